@@ -29,7 +29,7 @@ def worker(cluster: Cluster, cid: int = 100) -> Worker:
 def begin(where: Worker, task_id: bytes, spec: Spec, word: int, attempt: int = 0) -> Running:
     running = Running(task_id, spec, attempt)
     where.cluster.onlooker.began(where, running, word)
-    where.running = running
+    where.tables.running = running
     return running
 
 
@@ -112,9 +112,9 @@ def test_more_in_use_than_there_is(cluster: Cluster, request_of_both: dict[str, 
     assert known.lease is not None
     lease: dict[str, Any] = {"resources": request_of_both, "gpus": [0] if "GPU" in request_of_both else []}
     cluster.onlooker.leased(second, lease)
-    second.running = Running(TASK, Spec("g"), 0)
+    second.tables.running = running = Running(TASK, Spec("g"), 0)
     with pytest.raises(AssertionError, match=said):
-        cluster.onlooker.began(second, second.running, m.EXECUTE)
+        cluster.onlooker.began(second, running, m.EXECUTE)
 
 
 def test_an_answer_that_is_taken_twice(cluster: Cluster) -> None:
@@ -122,10 +122,10 @@ def test_an_answer_that_is_taken_twice(cluster: Cluster) -> None:
     driver.todo.append(("submit", Spec("f", (("gate", "never"),))))
     cluster.settle()
     place = next(process for process in cluster.processes.values() if isinstance(process, Worker))
-    assert place.running is not None
-    cluster.onlooker.accepts(cluster, place, place.running.task_id)
+    (running,) = place.at_work()
+    cluster.onlooker.accepts(cluster, place, running.task_id)
     with pytest.raises(AssertionError, match="accepted twice"):
-        cluster.onlooker.accepts(cluster, place, place.running.task_id)
+        cluster.onlooker.accepts(cluster, place, running.task_id)
 
 
 def test_memory_that_is_free_or_another_objects(cluster: Cluster) -> None:

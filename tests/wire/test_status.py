@@ -30,7 +30,7 @@ class Pair:
         self.number = self.board.take()
         self.slot = Slot(fd, self.number * SLOT_BYTES)
         STATUS_SLOT.pack_into(self.slot.memory, 0, 1)  # the constructor
-        self.turn = OutOfTurn(self.slot)
+        self.turn = OutOfTurn(self.slot.memory)
 
     def died(self) -> tuple[int, frozenset[int], list[object]]:
         found = self.board.give_back(self.number)

@@ -180,7 +180,11 @@ class Cluster(FaultInjector):
             if process.cid in self.doomed:
                 self.doomed.remove(process.cid)
             self._wary = WARY_STEPS
-            self.core.disconnect(process.cid, self.now, message[1], "was killed")
+            _, begun, ahead = message
+            known = self.core.scheduler.workers.get(process.cid)
+            if known is not None:
+                known.beyond = frozenset(ahead)
+            self.core.disconnect(process.cid, self.now, begun, "was killed")
         else:
             self.onlooker.takes(self, process, message)
             self.core.step(process.cid, message, self.now)

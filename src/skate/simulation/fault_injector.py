@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skate.protocol import messages as m
 from skate.simulation.faults import JUMPS, PAUSES, Faults
 from skate.simulation.worker import Worker
+from skate.wire.status import begun_in
 
 if TYPE_CHECKING:
     import random
@@ -147,7 +148,7 @@ class FaultInjector:
         self._gone(process)
 
     def _gone(self, process: Process) -> None:
-        begun = process.begun if isinstance(process, Worker) else 0
+        begun, ahead = begun_in(process.status) if isinstance(process, Worker) else (0, ())
         self.onlooker.counts["lost results"] += sum(word[0] in (m.RESULT, m.STREAM) for word in process.inbox)
         process.end()
-        process.outbox.append((END, begun))
+        process.outbox.append((END, begun, tuple(sorted(ahead))))

@@ -150,7 +150,7 @@ class Observer:
         )
         assert task_id not in self._final, f"{spec} begins again after an error that is not to be tried again"
         before = self._places.get(task_id)
-        there = before is not None and not before.cluster.fenced and before.runs(task_id)
+        there = before is not None and not before.cluster.fenced and before.runs(task_id, running)
         assert not there, f"{spec} begins on {worker} while it runs on {before}"
         if before is None or before.cluster is not worker.cluster:
             self._stays[task_id] = 0
@@ -193,7 +193,9 @@ class Observer:
         cluster = worker.cluster
         known = cluster.head.core.actors.actors.get(actor_id)
         given_up = known is None or known.state == DEAD or known.leaving
-        return worker.alive and not worker.leaving and worker.cid not in cluster.doomed and not given_up
+        return (
+            worker.alive and not worker.tables.leaving and worker.cid not in cluster.doomed and not given_up
+        )
 
     def sends(self, cluster: Cluster, worker: Worker, message: tuple[Any, ...]) -> None:
         """A node tells a worker something: to run a task, or to leave."""

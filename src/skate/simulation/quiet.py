@@ -29,7 +29,7 @@ def check(clusters: Iterable[Cluster]) -> None:
     }
     for worker in [each for each in everybody if isinstance(each, Worker)]:
         for running in worker.at_work():
-            known = worker.acked.get(running.task_id, 0)
+            known = worker.tables.acked.get(running.task_id, 0)
             waits = running.spec.backpressure and running.task_id in taken
             if waits and not worker.cluster.fenced:
                 assert known >= taken[running.task_id], (

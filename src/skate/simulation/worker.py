@@ -1,9 +1,7 @@
-"""A scripted worker: takes tasks in order, runs their programs and answers for them, after the manner of
-`skate.worker.executor`."""
+"""A scripted worker: the tables of `skate.worker.worker_core`, with programs in the place of user code."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,10 @@ from skate.protocol.version import VERSION
 from skate.simulation.frame import Frame
 from skate.simulation.object_operations import Interrupted, id_of
 from skate.simulation.process import Process
-from skate.simulation.programs import SIDE_BY_SIDE_MAX, Spec, Thread
+from skate.simulation.programs import Spec, Thread
+from skate.wire.status import SLOT_BYTES, begun_in
+from skate.worker import worker_core
+from skate.worker.worker_core import DEFAULT_GROUP, CancelCall, Interrupt, LeaveByForce, WorkerCore
 
 if TYPE_CHECKING:
     from skate.simulation.cluster import Cluster
@@ -31,145 +32,118 @@ class Left(BaseException):
     """An actor leaves by its own will."""
 
 
-class Running:
-    """One task that runs."""
+class Running(worker_core.Running):
+    """One task that runs, with its program."""
 
-    def __init__(self, task_id: bytes, spec: Spec, attempt: int) -> None:
-        self.task_id = task_id
+    def __init__(self, task_id: bytes, spec: Spec, attempt: int, template: Any = None) -> None:
+        super().__init__(task_id, template, attempt)
         self.spec = spec
-        self.attempt = attempt
         self.frame = Frame()
         self.thread: Thread
         self.waiting: Callable[[], bool] | None = None
-        self.cancelled = False
         self.interrupt = False
         self.items = 0
         self.give: tuple[int, ...] = ()
-        self.kept: list[Any] = []
 
     def can_go_on(self) -> bool:
         """True if the task is not waiting."""
         return self.interrupt or self.waiting is None or self.waiting()
 
 
+class Template:
+    """A function with its options, as a worker is sent them."""
+
+    def __init__(self, key: bytes, fields: dict[str, Any], functions: dict[bytes, Any]) -> None:
+        self.fields = fields
+        self.group: str = fields.get("group", "")
+        assert not fields["function"] or fields["function"] in functions, f"{fields} before its function"
+
+
 class Worker(Process):
-    """A worker process of the cluster."""
+    """A worker process of the cluster: the worker's half that users run, around scripted programs."""
 
     is_worker = True
 
     def __init__(self, cid: int, cluster: Cluster) -> None:
         super().__init__(cid, cluster)
         self.started = False
-        self.queue: deque[tuple[int, tuple[Any, ...]]] = deque()
-        self.running: Running | None = None  # in the main thread
-        self.side: dict[bytes, Running] = {}  # calls of a concurrent actor
-        self.defined: set[bytes] = set()  # functions and templates that it was sent
-        self.received = 0
-        self.begun = 0
-        self.leaving = False
         self.deaf = cluster.rng.random() < 0.2  # in C code, which does not take the word to leave
         self.actor_id = b""
-        self.concurrent = False  # an actor that runs calls side by side
         self.stash: list[Any] = []  # an actor's own refs
-        self.acked: dict[bytes, int] = {}
         self.waited_on: Any = None  # the lease with which it last waited for others
-        self.handlers.update(
-            {
-                m.FUNCTION: self._define,
-                m.TEMPLATE: self._define,
-                m.FORGET: self._forget,
-                m.EXECUTE: self._enqueue,
-                m.INVOKE: self._enqueue,
-                m.CONSTRUCT: self._enqueue,
-                m.LEASE: self._lease,
-                m.TAKE_BACK: self._take_back,
-                m.STOP_TASK: self._stop_task,
-                m.EXIT: self._exit,
-                m.ACK: self._ack,
-            }
+        self.status = bytearray(SLOT_BYTES)
+        self.tables = WorkerCore(
+            self.handlers, Template, self.outbox.append, self.send, self.bury, self.status
         )
+        self.handlers[m.STOP_TASK] = self._stop_task
 
     # -- messages
 
-    def _define(self, message: tuple[Any, ...]) -> None:
-        assert message[1] not in self.defined, f"sent twice: {message}"
-        self.defined.add(message[1])
-
-    def _forget(self, message: tuple[Any, ...]) -> None:
-        assert self.defined.issuperset(message[1]), f"{self} has not all of {message}"
-        self.defined.difference_update(message[1])
-
-    def _enqueue(self, message: tuple[Any, ...]) -> None:
-        self.received += 1
-        assert message[2] in self.defined, f"{self} was not sent the template of {message}"
-        self.queue.append((self.received, message))
-
-    def _lease(self, message: tuple[Any, ...]) -> None:
-        assert self.running is None and not self.queue, f"{self} gets another lease while it works"
-        self.cluster.onlooker.leased(self, message[1])
-
-    def _take_back(self, message: tuple[Any, ...]) -> None:
-        self.give_back()
-
-    def give_back(self) -> None:
-        """Return the tasks that were not begun."""
-        if self.actor_id or not self.queue:
-            return
-        back = [message for _, message in self.queue if message[0] == m.EXECUTE]
-        ids = tuple(message[1] for message in back)
-        for message in back:
-            self._give_up(message)
-        self.queue = deque(entry for entry in self.queue if entry[1][0] != m.EXECUTE)
-        if ids:
-            self.outbox.append((m.RETURNED, ids))
-
-    def _give_up(self, message: tuple[Any, ...]) -> None:
-        """A task does not run here: what was granted with its arguments is given back."""
-        for _, oid, kind, _ in message[4]:
-            if kind == m.ARENA:
-                self.bury(oid, 1)
+    def hear(self, message: tuple[Any, ...]) -> None:
+        """Take one message of the node; check first that a worker may be sent it."""
+        tables = self.tables
+        word = message[0]
+        if word == m.FUNCTION:
+            assert message[1] not in tables.functions, f"sent twice: {message}"
+        elif word == m.TEMPLATE:
+            assert message[1] not in tables.templates, f"sent twice: {message}"
+        elif word == m.FORGET:
+            known = tables.functions.keys() | tables.templates.keys()
+            assert known.issuperset(message[1]), f"{self} has not all of {message}"
+        elif word in (m.EXECUTE, m.INVOKE, m.CONSTRUCT):
+            assert message[2] in tables.templates, f"{self} was not sent the template of {message}"
+        elif word == m.LEASE:
+            idle = tables.running is None and not self.queued
+            assert idle, f"{self} gets another lease while it works"
+        super().hear(message)
 
     def _stop_task(self, message: tuple[Any, ...]) -> None:
-        task_id = message[1]
-        for entry in self.queue:
-            if entry[1][1] == task_id:
-                self.queue.remove(entry)
-                self._give_up(entry[1])
-                self.outbox.append((m.DONE, task_id, m.CANCELLED, (), 0, False))
-                return
-        running = self.running if self.running and self.running.task_id == task_id else self.side.get(task_id)
-        if running is not None:
-            running.cancelled = True
-            if message[2] and not self.deaf:
-                self.cluster.left(self)
-                return
-            # An ordinary actor is only told: its call continues.
-            running.interrupt = not self.actor_id or task_id in self.side
+        match self.tables.stop_task(m.StopTask(*message)):
+            case LeaveByForce(running):
+                if self.deaf:
+                    self._interrupt(running)
+                else:
+                    self.cluster.left(self)
+            case Interrupt(running) | CancelCall(running):
+                self._interrupt(running)
 
-    def _exit(self, message: tuple[Any, ...]) -> None:
-        self.leaving = True
+    def _interrupt(self, running: worker_core.Running) -> None:
+        assert isinstance(running, Running)
+        running.interrupt = True
 
-    def _ack(self, message: tuple[Any, ...]) -> None:
-        self.acked[message[1]] = message[2]
+    @property
+    def queued(self) -> list[tuple[Any, ...]]:
+        """The work that has not begun."""
+        waiting: list[tuple[Any, ...]] = [
+            message for _, message in self.tables.queue if message[0] != m.LEASE
+        ]
+        for group in self.tables.groups.values() if self.tables.groups is not None else ():
+            waiting += [message for _, _, message in group.waiting]
+        return waiting
+
+    @property
+    def begun(self) -> int:
+        """The number of the last task that was begun."""
+        return begun_in(self.status)[0]
 
     @property
     def works(self) -> bool:
         """True while it runs something, or is an actor."""
-        return self.alive and (self.running is not None or bool(self.side) or bool(self.actor_id))
+        return self.alive and (bool(self.at_work()) or bool(self.actor_id))
 
     def at_work(self) -> list[Running]:
         """The running tasks."""
-        return [*([self.running] if self.running is not None else ()), *self.side.values()]
+        tables = self.tables
+        running: list[Any] = [tables.running] if tables.running is not None else []
+        return running + list(tables.side.values())
+
+    def runs(self, task_id: bytes, beside: Running | None = None) -> bool:
+        """True if it runs this task, beside one attempt."""
+        return self.alive and any(each.task_id == task_id and each is not beside for each in self.at_work())
 
     def frames(self) -> list[Frame]:
         """The variables of all programs that run."""
         return [self.frame, *(running.frame for running in self.at_work())]
-
-    def runs(self, task_id: bytes) -> bool:
-        """True if it runs this task."""
-        return self.alive and (
-            task_id in self.side or (self.running is not None and self.running.task_id == task_id)
-        )
 
     # -- turns
 
@@ -177,45 +151,55 @@ class Worker(Process):
         """True if it can start, continue, begin something or leave."""
         if not self.started:
             return True
-        if self.running is not None:
-            return self.running.can_go_on()
-        if any(running.can_go_on() for running in self.side.values()):
+        running: Any = self.tables.running
+        if running is not None:
+            return bool(running.can_go_on())
+        if self.tables.queue or self.tables.leaving:
             return True
-        if self.queue:
-            return len(self.side) < SIDE_BY_SIDE_MAX
-        return self.leaving and not self.side
+        return any(running.can_go_on() for running in self.at_work())
 
     def act(self) -> None:
         """Perform one step."""
+        tables, rng = self.tables, self.cluster.rng
         if not self.started:
             self.started = True
             self.outbox.append((m.READY, 1000 + self.cid, VERSION))
             return
-        if self.running is not None:
-            self.go_on(self.running)
+        running: Any = tables.running
+        if running is not None:
+            self.go_on(running)
             return
-        able = [running for running in self.side.values() if running.can_go_on()]
-        if self.queue and len(self.side) < SIDE_BY_SIDE_MAX and (not able or self.cluster.rng.random() < 0.5):
-            self.begin(*self.queue.popleft())
-        elif able:
-            self.go_on(able[self.cluster.rng.randrange(len(able))])
-        elif self.leaving:
+        able = [running for running in self.at_work() if running.can_go_on()]
+        if tables.queue and (not able or rng.random() < 0.5):
+            self.take(*tables.queue.popleft())
+        elif able and not (tables.leaving and rng.random() < 0.5):
+            self.go_on(able[rng.randrange(len(able))])
+        elif tables.leaving:
             self.cluster.left(self)
 
-    def begin(self, sequence: int, message: tuple[Any, ...]) -> None:
-        """Start a received task."""
-        word, task_id, _key, (spec, inner), deps, last = message
-        self.begun = max(self.begun, sequence)
+    def take(self, sequence: int, message: tuple[Any, ...]) -> None:
+        """Take a message out of the queue: begin a task, or have it wait for its group."""
+        word = message[0]
+        if word == m.LEASE:
+            self.cluster.onlooker.leased(self, message[1])
+            return
+        _, task_id, key, (spec, _), _, last = message
         if word == m.CONSTRUCT:
-            self.actor_id, self.concurrent = task_id, spec.concurrent
-        running = Running(task_id, spec, last["restarts"] if word == m.CONSTRUCT else last)
+            self.actor_id = task_id
+            last = last["restarts"]
+        running = Running(task_id, spec, last, self.tables.templates[key])
+        if self.tables.groups is None:
+            self.tables.begin(sequence, running)
+        elif not self.tables.admit(sequence, running, message):  # type: ignore[arg-type]
+            return
+        self.start(running, message)
+
+    def start(self, running: Running, message: tuple[Any, ...]) -> None:
+        """Start the program of a task that has begun."""
+        word, _, _, (_, inner), deps, _ = message
         self.cluster.onlooker.began(self, running, word)
         running.thread = self.run(running, inner, deps)
         next(running.thread)
-        if word == m.INVOKE and self.concurrent:
-            self.side[task_id] = running
-        else:
-            self.running = running
 
     def go_on(self, running: Running) -> None:
         """Run a task up to its next stop; answer for it if that was the last."""
@@ -234,23 +218,37 @@ class Worker(Process):
         except Interrupted:
             self.answer_for(running, m.CANCELLED, (), False)
         except Left:
-            self.queue.clear()
-            self.running = None
-            self.side.clear()
-            self.leaving = True
-            self.send(m.Exiting(m.EXITING, "exit_actor"))
+            self.tables.exit_actor()
+            self.ended(running)
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
-        """Send DONE for a task."""
-        if self.running is running:
-            self.running = None
-        else:
-            del self.side[running.task_id]
+        """Answer for a task, unless the process is killed before; it may be killed behind that as well."""
         running.frame.clear()
         if self.cluster.answering(self):
-            self.send((m.DONE, running.task_id, status, returns, running.spec.micros, retriable))
+            if running.task_id == self.actor_id and status == m.OK:
+                self.made(running)
+            self.tables.done(running, status, returns, running.spec.micros, retriable)
             self.cluster.answered(self)
         running.kept.clear()
+        if self.alive:
+            self.ended(running)
+
+    def made(self, running: Running) -> None:
+        """The constructor has run: there is an actor."""
+        self.tables.actor = self
+        fields = running.template.fields
+        limits = {DEFAULT_GROUP: fields["max_concurrency"], **(fields.get("groups") or {})}
+        if limits[DEFAULT_GROUP] > 1:
+            self.tables.run_side_by_side(limits)
+
+    def ended(self, running: Running) -> None:
+        """A call has ended: the next of its group begins."""
+        tables = self.tables
+        tables.acked.pop(running.task_id, None)
+        if running.task_id in tables.side:
+            following = tables.end(running)
+            if following is not None:
+                self.start(*following)  # type: ignore[arg-type]
 
     # -- programs
 
@@ -345,17 +343,11 @@ class Worker(Process):
         kind, payload, held = yield from self.pack(
             running, running.task_id + index.to_bytes(4, "little"), large, picks
         )
-        self.send((m.ITEM, running.task_id, index, kind, payload, held))
-        running.kept.clear()
+        self.tables.item(running, index, kind, payload, held)
         limit = running.spec.backpressure
         if limit:
-            acked = self.acked
             yield (
-                lambda: (
-                    index - acked.get(running.task_id, 0) < limit
-                    or self.leaving
-                    or self.cluster.timed_out(self)
-                )
+                lambda: self.tables.may_yield(running.task_id, index, limit) or self.cluster.timed_out(self)
             )
         yield None
 
@@ -375,19 +367,16 @@ class Worker(Process):
         """Wait in `get`: others may have the CPU, and what is queued behind runs elsewhere."""
         known = self.cluster.core.scheduler.workers.get(self.cid)
         self.waited_on = known.lease if known is not None else None
-        self.outbox.append((m.BLOCKED, parent))
-        if parent not in self.side:
-            self.give_back()
+        self.tables.block(parent, in_main=parent not in self.tables.side)
         try:
             yield from super().block(ready, parent, what)
         finally:
             if self.alive:
-                self.outbox.append((m.UNBLOCKED, parent))
+                self.tables.unblock(parent)
 
     def end(self) -> None:
         """End the process."""
         super().end()
-        self.queue.clear()
-        self.running = None
-        self.side.clear()
+        self.tables.leave()
+        self.tables.side.clear()
         self.stash.clear()

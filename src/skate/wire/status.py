@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgpack
 
@@ -20,6 +20,9 @@ _KEPT_AT = 8
 _AHEAD = struct.Struct("<I")  # at 12: 1 if there are bits for tasks begun out of turn
 _AHEAD_AT = 12
 _ANSWERS_AT = 16
+
+#: A slot, or the copy of one that a test or the simulator keeps.
+SlotMemory: TypeAlias = mmap.mmap | bytearray
 
 SLOT_BYTES = 1 << 14
 #: The bits, at the end of the slot: one for each of so many tasks after the last of those all begun.
@@ -67,8 +70,8 @@ class Slot:
 class OutOfTurn:
     """Says which calls have begun where they begin in any order; used under a lock."""
 
-    def __init__(self, slot: Slot) -> None:
-        self._memory = slot.memory
+    def __init__(self, memory: SlotMemory) -> None:
+        self._memory = memory
         (self._upto,) = STATUS_SLOT.unpack_from(self._memory, 0)
         self._ahead: set[int] = set()
 
@@ -130,9 +133,8 @@ class Board:
         answers it owed.
         """
         at = slot * SLOT_BYTES
-        (begun,) = STATUS_SLOT.unpack_from(self._memory, at)
+        begun, ahead = begun_in(self._memory, at)
         (size,) = _KEPT.unpack_from(self._memory, at + _KEPT_AT)
-        ahead = self._begun_ahead(at, begun)
         self._free.append(slot)
         if not 0 < size <= _BITS_AT - _ANSWERS_AT:
             return begun, ahead, []
@@ -140,20 +142,23 @@ class Board:
         unpacker.feed(self._memory[at + _ANSWERS_AT : at + _ANSWERS_AT + size])
         return begun, ahead, list(unpacker)
 
-    def _begun_ahead(self, at: int, upto: int) -> frozenset[int]:
-        if not _AHEAD.unpack_from(self._memory, at + _AHEAD_AT)[0]:
-            return frozenset()
-        start, end = at + _BITS_AT, at + SLOT_BYTES
-        bits = self._memory[start:end]
-        self._memory[start:end] = bytes(_BITS_BYTES)
-        found = []
-        for place in (place for place, byte in enumerate(bits) if byte):
-            for bit in range(8):
-                if bits[place] >> bit & 1:
-                    ahead = (place * 8 + bit - upto) % AHEAD_MAX
-                    found.append(upto + ahead)
-        return frozenset(found)
-
     def close(self) -> None:
         """Release the memory."""
         self._memory.close()
+
+
+def begun_in(memory: SlotMemory, at: int = 0) -> tuple[int, frozenset[int]]:
+    """Return the number of the last task begun in order, and those of tasks begun beyond it; the slot at `at` is ready anew."""
+    (upto,) = STATUS_SLOT.unpack_from(memory, at)
+    if not _AHEAD.unpack_from(memory, at + _AHEAD_AT)[0]:
+        return upto, frozenset()
+    start, end = at + _BITS_AT, at + SLOT_BYTES
+    bits = memory[start:end]
+    memory[start:end] = bytes(_BITS_BYTES)
+    found = []
+    for place in (place for place, byte in enumerate(bits) if byte):
+        for bit in range(8):
+            if bits[place] >> bit & 1:
+                ahead = (place * 8 + bit - upto) % AHEAD_MAX
+                found.append(upto + ahead)
+    return upto, frozenset(found)

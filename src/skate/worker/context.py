@@ -10,21 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skate.protocol.fields import ConstructFields, LeaseFields
 from skate.client.process import Process
-
-
-class Running:
-    """One task or call that runs."""
-
-    __slots__ = ("task_id", "template", "cancelled", "attempt", "future", "kept")
-
-    def __init__(self, task_id: bytes, template: Any, attempt: int) -> None:
-        self.task_id = task_id
-        self.template = template
-        self.attempt = attempt
-        self.cancelled = False
-        self.future: Any = None
-        #: Refs inside results that are packed but not yet sent.
-        self.kept: list[Any] = []
+from skate.worker.worker_core import Running
 
 
 class ActorExit(BaseException):
@@ -32,6 +18,8 @@ class ActorExit(BaseException):
 
 
 _running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("skate_running", default=None)
+#: Set the task of the current thread or coroutine.
+set_running = _running.set
 
 
 class WorkerContext:

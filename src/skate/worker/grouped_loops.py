@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
-from skate.wire.status import OutOfTurn
 from skate.worker.asyncio_actor import AsyncioMode
-from skate.worker.context import Running
-from skate.worker.threaded_actor import DEFAULT_GROUP, unknown_group
+from skate.worker.worker_core import DEFAULT_GROUP, Running
 
 if TYPE_CHECKING:
     from skate.worker.executor import Executor
@@ -23,18 +20,17 @@ if TYPE_CHECKING:
 class _Loop:
     """One group: its loop, and the mode that runs its calls there."""
 
-    def __init__(self, executor: Executor, name: str, limit: int, begun: OutOfTurn) -> None:
+    def __init__(self, executor: Executor, name: str) -> None:
         self.mode: AsyncioMode
         self.loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         title = f"skate-loop-{name or 'default'}"
-        arguments = (executor, name, limit, begun)
-        threading.Thread(target=self._run, args=arguments, name=title, daemon=True).start()
+        threading.Thread(target=self._run, args=(executor,), name=title, daemon=True).start()
         self._ready.wait()
 
-    def _run(self, executor: Executor, name: str, limit: int, begun: OutOfTurn) -> None:
+    def _run(self, executor: Executor) -> None:
         asyncio.set_event_loop(self.loop)
-        self.mode = AsyncioMode(executor, self.loop, {name: limit}, begun)
+        self.mode = AsyncioMode(executor, self.loop)
         self.mode.direct = True
         self._ready.set()
         self.loop.run_forever()
@@ -43,10 +39,8 @@ class _Loop:
 class GroupedLoops:
     """Hands calls to the loops of their groups; a loop is started with the first call of its group."""
 
-    def __init__(self, executor: Executor, limit: int, groups: dict[str, int]) -> None:
+    def __init__(self, executor: Executor) -> None:
         self.executor = executor
-        self.begun = OutOfTurn(executor.slot)
-        self._limits = {DEFAULT_GROUP: limit, **groups}
         self._loops: dict[str, _Loop] = {}
         executor.context.on_exit = self.leave
 
@@ -68,26 +62,13 @@ class GroupedLoops:
     def _loop(self, name: str) -> _Loop:
         found = self._loops.get(name)
         if found is None:
-            found = self._loops[name] = _Loop(self.executor, name, self._limits[name], self.begun)
+            found = self._loops[name] = _Loop(self.executor, name)
         return found
 
-    def start(self, sequence: int, message: m.Invoke) -> None:
-        """Take a call from the main thread."""
-        executor = self.executor
-        _, task_id, key, _, _, attempt = message
-        template = executor.templates[key]
-        if template.group not in self._limits:
-            running = Running(task_id, template, attempt)
-            with executor.lock:
-                self.begun.begin(sequence)
-            executor.failed(running, unknown_group(template.group, self._limits), time.perf_counter())
-            return
-        lane = self._loop(template.group)
-        lane.mode.announce(sequence, message)
-
-    def drop(self, task_id: bytes) -> bool:
-        """Cancel a call that no loop has begun; the engine lock is held."""
-        return any(lane.mode.drop(task_id) for lane in self._loops.values())
+    def run(self, running: Running, message: m.Execute | m.Invoke) -> None:
+        """Run a call on the loop of its group."""
+        lane = self._loop(running.template.group)
+        lane.loop.call_soon_threadsafe(lane.mode.run, running, message)
 
     def arrived(self) -> None:
         """A call is in the executor's queue: the main thread takes it from there."""
@@ -96,15 +77,11 @@ class GroupedLoops:
         """Answers of loops go out at once."""
         return False
 
-    def waits(self) -> bool:
-        """True while a call waits for its loop or its group."""
-        return any(lane.mode.waits() for lane in self._loops.values())
-
     def terminate(self) -> None:
         """SIGTERM has come: the main thread sees to it when the calls have ended."""
 
     def leave(self, error: BaseException | None = None) -> None:
         """The actor leaves; callable in any thread."""
-        if not self.executor.departure.final:
+        if not self.executor.final:
             self.executor.departure.actor(error)
         self.executor.pump.kick()

@@ -59,15 +59,13 @@ class WorkerLink:
         if not task_id:
             self._channel.flush()
             return False
-        self._channel.push(m.Blocked(m.BLOCKED, task_id))
-        if threading.current_thread() is threading.main_thread():
-            self.executor.give_back()
+        self.executor.block(task_id, threading.current_thread() is threading.main_thread())
         self._channel.flush()
         return True
 
     def unblock(self) -> None:
         """Tell the node that the thread no longer waits."""
-        self._channel.push(m.Unblocked(m.UNBLOCKED, self._context.task_id()))
+        self.executor.unblock(self._context.task_id())
 
 
 def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:

@@ -13,7 +13,7 @@ from skate.wire import values
 
 if TYPE_CHECKING:
     from skate.client.process import Process
-    from skate.worker.context import Running
+    from skate.worker.worker_core import Running
 
 _SMALL = frozenset({int, float, bool, type(None)})
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import time
 from typing import TYPE_CHECKING
 
 from skate.protocol import messages as m
 from skate.wire.limits import LimitReached, start_thread
-from skate.worker.context import ActorExit, Running
+from skate.worker.worker_core import Running
 
 if TYPE_CHECKING:
     from skate.worker.executor import Executor
@@ -42,23 +41,10 @@ class SystemCalls:
         running = Running(task_id, executor.templates[key], attempt)
         executor.side[task_id] = running
         executor.context.enter(running)
-        started = time.perf_counter()
         try:
-            method = executor.method(running.template)
-            given, named = executor.arguments(args, deps)
-            value = method(*given, **named)
-            given = named = None  # type: ignore[assignment]
-            returns = executor.results(running, value)
-            value = None
-        except (ActorExit, SystemExit) as error:
-            executor.departure.actor(error)
-            executor.pump.kick()
-        except BaseException as error:  # a call may end in anything; its caller gets it
-            given = named = value = None  # type: ignore[assignment]
-            executor.failed(running, error, started)
-            error = None
-        else:
-            executor.answer(running, m.OK, returns, started, False)
+            executor.call(running, args, deps)
         finally:
             executor.context.enter(None)
             executor.side.pop(task_id, None)
+            if executor.leaving:
+                executor.pump.kick()

@@ -13,8 +13,6 @@ from skate.wire import values
 if TYPE_CHECKING:
     from skate.client.process import Process
 
-#: The concurrency group of calls that run in a thread of their own.
-SYSTEM_GROUP = "_ray_system"
 _stamps: dict[str, int] = {}
 
 

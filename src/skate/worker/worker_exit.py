@@ -6,8 +6,6 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from skate.protocol import messages as m
-
 if TYPE_CHECKING:
     from skate.worker.executor import Executor
 
@@ -21,8 +19,6 @@ class WorkerExit:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        #: Nothing that comes from now on is run.
-        self.final = False
         self.terminating = False
         self.exit_code = 0
         self._shutdown_wanted = True
@@ -36,8 +32,7 @@ class WorkerExit:
             return
         executor = self._executor
         with executor.lock:
-            self._stop()
-            executor.process.send(m.Exiting(m.EXITING, "exit_actor"))
+            executor.exit_actor()
             executor.channel.flush()
 
     def crash(self, error: BaseException) -> None:
@@ -47,13 +42,7 @@ class WorkerExit:
             print(code, file=sys.stderr)
         with self._executor.lock:
             self.exit_code = (code & 0xFF or 1) if isinstance(code, int) else 1
-            self._stop()
-
-    def _stop(self) -> None:
-        executor = self._executor
-        executor.running = None
-        executor.queue.clear()
-        self.final = executor.leaving = True
+            self._executor.leave()
 
     # -- SIGTERM
 
@@ -89,9 +78,7 @@ class WorkerExit:
     def idle(self) -> bool:
         """True if SIGTERM has come and the calls that ran beside the main thread have ended; the worker leaves then."""
         executor = self._executor
-        if not self.terminating or executor.side or executor.queue:
-            return False
-        if executor.mode is not None and executor.mode.waits():
+        if not self.terminating or executor.side or executor.queue or executor.waits:
             return False
         self.exit_code = TERMINATED
         executor.leaving = True

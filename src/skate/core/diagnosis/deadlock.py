@@ -184,8 +184,9 @@ class DeadlockSearch:
         if actor is None:
             if task.cancelled:  # which interrupts it
                 return True
-            if task is not next(iter(worker.outstanding.values())):
-                return worker.asked_back or self._finds_room(task)
+            first = next(iter(worker.outstanding.values()))
+            if task is not first:  # it runs elsewhere, or here once the first has ended
+                return worker.asked_back or self._finds_room(task) or self.is_live(("task", first.task_id))
             return self._any_live(waits.values())
         if not side_by_side(actor):
             return self._any_live(waits.values())

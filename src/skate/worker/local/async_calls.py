@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
 from skate.worker.arguments import unpack_arguments
-from skate.worker.context import Running
 from skate.worker.local.stepped_loop import SteppedLoop
 from skate.worker.returns import pack_value
+from skate.worker.worker_core import Running
 
 if TYPE_CHECKING:
     from skate.worker.local.inline_worker import InlineWorker

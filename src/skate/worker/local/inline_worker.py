@@ -19,10 +19,11 @@ from skate.client.failures import to_exception
 from skate.protocol import messages as m
 from skate.protocol.fields import ConstructFields
 from skate.worker.arguments import give_up, unpack_arguments
-from skate.worker.context import ActorExit, Running, WorkerContext
+from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.environment import of_devices
 from skate.worker.returns import Partial, pack_failure, pack_returns, pack_value
 from skate.worker.templates import WorkerTemplate
+from skate.worker.worker_core import Running
 
 if TYPE_CHECKING:
     from skate.worker.local.async_calls import AsyncCalls

@@ -1,0 +1,207 @@
+"""Runs one call, however it is scheduled: arguments, the call, its results or its error, the answer.
+
+The main thread runs calls one after the other (`executor`), pools of threads and loops of asyncio run them side by side
+(`threaded_actor`, `asyncio_actor`), and in local mode they run where they are submitted (`local.inline_worker`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from skate.client.object.object_ref import ObjectRef
+from skate.client.process import Process
+from skate.protocol import messages as m
+from skate.worker.arguments import unpack_arguments
+from skate.worker.context import ActorExit, WorkerContext
+from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
+from skate.worker.templates import WorkerTemplate
+from skate.worker.worker_core import Running, WorkerCore
+
+
+class CallRunner(WorkerCore):
+    """A worker's tables, and how its calls run; `lock` guards the tables."""
+
+    process: Process
+    context: WorkerContext
+    lock: Any
+
+    def call(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
+        """Run a call in the current thread, up to its answer."""
+        template = running.template
+        started = time.perf_counter()
+        try:
+            function = self.method(template) if template.method else template.load(self.process)
+            if args or deps:
+                given, named = self.arguments(args, deps)
+                value = function(*given, **named)
+            else:
+                value = function()
+            given = named = None  # type: ignore[assignment]
+            if running.cancelled and template.method:
+                # The method was not interrupted, but its caller no longer wants the result.
+                raise KeyboardInterrupt
+            if template.streaming:
+                self.stream(running, value)
+                returns: tuple[Any, ...] = ()
+            else:
+                returns = pack_returns(self.process, running, value)
+            value = None
+        except BaseException as error:  # a call may end in anything; its caller gets it
+            given = named = value = None  # type: ignore[assignment]
+            self.raised(running, error, started)
+            return
+        self.answer(running, m.OK, returns, started, False)
+
+    async def call_in_loop(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> Any:
+        """Run a call as a part of the current asyncio task; return its packed results."""
+        template = running.template
+        method = self.method(template)
+        given, named = self.arguments(args, deps)
+        value = method(*given, **named)
+        if template.streaming and hasattr(value, "__aiter__"):
+            await self.stream_in_loop(running, value)
+            return ()
+        if type(value) is not ObjectRef and hasattr(value, "__await__"):
+            value = await value
+        if template.streaming:
+            self.stream(running, value)
+            return ()
+        return pack_returns(self.process, running, value)
+
+    # -- what is called, with what
+
+    def method(self, template: WorkerTemplate) -> Any:
+        """The bound method that a call names."""
+        name = template.method
+        if name.startswith("__ray_"):
+            if name == "__ray_ready__":
+                return lambda: True
+            if name == "__ray_terminate__":
+                return self.context.exit_actor
+            if name == "__ray_call__":
+                return lambda function, *args, **kwargs: function(self.actor, *args, **kwargs)
+        return template.bound(self.actor)
+
+    def arguments(self, blob: bytes, deps: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
+        """Positional and keyword arguments, with the values of refs in their places."""
+        return unpack_arguments(self.process, blob, deps)
+
+    def introduce_actor(self, message: m.Construct) -> Running:
+        """The node says which actor lives here: what the context tells user code about it."""
+        _, actor_id, key, _, _, fields = message
+        template = self.templates[key]
+        context = self.context
+        context.actor_id = actor_id
+        context.actor_fields = fields
+        context.actor_template = template
+        context.actor_environment = template.fields.get("environment")
+        return Running(actor_id, template, 0)
+
+    def actor_class(self, running: Running) -> Any:
+        """The class of the actor that is to be made; raises the error of an argument that was lost."""
+        failed = self.context.actor_fields.get("failed")
+        if failed is not None:
+            from skate.client.failures import to_exception  # only failures need it
+
+            raise to_exception(failed, None, self.process)
+        return running.template.load(self.process)
+
+    # -- streams
+
+    def stream(self, running: Running, generator: Any) -> None:
+        """Send each value of a generator as it is yielded."""
+        limit = running.template.backpressure
+        task_id = running.task_id
+        index = 0
+        try:
+            for value in generator:
+                index += 1
+                self.send_item(running, index, value)
+                if limit:
+                    self.wait_for_reader(task_id, index, limit)
+                if running.cancelled:
+                    generator.close()
+                    raise KeyboardInterrupt
+        finally:
+            self.acked.pop(task_id, None)
+
+    async def stream_in_loop(self, running: Running, generator: Any) -> None:
+        """Send each value of an asynchronous generator as it is yielded."""
+        limit = running.template.backpressure
+        task_id = running.task_id
+        index = 0
+        try:
+            async for value in generator:
+                index += 1
+                self.send_item(running, index, value)
+                if limit:
+                    await self.wait_for_reader_in_loop(task_id, index, limit)
+        finally:
+            self.acked.pop(task_id, None)
+            # A value that cannot be sent, or a call that is cancelled, leaves the generator where it stands.
+            close = getattr(generator, "aclose", None)
+            if close is not None:
+                await close()
+
+    def send_item(self, running: Running, index: int, value: Any) -> None:
+        """Send one value of a stream."""
+        oid = running.task_id + index.to_bytes(4, "little")
+        packed = pack_value(self.process, running, oid, value)
+        with self.lock:
+            self.item(running, index, *packed)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been sent; the lock is held."""
+
+    def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
+        """Wait until fewer than `limit` values of a stream are unread."""
+        raise NotImplementedError
+
+    async def wait_for_reader_in_loop(self, task_id: bytes, made: int, limit: int) -> None:
+        """Wait as a part of the current asyncio task until fewer than `limit` values of a stream are unread."""
+        raise NotImplementedError
+
+    # -- how a call ends
+
+    def raised(self, running: Running, error: BaseException, started: float) -> None:
+        """A call has raised: its caller gets the error, unless the worker leaves with it."""
+        ends_actor = (ActorExit, SystemExit) if running.template.method else SystemExit
+        if isinstance(error, ends_actor):
+            self.left(running, error)
+        else:
+            self.failed(running, error, started)
+
+    def left(self, running: Running, error: BaseException) -> None:
+        """A call ends the worker."""
+        raise NotImplementedError
+
+    def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
+        """Report the end of a task."""
+        micros = int((time.perf_counter() - started) * 1e6)
+        with self.lock:
+            self.done(running, status, returns, micros, retriable)
+
+    def failed(self, running: Running, error: BaseException, started: float) -> None:
+        """Report that a task failed, or was cancelled."""
+        if self.running is running:
+            self.running = None
+        made: tuple[Any, ...] = ()
+        if isinstance(error, Partial):
+            made = error.made
+            error = error.error
+        retriable = running.template.should_retry(error)
+        cancelled = isinstance(error, KeyboardInterrupt)
+        if cancelled:
+            if running.cancelled and self.actor is not None:
+                self.answer(running, m.CANCELLED, (), started, False)
+                return
+            error = interrupted(running, error)
+        payload = pack_failure(self.process, running, error, self.actor, self.context.actor_id)
+        if cancelled:
+            payload[1]["cancelled"] = True
+        if made:
+            self.answer(running, m.PARTIAL, (payload, made), started, retriable)
+        else:
+            self.answer(running, m.FAILED, payload, started, retriable)
