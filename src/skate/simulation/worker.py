@@ -192,9 +192,9 @@ class Worker(Process):
             self.tables.begin(sequence, running)
         elif not self.tables.admit(sequence, running, message):  # type: ignore[arg-type]
             return
-        self.start(running, message)
+        self.start_call(running, message)
 
-    def start(self, running: Running, message: tuple[Any, ...]) -> None:
+    def start_call(self, running: Running, message: tuple[Any, ...]) -> None:
         """Start the program of a task that has begun."""
         word, _, _, (_, inner), deps, _ = message
         self.cluster.onlooker.began(self, running, word)
@@ -219,7 +219,7 @@ class Worker(Process):
             self.answer_for(running, m.CANCELLED, (), False)
         except Left:
             self.tables.exit_actor()
-            self.ended(running)
+            self.call_ended(running)
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
         """Answer for a task, unless the process is killed before; it may be killed behind that as well."""
@@ -231,7 +231,7 @@ class Worker(Process):
             self.cluster.answered(self)
         running.kept.clear()
         if self.alive:
-            self.ended(running)
+            self.call_ended(running)
 
     def made(self, running: Running) -> None:
         """The constructor has run: there is an actor."""
@@ -241,14 +241,14 @@ class Worker(Process):
         if limits[DEFAULT_GROUP] > 1:
             self.tables.run_side_by_side(limits)
 
-    def ended(self, running: Running) -> None:
+    def call_ended(self, running: Running) -> None:
         """A call has ended: the next of its group begins."""
         tables = self.tables
         tables.acked.pop(running.task_id, None)
         if running.task_id in tables.side:
             following = tables.end(running)
             if following is not None:
-                self.start(*following)  # type: ignore[arg-type]
+                self.start_call(*following)  # type: ignore[arg-type]
 
     # -- programs
 
