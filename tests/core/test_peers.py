@@ -39,7 +39,9 @@ def core(cpus: int = 1) -> NodeCore:
     """A node that knows of two others: "there" with two CPUs and "elsewhere" with four and a label."""
     node = NodeCore({"CPU": cpus * CPU}, node_id=HERE)
     for cid, name, count, zone in ((50, THERE, 2, "a"), (51, ELSEWHERE, 4, "b")):
-        node.peers.join(cid, {"node_id": name, "total": {"CPU": count * CPU}, "labels": {"zone": zone}}, 0.0)
+        node.cluster.join(
+            cid, {"node_id": name, "total": {"CPU": count * CPU}, "labels": {"zone": zone}}, 0.0
+        )
     node.next_cid = 100
     return node
 
@@ -93,7 +95,7 @@ def test_affinity_goes_to_its_node_even_if_that_is_busy(soft: bool) -> None:
 
 def test_soft_affinity_to_a_node_that_is_gone_goes_anywhere() -> None:
     node = core()
-    node.peers.left(50, "was lost", 1.0)
+    node.cluster.left(50, "was lost", 1.0)
     assert chosen(node, ("node", THERE, True)) == HERE
     assert chosen(node, ("node", THERE, False)) is None
 
@@ -366,7 +368,7 @@ def test_a_group_does_not_keep_a_bundle_that_was_lost_while_others_were_still_as
     asked = {message[2]: cid for cid, message in node.effects if message[0] == m.RESERVE}
     assert asked == {0: 50, 1: 51}
     node.step(50, (m.RESERVED, b"group", 0, True), 0.0)
-    node.peers.left(50, "was lost", 1.0)
+    node.cluster.left(50, "was lost", 1.0)
     node.step(51, (m.RESERVED, b"group", 1, True), 1.0)
     assert node.placement.groups[b"group"].state != "CREATED"
     assert (51, (m.UNRESERVE, b"group", 1)) in node.effects

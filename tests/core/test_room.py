@@ -23,7 +23,7 @@ def head(rng: random.Random) -> NodeCore:
     for number in range(NODES):
         total = {"CPU": rng.choice((1, 2, 3)) * CPU, "disk": 4 * CPU}
         info = {"node_id": number.to_bytes(8, "big") + bytes(20), "total": total, "labels": {}}
-        core.peers.join(core.next_cid, info, 0.0)
+        core.cluster.join(core.next_cid, info, 0.0)
     return core
 
 

@@ -16,12 +16,12 @@ def test_a_host_counts_what_the_head_had_been_given_before() -> None:
     """A task made an actor and returned its handle to the head; then the head has the actor run here."""
     node = NodeCore({"CPU": CPU}, node_id=HERE)
     head = {"node_id": HEAD, "total": {"CPU": CPU}, "labels": {}, "head": True}
-    node.peers.join(50, head, 0.0)
+    node.cluster.join(50, head, 0.0)
     node.connect(1, "job", "", True)
     spec = Spec("Actor", request={}, function=b"")
     node.step(1, (m.TEMPLATE, spec.key, spec.fields()), 0.0)
     node.step(1, (m.CREATE_ACTOR, ACTOR, spec.key, b"", (), (), b"", LIFE), 0.0)
-    node.lifetimes.grant(50, ACTOR)  # as with a result
+    node.objects.grant_any(50, ACTOR)  # as with a result
     creation = (m.FORWARD, CREATION, ACTOR, spec.key, b"", (), (), b"")
     fields = {"job": "job", "namespace": "", "attempt": 0, "retries": 0, "life": {**LIFE, "restarts": 0}}
     node.step(50, (m.TEMPLATE, spec.key, spec.fields()), 0.0)

@@ -7,18 +7,17 @@ hostile peer costs its own connection and never the node.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from skate.core.node_tables import NodeTables
 from skate.core.object.lifetimes import owner_of
+from skate.core.state.queries import Queries
 from skate.protocol import messages as m
 from skate.protocol.check import arguments_check, entries_check, fields_check, is_error
 from skate.protocol.directory import VERBS
 from skate.protocol.fields import GroupFields, TaskResult
 from skate.protocol.shape import shape_refusal
 from skate.protocol.states import CREATION
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 Message = tuple[Any, ...]
 
@@ -27,13 +26,27 @@ _GROUP_FIELDS = entries_check(GroupFields)
 STRATEGIES = frozenset({None, "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"})
 
 
+class Core(Protocol):
+    """The state of a node that is guarded."""
+
+    tables: NodeTables
+    queries: Queries
+
+
 class Guard:
     """Checks the messages of other processes against the state of a node."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(self, core: Core) -> None:
+        tables = core.tables
+        self.clients = tables.clients
+        self.tasks = tables.tasks
+        self.functions, self.templates = tables.functions.functions, tables.functions.templates
+        self.objects = tables.objects
+        self.actors = tables.actors
+        self.scheduler = tables.scheduler
+        self.placement = tables.placement
         self._verbs = {name: arguments_check(function, 0) for name, function in VERBS.items()}
-        self._verbs |= {name: arguments_check(verb, 1) for name, verb in node.queries.verbs.items()}
+        self._verbs |= {name: arguments_check(verb, 1) for name, verb in core.queries.verbs.items()}
         self._known: dict[int, Callable[[int, Any], str]] = {
             m.TEMPLATE: self._template,
             m.SUBMIT: self._submit,
@@ -59,9 +72,9 @@ class Guard:
     def _template(self, cid: int, message: m.Template) -> str:
         _, _, fields = message
         function = fields["function"]
-        if function and function not in self.node.functions:
+        if function and function not in self.functions:
             return f"template {fields['name']!r} names a function that was not sent"
-        client = self.node.clients.get(cid)
+        client = self.clients.get(cid)
         if client is not None and (fields.get("job") or "") != client.job:
             return f"template {fields['name']!r} belongs to job {fields.get('job')!r}, its sender to job {client.job!r}"
         return ""
@@ -70,7 +83,7 @@ class Guard:
         _, task_id, template, *_ = message
         if not self._is_template(template, "task"):
             return "a task names no template of a task that was sent"
-        if task_id in self.node.tasks:
+        if task_id in self.tasks:
             return f"there is already a task {task_id.hex()}"
         return self._not_own(cid, task_id)
 
@@ -78,7 +91,7 @@ class Guard:
         _, actor_id, template, *_ = message
         if not self._is_template(template, "actor"):
             return "an actor names no template of an actor that was sent"
-        if actor_id in self.node.tasks or actor_id in self.node.actors.actors:
+        if actor_id in self.tasks or actor_id in self.actors.actors:
             return f"there is already an actor {actor_id.hex()}"
         if int.from_bytes(actor_id[3:7], "little") != cid:
             return f"id {actor_id.hex()} was not made by its sender"
@@ -88,12 +101,12 @@ class Guard:
         _, task_id, _, template, *_ = message
         if not self._is_template(template, "method"):
             return "a call names no template of a method that was sent"
-        if task_id in self.node.tasks:
+        if task_id in self.tasks:
             return f"there is already a task {task_id.hex()}"
         return self._not_own(cid, task_id)
 
     def _is_template(self, key: bytes, kind: str) -> bool:
-        template = self.node.templates.get(key)
+        template = self.templates.get(key)
         return template is not None and template.fields["kind"] == kind
 
     @staticmethod
@@ -108,7 +121,7 @@ class Guard:
 
     def _place(self, cid: int, oid: bytes, payload: Any) -> str:
         """Why a value cannot lie where its sender says."""
-        record = self.node.objects.get(oid)
+        record = self.objects.get(oid)
         if record is not None and (
             record.kind != m.PENDING or (record.writer == cid and record.payload == payload)
         ):
@@ -117,7 +130,7 @@ class Guard:
 
     def _put(self, cid: int, message: m.Put) -> str:
         _, oid, _ = message
-        record = self.node.objects.get(oid)
+        record = self.objects.get(oid)
         if record is not None and record.writer == cid and record.payload is not None:
             return ""
         return f"no memory was given to its sender for object {oid.hex()}"
@@ -134,7 +147,7 @@ class Guard:
         return ""
 
     def _group(self, group_id: bytes, bundles: Any, fields: dict[str, Any]) -> str:
-        if group_id in self.node.placement.groups:
+        if group_id in self.placement.groups:
             return f"there is already a placement group {group_id.hex()}"
         if not bundles or not _GROUP_FIELDS(fields) or fields.get("strategy") not in STRATEGIES:
             return f"a placement group has other fields: {fields!r:.200}"
@@ -144,7 +157,7 @@ class Guard:
 
     def _done(self, cid: int, message: m.Done) -> str:
         _, task_id, status, returns, _, _ = message
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         task = None if worker is None else worker.outstanding.get(task_id)
         if task is None or status == m.CANCELLED:  # the node passes over answers that it does not wait for
             return ""

@@ -8,74 +8,143 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skate.core.cluster.remote_objects import PULLING
-from skate.protocol.messages import SHELL
-from skate.protocol.states import ALIVE, CREATION, DEAD, SENT, GroupState
+from skate.core.object.lifetimes import owner_of
+from skate.protocol.messages import PENDING, SHELL
+from skate.protocol.states import ALIVE, CREATION, DEAD, ENDED, METHOD, SENT, WAITING, GroupState
 
 if TYPE_CHECKING:
-    from skate.core.node import NodeCore
+    from skate.core.node_tables import NodeTables
+    from skate.core.object.object_table import ObjectRecord
     from skate.core.schedule.worker_record import Worker
     from skate.core.task.task import Task
 
 
-def check(node: NodeCore) -> None:
+def check(tables: NodeTables) -> None:
     """Raise AssertionError if an invariant is broken."""
-    check_waiting(node)
-    check_tasks(node)
-    check_clients(node)
-    check_actors(node)
-    check_room(node)
+    check_causes(tables)
+    check_books(tables)
+    check_waiting(tables)
+    check_tasks(tables)
+    check_clients(tables)
+    check_actors(tables)
+    check_room(tables)
 
 
-def check_waiting(node: NodeCore) -> None:
+def counted_pins(tables: NodeTables) -> dict[bytes, int]:
+    """How often each object and actor is pinned, by what tasks, actors, functions and values account for."""
+    counted: dict[bytes, int] = {}
+    tasks = list(tables.tasks.values())
+    tasks += [
+        a.creation
+        for a in tables.actors.actors.values()
+        if a.creation.task_id not in tables.tasks and a.state != DEAD
+    ]
+    for task in tasks:
+        for oid in (*(oid for _, oid in task.deps), *task.held):
+            counted[oid] = counted.get(oid, 0) + 1
+    remote = tables.peers.remote_objects
+    for oid in remote.lineage.pinned():
+        counted[oid] = counted.get(oid, 0) + 1
+    inside = [held for _, _, held in remote.pulls.values()]
+    inside += remote.waiting
+    inside += [held for _, held in tables.functions.functions.values()]
+    inside += [record.held for record in tables.objects.records.values()]
+    for held in inside:
+        for oid in held:
+            counted[oid] = counted.get(oid, 0) + 1
+    return counted
+
+
+def check_causes(tables: NodeTables) -> None:
+    """Whatever waits has something that it waits for."""
+    for task_id, task in tables.tasks.items():
+        assert task.task_id == task_id and task.state != ENDED, task
+        if task.state == WAITING:
+            lane = task.actor.lanes.get(task.actor.lane_of(task), ()) if task.kind == METHOD else ()
+            assert task.missing > 0 or task in lane, f"{task} waits for nothing"
+        if task.state == SENT and task.node is None:
+            assert task.task_id in task.worker.outstanding, f"{task} is with nobody"
+    for record in tables.objects.records.values():
+        assert record.kind != PENDING or _has_a_cause(tables, record), f"{record} waits for nothing"
+
+
+def _has_a_cause(tables: NodeTables, record: ObjectRecord) -> bool:
+    oid = record.oid
+    if record.away is not None and record.away.owner is not None:  # which has one
+        return True
+    if record.writer is not None or oid[:24] in tables.tasks or owner_of(oid) in tables.clients:
+        return True
+    return tables.placement.will_settle(oid)
+
+
+def check_books(tables: NodeTables) -> None:
+    """Assert that free and held resources add up to the total, for the node and every bundle."""
+    scheduler, placement = tables.scheduler, tables.placement
+    free = {id(each): dict(each.available) for each in (scheduler.capacity, *scheduler.pools.values())}
+    leases = [worker.lease for worker in scheduler.workers.values() if worker.lease is not None]
+    leases += [lease for group in placement.groups.values() for _, lease in group.leases.values()]
+    leases += [lease for _, lease in placement.bundles.reserved.values()]
+    for lease in leases:
+        books = free.get(id(lease.capacity))
+        assert books is not None, f"{lease} is of a bundle that is gone"
+        for name, units in lease.request.items():
+            if name != "CPU" or not lease.cpu_returned:
+                books[name] += units
+    for each in (scheduler.capacity, *scheduler.pools.values()):
+        held = {name: units for name, units in free[id(each)].items() if units or name in each.total}
+        assert held == each.total, f"{each}: free and held together are {held}"
+
+
+def check_waiting(tables: NodeTables) -> None:
     """A task waits for as many values as have it on their lists."""
     listed: dict[int, int] = {}
     tasks: dict[int, Task] = {}
-    for record in node.objects.records.values():
+    for record in tables.objects.records.values():
         for task in record.waiters:
             listed[id(task)] = listed.get(id(task), 0) + 1
             tasks[id(task)] = task
-            assert node.tasks.get(task.task_id) is task, f"{record} has {task} on its list, which has ended"
-    for task in node.tasks.values():
+            assert tables.tasks.get(task.task_id) is task, f"{record} has {task} on its list, which has ended"
+    for task in tables.tasks.values():
         waits = listed.get(id(task), 0)
         assert task.missing == waits, (
             f"{task} waits for {task.missing} values, but is on the lists of {waits}"
         )
 
 
-def check_tasks(node: NodeCore) -> None:
+def check_tasks(tables: NodeTables) -> None:
     """Assert that no task works for a process that has ended."""
-    for task in node.tasks.values():
+    for task in tables.tasks.values():
         if task.kind == CREATION:
             continue
         assert not task.cancelled or task.state == SENT, f"{task} was cancelled, but is still to run"
         if task.template.streaming and task.client >= 0 and not task.cancelled:
-            assert task.client in node.clients, (
+            assert task.client in tables.clients, (
                 f"{task} makes a stream for process {task.client}, which is gone"
             )
 
 
-def check_clients(node: NodeCore) -> None:
+def check_clients(tables: NodeTables) -> None:
     """Only processes that are there hold, write, wait for or own something."""
-    here = node.clients
-    for record in node.objects.records.values():
+    here = tables.clients
+    for record in tables.objects.records.values():
         for cid in (*record.holders, *record.fetchers):
             assert cid in here or cid == SHELL, f"{record} is kept for process {cid}, which is gone"
         writer = record.writer
         assert writer is None or writer == PULLING or writer in here, f"{record} is written by nobody"
-    for actor in node.actors.actors.values():
+    for actor in tables.actors.actors.values():
         for cid in actor.holders:
             assert cid in here or actor.state == DEAD, f"{actor} is held for process {cid}, which is gone"
-    if node.peers.active:  # there, a group belongs to the node that asked for it
+    if tables.members.active:  # there, a group belongs to the node that asked for it
         return
-    for group in node.placement.groups.values():
+    for group in tables.placement.groups.values():
         kept = group.detached or group.state == GroupState.REMOVED or group.owner in here
         assert kept, f"{group} is kept for process {group.owner}, which is gone"
 
 
-def check_actors(node: NodeCore) -> None:
+def check_actors(tables: NodeTables) -> None:
     """Assert that living actors are registered under their names, and unused ones are leaving."""
-    head = node.peers.head is None
-    for actor in node.actors.actors.values():
+    head = tables.members.head is None
+    for actor in tables.actors.actors.values():
         decided = (
             actor.hosted or not actor.routed
         )  # elsewhere only the end is known, not how often it was restarted
@@ -91,55 +160,57 @@ def check_actors(node: NodeCore) -> None:
         if actor.state == DEAD or actor.leaving:
             continue
         if actor.name and head:
-            named = node.actors.named(actor.namespace, actor.name)
+            named = tables.actors.named(actor.namespace, actor.name)
             assert named is actor, f"the name of {actor} leads to {named}"
         if actor.state == ALIVE and actor.worker is not None:
             worker: Worker = actor.worker
-            assert node.scheduler.workers.get(worker.cid) is worker, f"{actor} is in {worker}, which is gone"
+            assert tables.scheduler.workers.get(worker.cid) is worker, (
+                f"{actor} is in {worker}, which is gone"
+            )
             busy = worker.outstanding or actor.queue or actor.lanes
             assert actor.wanted or busy, f"{actor} lives, but nobody can call it"
 
 
-def check_room(node: NodeCore) -> None:
+def check_room(tables: NodeTables) -> None:
     """Nothing waits for resources that are free."""
-    scheduler = node.scheduler
+    scheduler = tables.scheduler
     for group in scheduler.waiting:
-        if any(oid in node.spill_manager.restoring for _, oid in group.queue[0].deps):
+        if any(oid in tables.disk.restoring for _, oid in group.queue[0].deps):
             continue
         assert not scheduler.has_room(group), f"{group} waits, but what it asks for is free"
     for group_id, index in scheduler.pools:
-        known = node.placement.groups[group_id]
+        known = tables.placement.groups[group_id]
         assert known.state != GroupState.REMOVED, f"bundle {index} of {known} is open"
-    for placed in node.placement.groups.values():
+    for placed in tables.placement.groups.values():
         waits = placed.ready or placed.ready_at
         assert not waits or placed.state in (GroupState.PENDING, GroupState.RESCHEDULING), (
             f"what waits for {placed} was not told"
         )
-    if not node.peers.active:
-        check_groups(node)
+    if not tables.members.active:
+        check_groups(tables)
 
 
-def check_groups(node: NodeCore) -> None:
+def check_groups(tables: NodeTables) -> None:
     """No group waits for which there is room; in a cluster only once nothing is under way any more."""
-    if node.peers.head is not None:
+    if tables.members.head is not None:
         return
-    for group in node.placement.groups.values():
+    for group in tables.placement.groups.values():
         if group.state in (GroupState.PENDING, GroupState.RESCHEDULING) and not group.asked:
-            assert node.placement.bundles.plan(group) is None, f"{group} waits, but there is room for it"
+            assert tables.placement.bundles.plan(group) is None, f"{group} waits, but there is room for it"
         for index in range(len(group.bundles)) if group.state == GroupState.CREATED else ():
             place = group.places.get(index)
             assert place is not None and place.alive, f"bundle {index} of {group} is at {place}"
 
 
-def check_quiet(node: NodeCore) -> None:
+def check_quiet(tables: NodeTables) -> None:
     """Nothing is under way any more: what waits here for a node must have none that would take it."""
-    check_groups(node)
-    where = node.peers.where
-    for queue in node.peers.waiting.values():
+    check_groups(tables)
+    where = tables.peers.where
+    for queue in tables.peers.waiting.values():
         task = next(iter(queue.values()))
         assert not where.somewhere(task), f"{task} waits for a node, but there is one with room"
-    for group in node.scheduler.waiting:
-        movable = node.peers.movable(group)
+    for group in tables.scheduler.waiting:
+        movable = tables.peers.movable(group)
         other = None if movable is None else where.elsewhere(movable)
         if (
             movable is not None and other is not None

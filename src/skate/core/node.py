@@ -8,16 +8,21 @@ The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `plac
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from skate.core import invariants
+from skate.core.actor.actor_calls import ActorCalls
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import ActorTable
+from skate.core.client import Client
+from skate.core.clock import Clock
 from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.cluster import Cluster
+from skate.core.cluster.membership import Membership
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.cluster.remote_objects import RemoteObjects
+from skate.core.cluster.single_node import SingleNode
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.diagnosis.wait_explainer import WaitExplainer
 from skate.core.diagnosis.wait_registry import WaitRegistry
@@ -26,11 +31,14 @@ from skate.core.memory.admission import LOOK_SECONDS, Admission
 from skate.core.memory.memory_plan import MemoryPlan
 from skate.core.memory.memory_pressure import MemoryPressure
 from skate.core.memory.spill_manager import SpillManager
-from skate.core.object.lifetimes import Lifetimes, owner_of
-from skate.core.object.object_table import ObjectRecord, ObjectTable
+from skate.core.node_tables import NodeTables
+from skate.core.object.lifetimes import Lifetimes
+from skate.core.object.object_table import ObjectTable
+from skate.core.outbox import Effect, Outbox
 from skate.core.placement.placement_table import PlacementTable
 from skate.core.resource.capacity import Capacity
 from skate.core.resource.resources import UNIT
+from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import Worker
 from skate.core.state.inventory import Inventory
@@ -38,35 +46,23 @@ from skate.core.state.queries import Queries
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.retry_policy import RetryPolicy
 from skate.core.task.task import Task
+from skate.core.task.task_history import TaskHistory
 from skate.core.task.task_manager import TaskManager
+from skate.core.task.task_starter import TaskStarter
 from skate.core.timers import Timers
 from skate.protocol import messages as m
-from skate.protocol.effects import FreeBlocks, KillWorker, ShellEffect, Spawn
+from skate.protocol.effects import KillWorker, Spawn
 from skate.protocol.fields import Death
-from skate.protocol.states import DEAD, ENDED, METHOD, SENT, WAITING
 from skate.protocol.version import refusal
 
 SHELL = m.SHELL
-HISTORY_MAX = 10_000
-
-Effect = tuple[int, Any]
-
-
-class Client:
-    """A connected process as the node sees it."""
-
-    __slots__ = ("cid", "job", "namespace", "is_driver", "calls")
-
-    def __init__(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
-        self.cid = cid
-        self.job = job
-        self.namespace = namespace
-        self.is_driver = is_driver
-        self.calls = False  # it has named something to be called
 
 
 class NodeCore:
     """The state of one node; every change goes through `step` and the few events of the shell."""
+
+    #: Makes the plan of its memory; local mode has another.
+    plan_memory: type[MemoryPlan] = MemoryPlan
 
     def __init__(
         self,
@@ -80,53 +76,124 @@ class NodeCore:
         labels: dict[str, str] | None = None,
     ) -> None:
         self.node_id = node_id
-        #: What stands in the ids that are made here.
-        self.tag = node_id[:8]
-        self.effects: list[Effect] = []
-        self.now = 0.0
-        self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
-        self.allocator = MemoryPlan(arena_bytes, disk_bytes)
-        self.clients: dict[int, Client] = {}
-        self.function_table = FunctionTable(self)
-        self.functions, self.templates = self.function_table.functions, self.function_table.templates
-        self.tasks: dict[bytes, Task] = {}
-        self.history: deque[tuple[Any, ...]] = deque(maxlen=HISTORY_MAX)
-        self.actors = ActorTable()
-        self.task_manager = TaskManager(self)
-        self.objects = ObjectTable(
-            self._release, self._pin_actor, self._deliver, self.task_manager.argument_arrived
-        )
-        self.actor_manager = ActorManager(self)
-        self.lifetimes = Lifetimes(self)
-        self.objects.freed = self.lifetimes.freed
-        self.admission = Admission(self)
-        self.spill_manager = self.objects.spill_manager = SpillManager(self, spill_outside)
-        self.scheduler = Scheduler(self.capacity, self.emit, self.task_manager.start)
-        self.scheduler.spawn = self._spawn
-        self.scheduler.lend = self.task_manager.lend
+        self.clock = Clock()
+        self.out = Outbox()
         self.timers = Timers()
-        #: Tasks that wait before they are tried again, and until when.
-        self.pausing: dict[bytes, float] = {}
-        self.memory_pressure = MemoryPressure(self)
-        self.retry_policy = RetryPolicy(self)
-        self.scheduler.spilled = self.spill_manager.spilled
-        self.scheduler.lacks = self.spill_manager.lacks
-        self.placement = PlacementTable(self)
-        self.queries = Queries(self)
-        self.wait_registry = WaitRegistry(self)
-        self.wait_explainer = WaitExplainer(self)
-        self.jobs = JobTable(self)
+        self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
+        self.allocator = self.plan_memory(arena_bytes, disk_bytes)
+        self.clients: dict[int, Client] = {}
         self.next_cid = 1
-        #: Has a task run here as soon as it can, or on another node.
-        self.admit: Callable[[Task], None] = self.scheduler.enqueue
-        self.handlers = self._table()
-        self.remote_objects = RemoteObjects(self)
-        self.peers = PeerTable(self)
+        self.tasks: dict[bytes, Task] = {}
+        self.actors = ActorTable()
+        self.members = Membership(node_id, self.capacity)
+        self._build_machines(SingleNode(), spill_outside)
+        self._build_cluster()
+        self._connect()
+        self._build_views()
+        self.handlers = {**self._table(), **self._table_of_peers()}
         if spill_outside:  # what is kept there may be lost there
-            self.peers.activate()
-        self.task_forwarder = TaskForwarder(self, self.peers)
-        self.actor_directory = ActorDirectory(self)
-        self.inventory = Inventory(self)
+            self.cluster.activate()
+
+    # -- composition: each machine takes what it needs; where two call each other, one is connected afterwards
+
+    def _build_machines(self, alone: SingleNode, spill_outside: bool) -> None:
+        """Build what moves tasks, actors and values on this node; until there is a cluster it is alone."""
+        clock, out, tasks, clients, actors = self.clock, self.out, self.tasks, self.clients, self.actors
+        members = self.members
+        self.history = TaskHistory(clock)
+        self.task_manager = TaskManager(tasks, clients, self.history, alone, clock, out, self.later)
+        self.task_starter = TaskStarter(clients, alone, out)
+        self.actor_calls = ActorCalls(actors, self.task_manager, self.task_starter, alone, members)
+        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone, members)
+        self.admission = Admission(self.allocator, clients, alone, clock, out)
+        self.spill_manager = SpillManager(self.admission, members, alone, spill_outside)
+        self.lifetimes = Lifetimes(
+            self.admission, self.spill_manager, self.task_manager, self.actor_manager, alone
+        )
+        self.objects = objects = ObjectTable(
+            self.spill_manager,
+            self.actor_manager,
+            self.lifetimes.deliver,
+            self.lifetimes.freed,
+            self.task_manager.argument_arrived,
+        )
+        self.scheduler = scheduler = Scheduler(
+            self.capacity, clock, out.emit, self.task_starter, self._spawn, self.spill_manager
+        )
+        self.memory_pressure = MemoryPressure(scheduler, clock, out)
+        self.retry_policy = RetryPolicy(
+            self.task_manager, scheduler, self.memory_pressure, alone, self.actor_manager.die
+        )
+        self.function_table = FunctionTable(clients, tasks, actors, objects, scheduler, members, out)
+        self.functions, self.templates = self.function_table.functions, self.function_table.templates
+        self.placement = PlacementTable(
+            self.task_manager, self.actor_manager, scheduler, objects, members, alone
+        )
+        self.feasibility = Feasibility(scheduler, members, self.placement.refusal)
+
+    def _build_cluster(self) -> None:
+        """Build what goes between nodes."""
+        tasks, actors, objects, members = self.task_manager, self.actor_manager, self.objects, self.members
+        self.remote_objects = RemoteObjects(objects, tasks, self.actor_calls, self.spill_manager, members)
+        self.task_forwarder = TaskForwarder(
+            tasks, actors, self.function_table, self.scheduler, objects, self.remote_objects, members
+        )
+        self.actor_directory = ActorDirectory(tasks, actors, self.task_forwarder, objects, members)
+        self.peers = PeerTable(tasks, actors, self.task_forwarder, self.placement, self.feasibility.refusal)
+        users = (
+            self.task_manager,
+            self.task_starter,
+            self.actor_calls,
+            self.actor_manager,
+            self.retry_policy,
+            self.admission,
+            self.spill_manager,
+            self.lifetimes,
+            self.placement,
+            self.placement.bundles,
+        )
+        self.cluster = Cluster(self.peers, self.actor_directory, self, users)
+
+    def _connect(self) -> None:
+        """Introduce the machines that call each other."""
+        scheduler, objects, functions = self.scheduler, self.objects, self.function_table
+        tasks, actors, calls = self.task_manager, self.actor_manager, self.actor_calls
+        tasks.connect(scheduler, objects, functions, self.feasibility, actors, calls, self.retry_policy)
+        self.task_starter.connect(objects, functions, actors.construct)
+        calls.connect(objects, functions, self.remote_objects, self.spill_manager, actors.end_if_unwanted)
+        actors.connect(scheduler, objects, functions, self.feasibility, self.retry_policy)
+        self.admission.connect(self.spill_manager)
+        self.spill_manager.connect(
+            scheduler, objects, tasks, actors, self.lifetimes.deliver, self.remote_objects.lineage.rebuild
+        )
+        self.lifetimes.connect(objects, self.placement)
+        self.task_forwarder.connect(self.peers, self.actor_directory)
+
+    def _build_views(self) -> None:
+        """Build what looks at all of it: diagnosis, questions, jobs."""
+        self.tables = tables = NodeTables(
+            self.clock,
+            self.out,
+            self.clients,
+            self.members,
+            self.peers,
+            self.tasks,
+            self.history,
+            self.retry_policy,
+            self.function_table,
+            self.objects,
+            self.spill_manager,
+            self.actors,
+            self.scheduler,
+            self.placement,
+        )
+        self.wait_registry = WaitRegistry(tables)
+        self.wait_explainer = WaitExplainer(tables, self.wait_registry.by_client, self.memory_pressure)
+        self.inventory = Inventory(tables, self.why_waiting, self.remote_objects.lineage.needs)
+        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.cluster)
+        self.jobs = JobTable(
+            self.task_manager, self.actor_manager, self.scheduler, self.placement, self.function_table, self
+        )
 
     def _table(self) -> dict[int, Callable[[int, Any], None]]:
         """Who takes which word."""
@@ -136,7 +203,7 @@ class NodeCore:
             m.FORGET: self.function_table.forget,
             m.SUBMIT: self.task_manager.submit,
             m.CREATE_ACTOR: self.actor_manager.create,
-            m.CALL: self.actor_manager.call,
+            m.CALL: self.actor_calls.call,
             m.CANCEL: self.task_manager.cancel,
             m.KILL: self.actor_manager.kill,
             m.ESCAPE: self.lifetimes.escape,
@@ -160,21 +227,45 @@ class NodeCore:
             m.WAITS: self.wait_registry.waits,
             m.WAIT_OVER: self.wait_registry.over,
             m.STILL: self.wait_registry.still,
-            **self.placement.bundles.node_handlers,
+        }
+
+    def _table_of_peers(self) -> dict[int, Callable[[int, Any], None]]:
+        """Who takes which word of another node."""
+        return {
+            m.REPORT: self.peers.report,
+            m.REPLY: self.peers.reply,
+            m.VALUE: self.remote_objects.value,
+            m.COPY: self.remote_objects.copies.told,
+            m.FORWARD: self.task_forwarder.forwarded,
+            m.FINISHED: self.task_forwarder.finished,
+            m.RETRIED: self.task_forwarder.retried,
+            m.RESULT: self.task_forwarder.result,
+            m.STREAM: self.task_forwarder.streamed,
+            m.STREAM_END: self.task_forwarder.stream_ended,
+            m.SEEK: self.actor_directory.seek,
+            m.ACTOR_AT: self.actor_directory.located,
+            m.ACTOR_REPORT: self.actor_directory.reported,
+            m.RESERVE: self.placement.bundles.reserve_here,
+            m.RESERVED: self.placement.bundles.reserved_there,
+            m.UNRESERVE: self.placement.bundles.unreserve_here,
+            m.GROUP: self.placement.bundles.heard,
+            m.SURVEY: self.inventory.asked,
+            m.SURVEYED: self.inventory.surveyed,
+            m.SURVEY_END: self.inventory.survey_ended,
         }
 
     # -- the door
 
     def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
         """Take one message of the process `cid`; what is to be done is appended to `effects`."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         self.handlers[message[0]](cid, message)
         if self.admission.lanes:
             self.admission.pump()
 
     def tick(self, now: float) -> float | None:
         """Time has passed; returns seconds until the next tick is wanted, or None."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         # First, as what they start may have to be looked after.
         pause = self.timers.tick(now) if self.timers else None
         again = self.scheduler.tick(now)
@@ -185,7 +276,7 @@ class NodeCore:
             look = self.wait_registry.tick(now)
             if look is not None and (again is None or look < again):
                 again = look
-        if self.peers.active:
+        if self.members.active:
             report = self.peers.tick(now)
             if report is not None and (again is None or report < again):
                 again = report
@@ -196,17 +287,12 @@ class NodeCore:
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""
-        self.clients[cid] = self.new_client(cid, job, namespace, is_driver)
+        self.clients[cid] = Client(cid, job, namespace, is_driver)
         self.next_cid = max(self.next_cid, cid + 1)
-
-    @staticmethod
-    def new_client(cid: int, job: str, namespace: str, is_driver: bool = False) -> Client:
-        """Create the record of a process, or of a program on another node."""
-        return Client(cid, job, namespace, is_driver)
 
     def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
         """Handle the end of a process; `begun` is the number of its tasks that were begun, `reason` how it ended."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         client = self.clients.pop(cid, None)
         self.wait_registry.forget_client(cid)
         worker = self.scheduler.workers.get(cid)
@@ -217,8 +303,7 @@ class NodeCore:
             self.task_manager.worker_died(worker, begun, reason)
             if owned and not idle:
                 self.actor_manager.owner_died(owned)
-        self.lifetimes.forget_client(cid, client is None or client.calls)
-        self.inventory.forget(cid)
+        self.forget(cid, client is None or client.calls)
         self.function_table.forget_client(cid)
         if client is not None and client.is_driver:
             self.placement.forget_owner(cid)
@@ -229,25 +314,25 @@ class NodeCore:
 
     def pulled(self, offset: int, there: bool, now: float) -> None:
         """A value from another node has arrived in memory, or will not."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         self.remote_objects.pulled(offset, there)
         self.admission.pump()
 
     def spilled(self, number: int, there: bool, now: float) -> None:
         """A copy of a value is on disk, or there was no room for it."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         self.spill_manager.spilled_to(number, there)
         self.admission.pump()
 
     def restored(self, number: int, problem: str, now: float) -> None:
         """A value is in memory again, or cannot be read: then there is a problem, in words."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         self.spill_manager.restored(number, problem)
         self.admission.pump()
 
     def reserved(self, number: int, problem: str, now: float) -> None:
         """Blocks of the overflow file were set apart, or there is a problem, in words."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         self.admission.reserved(number, problem)
         self.admission.pump()
 
@@ -258,13 +343,13 @@ class NodeCore:
         if oid in self.spill_manager.spilled:
             self.step(SHELL, m.Fetch(m.FETCH, oid), now)
             return False
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         self.spill_manager.reading(oid)
         return True
 
     def environment_failed(self, cid: int, now: float, text: str) -> None:
         """The runtime environment of a worker that was to be started cannot be made."""
-        self.now = self.scheduler.now = now
+        self.clock.now = now
         worker = self.scheduler.workers.get(cid)
         if worker is not None:
             worker.kill_reason = Death("RuntimeEnvSetupError", {"message": text})
@@ -277,26 +362,37 @@ class NodeCore:
 
     # -- small parts
 
+    @property
+    def now(self) -> float:
+        """The time of the last event."""
+        return self.clock.now
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The effects to be carried out; the shell takes them, and leaves an empty list."""
+        return self.out.effects
+
+    @effects.setter
+    def effects(self, effects: list[Effect]) -> None:
+        self.out.effects = effects
+
     def later(self, seconds: float, step: Callable[[], None]) -> None:
         """Have a step taken after some time."""
-        self.timers.after(self.now, seconds, step)
+        self.timers.after(self.clock.now, seconds, step)
         self.scheduler.watchful = True
 
-    def emit(self, cid: int, message: m.OfNode) -> None:
-        """Append an effect."""
-        self.effects.append((cid, message))
-
-    def shell(self, effect: ShellEffect) -> None:
-        """Append an effect for the shell."""
-        self.effects.append((SHELL, effect))
+    def forget(self, cid: int, called: bool = True) -> None:
+        """Drop all that a process or peer which is gone held and waited for; `called`: it may have called something."""
+        self.lifetimes.forget_client(cid, called)
+        self.inventory.forget(cid)
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid
         self.next_cid += 1
         worker = Worker(cid, env_key)
         self.scheduler.workers[cid] = worker
-        self.clients[cid] = Client(cid, *self.jobs.named_in(env_key), False)
-        self.shell(Spawn(cid, environment))
+        self.clients[cid] = Client(cid, *self.jobs.named_in(env_key))
+        self.out.shell(Spawn(cid, environment))
         return worker
 
     def _ready(self, cid: int, message: m.Ready) -> None:
@@ -310,57 +406,7 @@ class NodeCore:
         if refused:
             worker.kill_reason = Death("RaySystemError", {"message": refused})
             worker.leaving = True
-            self.shell(KillWorker(cid))
-
-    def _release(self, offset: int) -> None:
-        self.admission.writing.pop(offset, None)
-        on_disk = self.allocator.free(offset)
-        if on_disk is not None:
-            self.spill_manager.disk_freed(self.allocator.disk_of(offset))
-            self.shell(FreeBlocks(*on_disk))
-
-    def _pin_actor(self, actor_id: bytes, change: int) -> None:
-        actor = self.actors.actors.get(actor_id)
-        if actor is None and self.peers.active:
-            actor = self.actor_directory.entry(actor_id)
-        if actor is not None:
-            actor.pins += change
-            if change > 0 and actor.routed:
-                self.actor_directory.sync(actor)
-            if change < 0:
-                self.actor_manager.end_if_unwanted(actor)
-
-    def _deliver(self, cid: int, record: ObjectRecord) -> None:
-        self.lifetimes.deliver(cid, record)
-
-    # -- the cluster as this node knows it
-
-    def node_totals(self) -> list[dict[str, int]]:
-        """The total resources of each node."""
-        return [self.capacity.total, *(peer.total for peer in self.peers.alive.values())]
-
-    def node_ids(self) -> list[bytes]:
-        """The ids of the living nodes."""
-        return [self.node_id, *(peer.node_id for peer in self.peers.alive.values())]
-
-    def node_labels(self) -> list[dict[str, str]]:
-        """The labels of each node."""
-        return [self.capacity.labels, *(peer.labels for peer in self.peers.alive.values())]
-
-    def describe_nodes(self) -> list[dict[str, Any]]:
-        """One entry a node, for `ray.nodes`; the dead ones too."""
-        return [
-            {
-                "node_id": peer.node_id.hex(),
-                "alive": peer.alive,
-                "total": dict(peer.total),
-                "available": dict(self.capacity.available if peer is self.peers.here else peer.available),
-                "labels": dict(peer.labels),
-                "reason": peer.reason,
-                **peer.facts,
-            }
-            for peer in (self.peers.here, *self.peers.by_tag.values())
-        ]
+            self.out.shell(KillWorker(cid))
 
     def why_waiting(self, task: Task) -> str:
         """The reason why a task waits, as text."""
@@ -369,73 +415,17 @@ class NodeCore:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         self.scheduler.check()
-        pins = self._counted_pins()
+        pins = invariants.counted_pins(self.tables)
         self.objects.check(pins)
         self.actors.check(pins)
         self.allocator.check()
-        for task_id, task in self.tasks.items():
-            assert task.task_id == task_id and task.state != ENDED, task
-            if task.state == WAITING:
-                lane = task.actor.lanes.get(task.actor.lane_of(task), ()) if task.kind == METHOD else ()
-                assert task.missing > 0 or task in lane, f"{task} waits for nothing"
-            if task.state == SENT and task.node is None:
-                assert task.task_id in task.worker.outstanding, f"{task} is with nobody"
-        for record in self.objects.records.values():
-            assert record.kind != m.PENDING or self._has_a_cause(record), f"{record} waits for nothing"
-        self._check_books()
         self.function_table.check()
         self.wait_registry.check()
         self.admission.check()
         self.spill_manager.check()
         self.remote_objects.check()
         self.peers.check()
-        invariants.check(self)
-
-    def _has_a_cause(self, record: ObjectRecord) -> bool:
-        oid = record.oid
-        if record.away is not None and record.away.owner is not None:  # which has one
-            return True
-        if record.writer is not None or oid[:24] in self.tasks or owner_of(oid) in self.clients:
-            return True
-        return self.placement.will_settle(oid)
-
-    def _check_books(self) -> None:
-        """Assert that free and held resources add up to the total, for the node and every bundle."""
-        free = {id(each): dict(each.available) for each in (self.capacity, *self.scheduler.pools.values())}
-        leases = [worker.lease for worker in self.scheduler.workers.values() if worker.lease is not None]
-        leases += [lease for group in self.placement.groups.values() for _, lease in group.leases.values()]
-        leases += [lease for _, lease in self.placement.bundles.reserved.values()]
-        for lease in leases:
-            books = free.get(id(lease.capacity))
-            assert books is not None, f"{lease} is of a bundle that is gone"
-            for name, units in lease.request.items():
-                if name != "CPU" or not lease.cpu_returned:
-                    books[name] += units
-        for each in (self.capacity, *self.scheduler.pools.values()):
-            held = {name: units for name, units in free[id(each)].items() if units or name in each.total}
-            assert held == each.total, f"{each}: free and held together are {held}"
-
-    def _counted_pins(self) -> dict[bytes, int]:
-        counted: dict[bytes, int] = {}
-        tasks = list(self.tasks.values())
-        tasks += [
-            a.creation
-            for a in self.actors.actors.values()
-            if a.creation.task_id not in self.tasks and a.state != DEAD
-        ]
-        for task in tasks:
-            for oid in (*(oid for _, oid in task.deps), *task.held):
-                counted[oid] = counted.get(oid, 0) + 1
-        for oid in self.remote_objects.lineage.pinned():
-            counted[oid] = counted.get(oid, 0) + 1
-        inside = [held for _, _, held in self.remote_objects.pulls.values()]
-        inside += self.remote_objects.waiting
-        inside += [held for _, held in self.functions.values()]
-        inside += [record.held for record in self.objects.records.values()]
-        for held in inside:
-            for oid in held:
-                counted[oid] = counted.get(oid, 0) + 1
-        return counted
+        invariants.check(self.tables)
 
     def __repr__(self) -> str:
         return (

@@ -77,14 +77,14 @@ class PeerLinks:
         core.next_cid += 1
         self._cids[member] = cid
         self._members[cid] = member
-        core.peers.join(cid, info, time.monotonic())
+        core.cluster.join(cid, info, time.monotonic())
         self._host.apply_if_idle()
 
     def left(self, member: NodeId, reason: str) -> None:
         """Remove a node that has left."""
         cid = self._cids.pop(member)
         del self._members[cid]
-        self._host.core.peers.left(cid, reason, time.monotonic())
+        self._host.core.cluster.left(cid, reason, time.monotonic())
         self._host.apply_if_idle()
         self._host.pump.wake_ready()
 

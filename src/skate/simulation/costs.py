@@ -122,7 +122,9 @@ def first(nodes: int) -> float:
 def left(nodes: int) -> float:
     """A node is lost that ran nothing."""
     head = Head(nodes)
-    return min(timed(lambda: head.core.peers.left(head.cids.pop(), "was lost", 1.0)) for _ in range(9)) * 1e6
+    return (
+        min(timed(lambda: head.core.cluster.left(head.cids.pop(), "was lost", 1.0)) for _ in range(9)) * 1e6
+    )
 
 
 def member(nodes: int) -> float:

@@ -15,7 +15,7 @@ from skate.core.node import NodeCore
 
 DOORS = (
     "step", "tick", "connect", "disconnect", "pulled", "spilled", "restored", "reserved", "read_abroad",
-    "environment_failed", "peers.join", "peers.left",
+    "environment_failed", "cluster.join", "cluster.left",
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class Head:
     def join(self, number: int) -> float:
         """One more node; returns seconds."""
         info = {"node_id": number.to_bytes(8, "big") + bytes(20), "total": {"CPU": CPUS * CPU}, "labels": {}}
-        seconds = timed(lambda: self.core.peers.join(self.core.next_cid, info, self.now))
+        seconds = timed(lambda: self.core.cluster.join(self.core.next_cid, info, self.now))
         self.core.effects.clear()
         return seconds
 
@@ -149,7 +149,7 @@ class Member:
                 "labels": {},
                 "head": not number,
             }
-            self.core.peers.join(self.core.next_cid, info, 1.0)
+            self.core.cluster.join(self.core.next_cid, info, 1.0)
         self.head = next(iter(self.core.peers.alive))
         fields = {"name": "f", "function": b"", "request": {"CPU": CPU}}
         self.core.step(self.head, (m.TEMPLATE, b"plain", fields), 1.0)

@@ -198,14 +198,14 @@ class Node(Cluster):
         cid = self.core.next_cid
         self.core.next_cid += 1
         self.peers[cid] = number
-        self.core.peers.join(cid, info, self.now)
+        self.core.cluster.join(cid, info, self.now)
 
     def lose(self, number: int) -> None:
         """Remove another node."""
         for cid in [cid for cid, other in self.peers.items() if other == number]:
             del self.peers[cid]
             self._wary = WARY_STEPS
-            self.core.peers.left(cid, "was lost", self.now)
+            self.core.cluster.left(cid, "was lost", self.now)
         for offset in [offset for offset, source in self.reads.items() if source == number]:
             del self.reads[offset]
             self.core.pulled(offset, False, self.now)

@@ -265,7 +265,7 @@ class World:
         """Nothing is under way: what waits must wait for a reason."""
         for node in self.nodes.values():
             if node.alive:
-                invariants.check_quiet(node.core)
+                invariants.check_quiet(node.core.tables)
         quiet.check(node for node in self.nodes.values() if node.alive)
 
     def drain(self, patient: bool) -> None:

@@ -9,7 +9,7 @@ from skate.client.core.stream import ALL
 from skate.simulation.worker import Worker
 
 if TYPE_CHECKING:
-    from skate.core.diagnosis.wait_registry import Wait
+    from skate.core.diagnosis.wait import Wait
     from skate.simulation.cluster import Cluster
 
 

@@ -16,27 +16,27 @@ BUGS = (
     ),
     Bug(
         "a call overtakes one that waits for its argument",
-        "skate.core.actor.actor_manager:ActorManager._line_up",
+        "skate.core.actor.actor_calls:ActorCalls._line_up",
         "elif task.missing or (actor.in_order and task.client in actor.lanes):",
         "elif task.missing:",
     ),
     Bug(
         "a call goes behind one that came later when the actor is not up yet",
-        "skate.core.actor.actor_manager:ActorManager._ready",
+        "skate.core.actor.actor_calls:ActorCalls._ready",
         "actor.queue.append(task)",
         "actor.queue.appendleft(task)",
     ),
     Bug(
         "the name of a dead actor is kept",
         "skate.core.actor.actor_manager:ActorManager.die",
-        "self.node.actors.forget_name(actor)",
+        "self.actors.forget_name(actor)",
         "pass",
     ),
     Bug(
         "the name of an actor that restarts is free for others",
         "skate.core.actor.actor_manager:ActorManager._restart",
         "actor.state = RESTARTING",
-        "actor.state = RESTARTING; self.node.actors.forget_name(actor)",
+        "actor.state = RESTARTING; self.actors.forget_name(actor)",
     ),
     Bug(
         "a name that is taken goes to the last who asks for it",
@@ -47,7 +47,7 @@ BUGS = (
     Bug(
         "an actor that leaves is still found by its name",
         "skate.core.actor.actor_manager:ActorManager._leave",
-        "self.node.actors.forget_name(actor)",
+        "self.actors.forget_name(actor)",
         "pass",
     ),
     Bug(
@@ -78,7 +78,7 @@ BUGS = (
     ),
     Bug(
         "the last handle goes while the actor is busy, and it lives on",
-        "skate.core.actor.actor_manager:ActorManager.answered",
+        "skate.core.actor.actor_calls:ActorCalls.answered",
         "not worker.outstanding",
         "worker.outstanding",
     ),
@@ -90,7 +90,7 @@ BUGS = (
     ),
     Bug(
         "the process that held an actor is gone, and the actor lives on",
-        "skate.core.object.lifetimes:Lifetimes.forget_client",
+        "skate.core.actor.actor_manager:ActorManager.forget_client",
         "if actor.holders.pop(cid, None) is not None:",
         "if actor.holders.pop(cid, None) is None:",
     ),
@@ -108,7 +108,7 @@ BUGS = (
     ),
     Bug(
         "an actor on its way out is sent calls",
-        "skate.core.actor.actor_manager:ActorManager._ready",
+        "skate.core.actor.actor_calls:ActorCalls._ready",
         "elif actor.state == ALIVE and not actor.leaving:",
         "elif actor.state == ALIVE:",
         rare=True,

@@ -28,13 +28,13 @@ BUGS = (
     Bug(
         "the actors of a removed group live on",
         "skate.core.placement.placement_table:PlacementTable._end_users",
-        "for actor in list(node.actors.actors.values()):",
+        "for actor in list(self.actors.actors.values()):",
         "for actor in ():",
     ),
     Bug(
         "the worker that is killed for a removed group keeps its part of a bundle",
         "skate.core.placement.placement_table:PlacementTable._end_task",
-        "node.scheduler.end_lease(worker)",
+        "self.scheduler.end_lease(worker)",
         "pass",
     ),
     Bug(
@@ -60,7 +60,7 @@ BUGS = (
     Bug(
         "what a refused plan has set apart on other nodes is kept",
         "skate.core.cluster.bundle_directory:BundleDirectory._undo",
-        "self.node.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))",
+        "self.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))",
         "pass",
         CLUSTER,
         rare=True,
@@ -68,7 +68,7 @@ BUGS = (
     Bug(
         "a bundle set apart for a group that was removed meanwhile is kept",
         "skate.core.cluster.bundle_directory:BundleDirectory.unreserve_here",
-        "self.node.capacity.release(carved[1])",
+        "self.capacity.release(carved[1])",
         "pass",
         CLUSTER,
     ),

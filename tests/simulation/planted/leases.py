@@ -20,7 +20,7 @@ BUGS = (
     Bug(
         "a dead actor keeps its lease",
         "skate.core.actor.actor_manager:ActorManager.die",
-        "self.node.scheduler.end_lease(worker)",
+        "self.scheduler.end_lease(worker)",
         "pass",
     ),
     Bug(

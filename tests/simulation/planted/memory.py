@@ -40,7 +40,7 @@ BUGS = (
     ),
     Bug(
         "arguments in memory are sent to a worker who is not counted",
-        "skate.core.task.task_manager:TaskManager._values",
+        "skate.core.task.task_starter:TaskStarter._values",
         "if record.kind == m.ARENA:",
         "if record.kind == m.REMOTE:",
     ),
@@ -71,7 +71,7 @@ BUGS = (
     Bug(
         "a dead actor keeps the arguments of its constructor",
         "skate.core.actor.actor_manager:ActorManager.die",
-        "self.node.task_manager.drop_arguments(actor.creation)",
+        "self.task_manager.drop_arguments(actor.creation)",
         "pass",
     ),
     Bug(
@@ -101,13 +101,13 @@ BUGS = (
     Bug(
         "the error of a call reaches the table, its grant to the caller does not",
         "skate.core.task.task_manager:TaskManager.give",
-        "if present:\n            node.objects.grant(record, client)",
-        "if present and kind != m.ERROR:\n            node.objects.grant(record, client)",
+        "if present:\n            self.objects.grant(record, client)",
+        "if present and kind != m.ERROR:\n            self.objects.grant(record, client)",
     ),
     Bug(
         "refs inside a small result are not held for its reader",
         "skate.core.task.task_manager:TaskManager.give",
-        "node.lifetimes.grant(client, other)",
+        "self.objects.grant_any(client, other)",
         "pass",
     ),
     Bug(

@@ -65,13 +65,13 @@ BUGS = (
     ),
     Bug(
         "of the calls behind a missing argument only the first goes when it comes",
-        "skate.core.actor.actor_manager:ActorManager._advance",
+        "skate.core.actor.actor_calls:ActorCalls._advance",
         "while lane and not lane[0].missing:",
         "if lane and not lane[0].missing:",
     ),
     Bug(
         "a cancelled call that others wait behind leaves them waiting",
-        "skate.core.actor.actor_manager:ActorManager.dequeue",
+        "skate.core.actor.actor_calls:ActorCalls.dequeue",
         "self._advance(actor, key)",
         "pass",
     ),
@@ -91,8 +91,8 @@ BUGS = (
     Bug(
         "a peer has room again, and the tasks that wait for a node are not looked at",
         "skate.core.cluster.peer_table:PeerTable.report",
-        "if self.waiting or self.node.scheduler.waiting:",
-        "if self.node.scheduler.waiting:",
+        "if self.waiting or self.scheduler.waiting:",
+        "if self.scheduler.waiting:",
         CLUSTER,
     ),
     Bug(

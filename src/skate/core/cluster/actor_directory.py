@@ -9,17 +9,16 @@ with the host for as long as anything anywhere does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.task_forwarder import TaskForwarder
+from skate.core.object.object_table import ObjectTable
 from skate.core.task.task import Task, Template
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.fields import ActorFacts, ActorFields, ForwardFields, TemplateFields
 from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, PENDING, QUEUED, RESTARTING, SENT
-
-if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer
-    from skate.core.node import NodeCore
 
 UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
@@ -27,52 +26,63 @@ UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 class ActorDirectory:
     """Entries of actors that are, or might be, on other nodes."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        task_forwarder: TaskForwarder,
+        objects: ObjectTable,
+        members: Membership,
+    ) -> None:
+        self.task_manager = task_manager
+        self.tasks = task_manager.tasks
+        self.clients = task_manager.clients
+        self.emit = task_manager.out.emit
+        self.actor_manager = actor_manager
+        self.actors = actor_manager.actors
+        self.task_forwarder = task_forwarder
+        self.templates = task_forwarder.templates
+        self.objects = objects
+        self.members = members
         #: Calls that were at a node when it was lost, by actor: the head will say what becomes of it.
         self._doubtful: dict[bytes, list[Task]] = {}
-        node.handlers[m.SEEK] = self.seek
-        node.handlers[m.ACTOR_AT] = self.located
-        node.handlers[m.ACTOR_REPORT] = self.reported
 
     # -- on nodes other than the head
 
     def create_at_head(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR on a node that is not the head: the head enters it."""
         _, actor_id, key, args, deps, held, parent, fields = message
-        node = self.node
-        head = node.peers.head
+        head = self.members.head
         assert head is not None
-        task = Task(actor_id, CREATION, cid, node.templates[key], args, deps, held, parent)
+        task = Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent)
         entry = self._enter(Actor(task, fields, cid))
         entry.holders[cid] = 1
         entry.grants = 1  # the head counts us for having asked
         for oid in (*held, *(oid for _, oid in deps)):
-            node.objects.pin(oid)  # until the head holds them
-        client = node.clients[cid]
-        node.task_forwarder.introduce(head, key)
+            self.objects.pin(oid)  # until the head holds them
+        client = self.clients[cid]
+        self.task_forwarder.introduce(head, key)
         life: ForwardFields = {"job": client.job, "namespace": client.namespace, "attempt": 0, "life": fields}
-        node.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
+        self.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
 
     def entry(self, actor_id: bytes) -> Actor | None:
         """Return the actor of an id, registered here if it is another node's; None if there is none."""
-        actor = self.node.actors.actors.get(actor_id)
-        if actor is None and self.node.peers.head is not None:
+        actor = self.actors.actors.get(actor_id)
+        if actor is None and self.members.head is not None:
             task = Task(actor_id, CREATION, -1, Template(b"", UNKNOWN_CLASS), b"", (), (), b"")
             actor = self._enter(Actor(task, {}, -1))
-            self.node.emit(self.node.peers.head.cid, m.Seek(m.SEEK, actor_id))
+            self.emit(self.members.head.cid, m.Seek(m.SEEK, actor_id))
         return actor
 
     def _enter(self, actor: Actor) -> Actor:
         actor.routed = True
         actor.creation.actor = actor
-        self.node.actors.actors[actor.actor_id] = actor
+        self.actors.actors[actor.actor_id] = actor
         return actor
 
     def sync(self, actor: Actor) -> None:
         """Notify the node that counts an actor's holders after the first hold here, or the last release."""
-        node = self.node
-        head = node.peers.head
+        head = self.members.head
         if head is None:
             self._sync_host(actor)
             return
@@ -80,9 +90,9 @@ class ActorDirectory:
         used = holders or actor.pins > 0 or (actor.worker is None and bool(actor.queue or actor.lanes))
         if used and not actor.grants:
             actor.grants = 1
-            node.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
+            self.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
         elif not used and actor.grants and actor.state != PENDING:
-            node.emit(head.cid, (m.FREE, actor.actor_id, actor.grants))
+            self.emit(head.cid, (m.FREE, actor.actor_id, actor.grants))
             actor.grants = 0
 
     def _sync_host(self, actor: Actor) -> None:
@@ -93,21 +103,20 @@ class ActorDirectory:
         wanted = actor.wanted or bool(actor.queue or actor.lanes)
         if wanted and not actor.grants:
             actor.grants = 1
-            self.node.emit(host.cid, m.Hold(m.HOLD, actor.actor_id))
+            self.emit(host.cid, m.Hold(m.HOLD, actor.actor_id))
         elif not wanted and actor.grants and actor.state == ALIVE:
             actor.grants = 0
-            self.node.emit(host.cid, (m.FREE, actor.actor_id, 1))
+            self.emit(host.cid, (m.FREE, actor.actor_id, 1))
 
     def located(self, cid: int, message: m.ActorAt) -> None:
         """ACTOR_AT: the head says where an actor is, or what has become of it."""
         _, actor_id, state, node_id, fields = message
-        node = self.node
-        actor = node.actors.actors.get(actor_id)
+        actor = self.actors.actors.get(actor_id)
         if actor is None or actor.state == DEAD or (actor.hosted and state != DEAD):
             return
         creation = actor.creation
         if not actor.hosted and (creation.deps or creation.held):  # the head holds them by now
-            node.task_manager.drop_arguments(creation)
+            self.task_manager.drop_arguments(creation)
             creation.deps = creation.held = ()
         if actor.hosted:
             return
@@ -121,32 +130,31 @@ class ActorDirectory:
                 actor.in_order = fields["in_order"]
         doubtful = self._doubtful.pop(actor_id, [])
         if state == DEAD:
-            node.actor_manager.die(actor, fields["death"], doubtful)
+            self.actor_manager.die(actor, fields["death"], doubtful)
             return
-        actor.node = node.peers.by_tag.get(node_id[:8]) if state == ALIVE else None
+        actor.node = self.members.by_tag.get(node_id[:8]) if state == ALIVE else None
         if actor.node is not None and actor.node.alive:
             actor.state = ALIVE
         elif state != PENDING:  # one that was never up yet is not restarting: calls wait for it
             actor.state = RESTARTING
         if doubtful:
-            node.actor_manager.resume_elsewhere(actor, doubtful, fields.get("reason", "was lost"))
+            self.actor_manager.resume_elsewhere(actor, doubtful, fields.get("reason", "was lost"))
         if actor.state == ALIVE:
-            node.actor_manager.flush(actor)
+            self.actor_manager.calls.flush(actor)
         self.sync(actor)
 
     # -- on the node that hosts an actor
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
         """FORWARD of a creation: from the head, to be run here; on the head, to be entered."""
-        node = self.node
         actor = Actor(task, life, task.client)
-        if node.peers.head is None:
+        if self.members.head is None:
             actor.holders[peer.cid] = 1
             actor.watchers.add(peer.cid)
-            node.actor_manager.enter(actor)
+            self.actor_manager.enter(actor)
             self.tell(actor, peer.cid)
             return
-        before = node.actors.actors.pop(actor.actor_id, None)
+        before = self.actors.actors.pop(actor.actor_id, None)
         actor.hosted = actor.routed = True
         actor.restarts = life["restarts"]
         actor.holders[peer.cid] = 1
@@ -159,35 +167,33 @@ class ActorDirectory:
                 call.actor = actor
             creation = before.creation
             if creation.deps or creation.held:
-                node.task_manager.drop_arguments(creation)
-        node.actor_manager.enter(actor)
+                self.task_manager.drop_arguments(creation)
+        self.actor_manager.enter(actor)
 
     def is_here(self, actor: Actor) -> bool:
         """True if this node handles the calls to an actor."""
-        return actor.node is None and (actor.hosted or self.node.peers.head is None)
+        return actor.node is None and (actor.hosted or self.members.head is None)
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """KILL of an actor that has no worker here; True if others do all there is to do."""
-        node = self.node
-        if node.peers.head is not None and not actor.hosted:
-            node.emit(node.peers.head.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
+        if self.members.head is not None and not actor.hosted:
+            self.emit(self.members.head.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
             return True
         if actor.node is not None:
-            node.emit(actor.node.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
+            self.emit(actor.node.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
         return False
 
     def report(self, actor: Actor) -> None:
         """Report a changed state of an actor: the host to the head, the head to the others."""
-        node = self.node
-        if actor.hosted and node.peers.head is not None:
+        if actor.hosted and self.members.head is not None:
             pid = actor.worker.pid if actor.worker is not None else 0
-            node.emit(
-                node.peers.head.cid,
+            self.emit(
+                self.members.head.cid,
                 m.ActorReport(m.ACTOR_REPORT, actor.actor_id, actor.state, actor.restarts, pid, actor.death),
             )
         elif actor.watchers:
             for cid in actor.watchers:
-                if cid in node.peers.alive:
+                if cid in self.members.alive:
                     self.tell(actor, cid)
 
     # -- on the head
@@ -209,12 +215,12 @@ class ActorDirectory:
     def seek(self, cid: int, message: m.Seek) -> None:
         """SEEK: a node wants to know where an actor is, from now on."""
         _, actor_id = message
-        actor = self.node.actors.actors.get(actor_id)
+        actor = self.actors.actors.get(actor_id)
         if actor is None:
             fields: ActorFacts = {"class_name": "an actor", "name": "", "task_retries": 0, "in_order": True}
             text = f"there is no actor {actor_id.hex()} (any more)"
             fields["death"] = ("ActorDiedError", {"message": text, "actor_id": actor_id})
-            self.node.emit(cid, m.ActorAt(m.ACTOR_AT, actor_id, DEAD, b"", fields))
+            self.emit(cid, m.ActorAt(m.ACTOR_AT, actor_id, DEAD, b"", fields))
             return
         actor.watchers.add(cid)
         self.tell(actor, cid)
@@ -231,75 +237,72 @@ class ActorDirectory:
             fields["death"] = actor.death
         if reason:
             fields["reason"] = reason
-        place = self.node.node_id if actor.node is None else actor.node.node_id
-        self.node.emit(cid, m.ActorAt(m.ACTOR_AT, actor.actor_id, actor.state, place, fields))
+        place = self.members.here.node_id if actor.node is None else actor.node.node_id
+        self.emit(cid, m.ActorAt(m.ACTOR_AT, actor.actor_id, actor.state, place, fields))
 
     def reported(self, cid: int, message: m.ActorReport) -> None:
         """ACTOR_REPORT: the host of an actor says how it is."""
         _, actor_id, state, restarts, pid, death = message
-        node = self.node
-        actor = node.actors.actors.get(actor_id)
+        actor = self.actors.actors.get(actor_id)
         if actor is None or actor.state == DEAD or actor.node is None or actor.node.cid != cid:
             return
-        node.task_forwarder.answered(actor.creation)
-        node.tasks.pop(actor_id, None)
+        self.task_forwarder.answered(actor.creation)
+        self.tasks.pop(actor_id, None)
         actor.restarts, actor.pid = restarts, pid
         if state == DEAD and death is not None:
-            node.actor_manager.die(actor, death)
+            self.actor_manager.die(actor, death)
             return
         if state == ALIVE and actor.state != ALIVE:
             actor.state = ALIVE
             self.report(actor)
-            node.actor_manager.flush(actor)
-            node.actor_manager.end_if_unwanted(actor)
+            self.actor_manager.calls.flush(actor)
+            self.actor_manager.end_if_unwanted(actor)
 
     # -- the end of a node
 
     def node_left(self, peer: Peer) -> None:
         """Handle the loss of a node, with the actors that it hosted."""
-        node = self.node
         calls: dict[bytes, list[Task]] = {}
-        for task in list(node.tasks.values()):
+        for task in list(self.tasks.values()):
             if task.kind == METHOD and task.node is peer and task.state == SENT:
                 task.node = None
                 if task.given is not None and len(task.given) == task.template.returns:
-                    node.task_manager.forget(task)
+                    self.task_manager.forget(task)
                     continue
                 task.state = QUEUED
                 calls.setdefault(task.actor.actor_id, []).append(task)
         reason = f"was on node {peer.node_id.hex()}, which {peer.reason}"
-        for actor in list(node.actors.actors.values()):
+        for actor in list(self.actors.actors.values()):
             actor.watchers.discard(peer.cid)
             if actor.node is not peer or actor.state == DEAD:
                 continue
             actor.node = None
             under_way = calls.pop(actor.actor_id, [])
-            if node.peers.head is None:
+            if self.members.head is None:
                 self._move(actor, under_way, reason)
             else:
                 actor.state = RESTARTING
                 self._doubtful.setdefault(actor.actor_id, []).extend(under_way)
         for tasks in calls.values():
             for task in tasks:
-                node.task_manager.fail(task, task.actor.death or ("ActorDiedError", {"message": reason}))
+                self.task_manager.fail(task, task.actor.death or ("ActorDiedError", {"message": reason}))
 
     def _move(self, actor: Actor, calls: list[Task], reason: str) -> None:
         """On the head: start an actor again on another node, if it may be."""
-        node = self.node
         creation = actor.creation
         creation.node = creation.worker = None
         actor.grants = 0
         again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
         if not again or not (actor.wanted or calls or actor.queue or actor.lanes):
             fields = {"message": f"it {reason}", "reason": "NODE_DIED"}
-            node.actor_manager.die(actor, ("ActorDiedError", fields), calls)
+            self.actor_manager.die(actor, ("ActorDiedError", fields), calls)
             return
         actor.state = RESTARTING
         actor.restarts += 1
         for cid in actor.watchers:
             self.tell(actor, cid, reason)
-        node.actor_manager.resume_elsewhere(actor, calls, reason)
+        self.actor_manager.resume_elsewhere(actor, calls, reason)
         creation.attempt += 1
         creation.state = QUEUED
-        node.tasks[actor.actor_id] = creation
-        node.peers.admit(creation)
+        self.tasks[actor.actor_id] = creation
+        self.task_manager.admit(creation)

@@ -2,43 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.object.object_table import ObjectTable
+from skate.core.outbox import Outbox
 from skate.core.placement import bundle_policy
+from skate.core.placement.placement_group import PlacementGroup
 from skate.core.resource.capacity import Capacity, Lease
+from skate.core.schedule.scheduler import Scheduler
 from skate.protocol import messages as m
 from skate.protocol.fields import GroupFacts
 from skate.protocol.states import GroupState
 
-if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer
-    from skate.core.node import NodeCore
-    from skate.core.placement.placement_table import PlacementGroup, PlacementTable
-
 LIVING = frozenset(GroupState) - {GroupState.REMOVED}
+
+
+class Groups(Protocol):
+    """The groups, and what becomes of them."""
+
+    groups: dict[bytes, PlacementGroup]
+    #: Objects here that follow a group's readiness, which the head will tell.
+    awaiting: set[bytes]
+
+    def retry(self) -> None:
+        """Place the groups that wait."""
+
+    def placed(self, group: PlacementGroup) -> None:
+        """Commit the planned places of a group."""
+
+    def uncarve(self, group: PlacementGroup, indexes: Any) -> None:
+        """Give bundles on this node back."""
+
+    def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
+        """A group that the head has told of."""
+
+    def open(self, group: PlacementGroup) -> None:
+        """Let tasks into the bundles that are here."""
+
+    def end(self, group: PlacementGroup) -> None:
+        """End what runs in a removed group here."""
+
+    def drop_removed(self) -> None:
+        """Forget the groups that were removed longest ago."""
+
+
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def pump(self) -> None:
+        """Send queued tasks to where there is room."""
+
+    def touched(self) -> None:
+        """A peer has relied on old words about what is free here."""
 
 
 class BundleDirectory:
     """Reserves bundles on other nodes for the head, and for the head on this one."""
 
-    def __init__(self, table: PlacementTable) -> None:
+    def __init__(
+        self,
+        table: Groups,
+        scheduler: Scheduler,
+        objects: ObjectTable,
+        members: Membership,
+        cluster: Cluster,
+        out: Outbox,
+    ) -> None:
         self.table = table
-        self.node: NodeCore = table.node
+        self.scheduler = scheduler
+        self.capacity = scheduler.capacity
+        self.objects = objects
+        self.members = members
+        self.cluster = cluster
+        self.emit = out.emit
         #: Set apart here for a group that is not placed yet.
         self.reserved: dict[tuple[bytes, int], tuple[Capacity, Lease]] = {}
-        self.node_handlers: dict[int, Callable[[int, Any], None]] = {
-            m.RESERVE: self.reserve_here,
-            m.RESERVED: self.reserved_there,
-            m.UNRESERVE: self.unreserve_here,
-            m.GROUP: self.heard,
-        }
 
     # -- on the head
 
     def plan(self, group: PlacementGroup) -> dict[int, Any] | None:
         """Plan a node for each bundle without one; None if there is no room now."""
-        peers = self.node.peers
+        peers = self.members
         missing = [index for index in range(len(group.bundles)) if index not in group.places]
         wanted: list[bundle_policy.Bundle] = [
             (index, group.bundles[index], group.selectors[index] if group.selectors else None)
@@ -52,10 +97,10 @@ class BundleDirectory:
         """Ask the nodes of a plan; those that say no have less free than was known here."""
         group.refused = set()
         for index, place in group.planned.items():
-            if place is not self.node.peers.here:
+            if place is not self.members.here:
                 group.asked.add(index)
                 place.take(group.bundles[index])
-                self.node.emit(place.cid, m.Reserve(m.RESERVE, group.group_id, index, group.bundles[index]))
+                self.emit(place.cid, m.Reserve(m.RESERVE, group.group_id, index, group.bundles[index]))
 
     def reserved_there(self, cid: int, message: m.Reserved) -> None:
         """RESERVED: a node has set a bundle apart, or could not."""
@@ -63,7 +108,7 @@ class BundleDirectory:
         group = self.table.groups.get(group_id)
         if group is None or index not in group.asked or group.planned[index].cid != cid:
             if done:
-                self.node.emit(cid, m.Unreserve(m.UNRESERVE, group_id, index))
+                self.emit(cid, m.Unreserve(m.UNRESERVE, group_id, index))
             return
         self._answered(group, index, done)
 
@@ -75,8 +120,8 @@ class BundleDirectory:
             return
         if group.refused:
             self._undo(group)
-            self.node.scheduler.place = self.table.retry
-            self.node.scheduler.dispatch_all()  # to which belongs what was set apart here
+            self.scheduler.place = self.table.retry
+            self.scheduler.dispatch_all()  # to which belongs what was set apart here
         else:
             self.table.placed(group)
             if group.state != GroupState.CREATED:
@@ -84,10 +129,10 @@ class BundleDirectory:
 
     def _undo(self, group: PlacementGroup) -> None:
         """Give back what was set apart for a plan that came to nothing."""
-        here = self.node.peers.here
+        here = self.members.here
         for index, place in group.planned.items():
             if place is not here and place.alive and index not in group.refused:
-                self.node.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))
+                self.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))
         self.table.uncarve(group, [index for index, place in group.planned.items() if place is here])
         group.planned = {}
         group.asked.clear()
@@ -100,7 +145,7 @@ class BundleDirectory:
 
     def announce(self, group: PlacementGroup) -> None:
         """Send the state of a group to the other nodes."""
-        for peer in self.node.peers.alive.values():
+        for peer in self.members.alive.values():
             self._tell(peer, group)
 
     def _tell(self, peer: Peer, group: PlacementGroup) -> None:
@@ -111,7 +156,7 @@ class BundleDirectory:
             "state": group.state.value,
             "places": {index: place.node_id for index, place in group.places.items()},
         }
-        self.node.emit(peer.cid, m.Group(m.GROUP, group.group_id, fields))
+        self.emit(peer.cid, m.Group(m.GROUP, group.group_id, fields))
 
     def ready_elsewhere(self, cid: int, group_id: bytes, oid: bytes) -> None:
         """An object of another node gets a value when the group is placed."""
@@ -122,16 +167,16 @@ class BundleDirectory:
         elif group.state == GroupState.INFEASIBLE:
             kind, payload = m.ERROR, ("TaskUnschedulableError", {"message": group.why})
         elif group.state == GroupState.CREATED:
-            self.node.emit(cid, m.Publish(m.PUBLISH, oid, m.INLINE, group.value, (), False))
+            self.emit(cid, m.Publish(m.PUBLISH, oid, m.INLINE, group.value, (), False))
             return
         else:
             group.ready_at.append((cid, oid))
             return
-        self.node.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
+        self.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
 
     def node_joined(self, peer: Peer) -> None:
         """A new node learns of the groups, and may have room for one."""
-        if self.node.peers.head is not None:
+        if self.members.head is not None:
             return
         for group in self.table.groups.values():
             if group.state in LIVING:
@@ -140,7 +185,7 @@ class BundleDirectory:
 
     def node_left(self, peer: Peer) -> None:
         """Place bundles lost with a node on other nodes."""
-        if self.node.peers.head is not None:
+        if self.members.head is not None:
             return
         for group in list(self.table.groups.values()):
             there = [index for index, place in group.planned.items() if place is peer]
@@ -161,49 +206,48 @@ class BundleDirectory:
 
     def await_head(self, cid: int, oid: bytes) -> None:
         """An object here, held by the asker, will get its value from the head."""
-        objects = self.node.objects
+        objects = self.objects
         self.table.awaiting.add(oid)
         objects.grant(objects.ensure(oid), cid)
 
     def reserve_here(self, cid: int, message: m.Reserve) -> None:
         """RESERVE: set a bundle apart for a group that is being placed."""
         _, group_id, index, request = message
-        self.node.peers.touched()
-        carved = self.node.capacity.carve(f"{group_id.hex()}:{index}", request)
+        self.cluster.touched()
+        carved = self.capacity.carve(f"{group_id.hex()}:{index}", request)
         if carved is not None:
             self.reserved[(group_id, index)] = carved
-        self.node.emit(cid, m.Reserved(m.RESERVED, group_id, index, carved is not None))
+        self.emit(cid, m.Reserved(m.RESERVED, group_id, index, carved is not None))
 
     def unreserve_here(self, cid: int, message: m.Unreserve) -> None:
         """UNRESERVE: the group is not placed like that."""
-        self.node.peers.touched()
+        self.cluster.touched()
         _, group_id, index = message
         carved = self.reserved.pop((group_id, index), None)
         if carved is not None:
-            self.node.capacity.release(carved[1])
-            self.node.scheduler.dispatch_all()
+            self.capacity.release(carved[1])
+            self.scheduler.dispatch_all()
 
     def heard(self, cid: int, message: m.Group) -> None:
         """GROUP: how a group stands."""
         _, group_id, fields = message
-        node = self.node
-        node.peers.touched()
+        self.cluster.touched()
         group = self.table.mirror(group_id, fields)
         group.places = {index: self._node(node_id) for index, node_id in fields["places"].items()}
-        node.scheduler.version += 1
+        self.scheduler.version += 1
         for index, place in group.places.items():
-            carved = self.reserved.pop((group_id, index), None) if place is node.peers.here else None
+            carved = self.reserved.pop((group_id, index), None) if place is self.members.here else None
             if carved is not None:
                 group.leases[index] = carved
         self.table.open(group)
         if group.state == GroupState.REMOVED:
             for key in [key for key in self.reserved if key[0] == group_id]:
-                node.capacity.release(self.reserved.pop(key)[1])
+                self.capacity.release(self.reserved.pop(key)[1])
             self.table.end(group)
             self.table.drop_removed()
-        node.scheduler.dispatch_all()
-        node.peers.pump()
+        self.scheduler.dispatch_all()
+        self.cluster.pump()
 
     def _node(self, node_id: bytes) -> Any:
-        peers = self.node.peers
-        return peers.here if node_id == self.node.node_id else peers.by_tag.get(node_id[:8])
+        peers = self.members
+        return peers.here if node_id == self.members.here.node_id else peers.by_tag.get(node_id[:8])

@@ -7,18 +7,19 @@ a name, not as a value: if nobody else needs that value it is let go, and made a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from skate.core.actor.actor_manager import retries_of
-from skate.core.object.object_table import ObjectRecord
+from skate.core.actor.actor_calls import ActorCalls
+from skate.core.actor.call_errors import retries_of
+from skate.core.cluster.membership import Membership
+from skate.core.cluster.remote_object import RemoteObject
+from skate.core.cluster.secondary_copies import SecondCopies
+from skate.core.object.object_table import ObjectRecord, ObjectTable
 from skate.core.task.task import Task, return_ids
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD, WAITING
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
-
 
 KEPT_MAX = 10_000
 FAILED = "ObjectReconstructionFailedError"
@@ -30,8 +31,26 @@ EVERYTHING = 1 << 60  # has been read of a stream that runs again, so that it wa
 class Lineage:
     """The tasks that could be needed again, and the objects that they would take."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        objects: ObjectTable,
+        task_manager: TaskManager,
+        calls: ActorCalls,
+        copies: SecondCopies,
+        members: Membership,
+        want: Callable[[ObjectRecord], None],
+    ) -> None:
+        self.objects = objects
+        self.task_manager = task_manager
+        #: Tasks under way.
+        self.running = task_manager.tasks
+        self.emit = task_manager.out.emit
+        self.calls = calls
+        self.copies = copies
+        self._node_id = members.here.node_id
+        self._tag = members.here.tag
+        self._want = want
+        #: Tasks that have ended and may run again.
         self.tasks: dict[bytes, Task] = {}
         #: Objects of ours by how many of those tasks take them.
         self.needs: dict[bytes, int] = {}
@@ -42,7 +61,7 @@ class Lineage:
         """A task has ended well; remember it if it made what could be lost."""
         if task.origin is not None:
             return
-        records = self.node.objects.records
+        records = self.objects.records
         if task.template.streaming:
             self.unmade(task, not_made_again(task))
         made = [records[oid] for oid in made_by(task) if oid in records]
@@ -52,10 +71,10 @@ class Lineage:
             record.payload = record.size
         self._keep(task, [record for record in made if is_large(record)])
         for record in lost:
-            self.node.remote_objects.want(record)
+            self._want(record)
 
     def _keep(self, task: Task, made: list[ObjectRecord]) -> None:
-        records = self.node.objects.records
+        records = self.objects.records
         if not made:
             return
         if (
@@ -73,7 +92,7 @@ class Lineage:
             if self._ours(oid):
                 self.needs[oid] = self.needs.get(oid, 0) + 1
             else:
-                self.node.objects.pin(oid)
+                self.objects.pin(oid)
         if len(self.tasks) > KEPT_MAX:
             oldest = next(iter(self.tasks.values()))
             last = [
@@ -95,7 +114,7 @@ class Lineage:
         return [oid for oid in (*(oid for _, oid in task.deps), *task.held) if len(oid) == 28]
 
     def _ours(self, oid: bytes) -> bool:
-        return oid[8:16] == self.node.tag
+        return oid[8:16] == self._tag
 
     def pinned(self) -> list[bytes]:
         """The objects of other nodes that are pinned for kept tasks."""
@@ -103,22 +122,22 @@ class Lineage:
 
     def retain(self, record: ObjectRecord) -> bool:
         """Decide on an object without users: True if its record stays, without a large value, for a kept task."""
-        objects = self.node.objects
+        objects = self.objects
         if record.oid not in self.needs or objects.get(record.oid) is not record:
             return False
         if record.kind == m.PENDING:  # it is kept for its name; unless nobody is about to make it
-            return record.oid[:24] in self.node.tasks
+            return record.oid[:24] in self.running
         if record.kind not in (m.ARENA, m.REMOTE, m.SPILLED):
             return True
         if record.kind != m.REMOTE:
             objects.forget_value(record)
         if record.away is None:
-            record.away = self.node.remote_objects.away()
+            record.away = RemoteObject()
         away = record.away
         if away.place is not None and away.place.alive:
-            self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
+            self.emit(away.place.cid, (m.FREE, record.oid, 1))
         away.place = None
-        self.node.remote_objects.copies.release(away, record.oid)
+        self.copies.release(away, record.oid)
         record.kind = m.REMOTE
         record.payload = record.size
         held, record.held = record.held, ()
@@ -139,7 +158,7 @@ class Lineage:
             return
         for oid in self._taken(task):
             if not self._ours(oid):
-                self.node.objects.unpin(oid)
+                self.objects.unpin(oid)
                 continue
             self.needs[oid] -= 1
             if not self.needs[oid]:
@@ -150,16 +169,15 @@ class Lineage:
             return
         self._loosening = True
         while self._loose:
-            record = self.node.objects.get(self._loose.pop())
+            record = self.objects.get(self._loose.pop())
             if record is not None:
-                self.node.objects.drop_if_unused(record)
+                self.objects.drop_if_unused(record)
         self._loosening = False
 
     def rebuild(self, record: ObjectRecord, problem: str = "") -> None:
         """A value is lost and needed: run its task again, or give it an error for its value that tells of the problem."""
-        node = self.node
         task: Task | None = record.producer
-        runs = node.tasks.get(record.oid[:24])
+        runs = self.running.get(record.oid[:24])
         if runs is not None and runs.client == NOBODY:  # for another of its values, lost a moment before
             return
         if task is None and runs is not None and runs.node is not None and not runs.template.streaming:
@@ -169,10 +187,10 @@ class Lineage:
         if task is None or task.task_id not in self.tasks or task.retries == 0:
             self._fail(record, task, problem)
             return
-        if task.task_id in node.tasks:
+        if task.task_id in self.running:
             return
         for oid in made_by(task):
-            other = node.objects.get(oid)
+            other = self.objects.get(oid)
             if other is not None and other.producer is task:
                 other.producer = None
                 if other.kind == m.REMOTE and other.away.place is None:
@@ -187,17 +205,17 @@ class Lineage:
         task.node = task.worker = None
         task.client = NOBODY
         task.consumed = EVERYTHING
-        node.tasks[task.task_id] = task
-        node.task_manager.take_arguments(task)
+        self.running[task.task_id] = task
+        self.task_manager.take_arguments(task)
         self._forget(task)
         if task.kind == METHOD:
-            node.actor_manager.again(task)
+            self.calls.again(task)
         elif not task.missing:
-            node.task_manager.arguments_there(task)
+            self.task_manager.arguments_there(task)
 
     def unmade(self, task: Task, error: ErrorValue) -> None:
         """A stream has ended: what was lost of it and was not made again gets an error for its value."""
-        objects = self.node.objects
+        objects = self.objects
         for oid in made_by(task):
             record = objects.get(oid)
             if record is not None and record.kind == m.PENDING and record.writer is None:
@@ -206,7 +224,7 @@ class Lineage:
 
     def interrupted(self, record: ObjectRecord) -> None:
         """A value is lost whose task has not ended, but is tried again: it will be made once more."""
-        task = self.node.tasks.get(record.oid[:24])
+        task = self.running.get(record.oid[:24])
         if task is None or task.origin is not None or record.kind != m.REMOTE:
             return
         if ended_but_for_the_word(task):
@@ -240,15 +258,15 @@ class Lineage:
             text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
         elif problem:
             text = f"{problem}; {text}"
-        text = f"{text} (owner: node {self.node.node_id.hex()})"
+        text = f"{text} (owner: node {self._node_id.hex()})"
         fields = {"message": record.oid.hex(), "reason": reason, "reason_message": text}
-        self.node.objects.fail(record, FAILED, **fields)
+        self.objects.fail(record, FAILED, **fields)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         counted: dict[bytes, int] = {}
         heirs: dict[bytes, int] = {}
-        for record in self.node.objects.records.values():
+        for record in self.objects.records.values():
             if record.producer is not None:
                 heirs[record.producer.task_id] = heirs.get(record.producer.task_id, 0) + 1
         for task in self.tasks.values():
@@ -260,7 +278,7 @@ class Lineage:
                     counted[oid] = counted.get(oid, 0) + 1
         assert counted == self.needs, (counted, self.needs)
         for oid in self.needs:
-            assert oid in self.node.objects.records, f"{oid.hex()} is needed for a kept task, and forgotten"
+            assert oid in self.objects.records, f"{oid.hex()} is needed for a kept task, and forgotten"
 
 
 def is_large(record: ObjectRecord) -> bool:

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer
+    from skate.core.cluster.membership import Peer
 
 #: Up to so many nodes, to look at each of them is as fast.
 LINEAR_MAX = 4

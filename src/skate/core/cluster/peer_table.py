@@ -8,17 +8,19 @@ own and sends it on to nobody. What a peer has free is known from its last repor
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from skate.core.schedule.feasibility import refusal
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.cluster.task_forwarder import TaskForwarder
+from skate.core.placement.placement_table import PlacementTable
 from skate.core.schedule.node_selector import NodeSelector
+from skate.core.schedule.scheduler import SchedClass
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
-from skate.protocol.states import CREATION, ENDED, PLAIN, QUEUED, SENT
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
-    from skate.core.schedule.scheduler import SchedClass
+from skate.protocol.fields import ErrorValue
+from skate.protocol.states import CREATION, ENDED, QUEUED, SENT
 
 REPORT_SECONDS = 0.002
 #: With more peers than that, reports are as much rarer: what a node says and hears in a second does not grow with its peers.
@@ -27,61 +29,31 @@ REPORT_PEERS = 32
 PATIENCE_SECONDS = 60.0
 
 
-class Peer:
-    """One node as another one sees it."""
-
-    __slots__ = (
-        "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
-        "received", "classes", "facts",
-    )  # fmt: skip
-
-    def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
-        self.cid = cid
-        self.node_id = node_id
-        self.tag = node_id[:8]
-        self.total = total
-        self.labels = labels
-        #: What is free there as far as known here.
-        self.available = dict(total)
-        self.pools: dict[str, int] = {}
-        self.alive = True
-        self.reason = ""
-        self.known: set[bytes] = set()  # functions and templates it was sent
-        #: Tasks and creations forwarded there and not answered.
-        self.outstanding: dict[bytes, Task] = {}
-        self.classes: dict[Any, int] = {}  # how many of them, by scheduling class
-        self.sent = 0
-        self.received = 0
-        self.facts: dict[str, Any] = {}
-
-    def fits(self, request: dict[str, int]) -> bool:
-        """True if the request fits now, as far as known."""
-        available = self.available
-        return all(available.get(name, 0) >= units for name, units in request.items())
-
-    def take(self, request: dict[str, int], sign: int = -1) -> None:
-        """Count resources as taken, or with `sign` 1 as free."""
-        for name, units in request.items():
-            self.available[name] = self.available.get(name, 0) + sign * units
-
-    def __repr__(self) -> str:
-        return f"<Peer {self.node_id.hex()[:8]} {'alive' if self.alive else 'dead'} outstanding={len(self.outstanding)}>"
-
-
 class PeerTable:
-    """Membership, and tasks on their way to and from other nodes."""
+    """Decides which node runs what, and tells the peers what is free here."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
-        self.active = False  # there has been another node
-        self.alive: dict[int, Peer] = {}
-        self.by_tag: dict[bytes, Peer] = {}  # the dead ones too
-        self._strangers: dict[bytes, Peer] = {}
-        #: The node that decides about actors and groups; None on that node itself.
-        self.head: Peer | None = None
-        self.here = Peer(-2, node.node_id, node.capacity.total, node.capacity.labels)
-        self.here.available = node.capacity.available
-        self.where = NodeSelector(self)
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        task_forwarder: TaskForwarder,
+        placement: PlacementTable,
+        refusal: Callable[[Task], ErrorValue | None],
+    ) -> None:
+        self.task_manager = task_manager
+        self.clients = task_manager.clients
+        self.clock = task_manager.clock
+        self.emit = task_manager.out.emit
+        self.actor_manager = actor_manager
+        self.task_forwarder = task_forwarder
+        self.remote_objects = task_forwarder.remote_objects
+        self.placement = placement
+        self.scheduler = scheduler = placement.scheduler
+        self.refusal = refusal
+        self.members = members = task_forwarder.members
+        self.here, self.alive, self.by_tag = members.here, members.alive, members.by_tag
+        self.where = NodeSelector(members, scheduler, placement.objects, placement.groups)
+        self.changes = self.where.changes
         #: Tasks for which no node has room that could take them, by scheduling class.
         self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
@@ -90,96 +62,38 @@ class PeerTable:
         self._number = 0
         self._impatient_at = 0.0
         self._pumping = False
-        node.handlers[m.REPORT] = self.report
-        node.handlers[m.REPLY] = self.reply
-        node.handlers[m.VALUE] = node.remote_objects.value
-        node.handlers[m.COPY] = node.remote_objects.copies.told
 
-    # -- membership
-
-    def join(self, cid: int, info: dict[str, Any], now: float) -> None:
-        """A node has joined; `info`: node_id, total, labels, head, and facts for `ray.nodes`."""
-        node = self.node
-        node.now = node.scheduler.now = now
-        peer = Peer(cid, info["node_id"], dict(info["total"]), dict(info["labels"]))
-        peer.facts = info.get("facts") or {}
-        node.connect(cid, "", "", False)
-        self.alive[cid] = self.by_tag[peer.tag] = peer
-        if info.get("head"):
-            self.head = peer
-        if not self.active:
-            self.activate()
-        self._reported = None
-        node.scheduler.version += 1
+    def members_changed(self, lost: bool) -> None:
+        """A node has joined or was lost: what only that node could run waits for another one for a while."""
+        self.scheduler.version += 1
         self.where.members_changed()
-        node.placement.node_joined(peer)
-        self.pump()
-        node.admission.pump()
-
-    def activate(self) -> None:
-        """From now on values can be lost, and tasks go elsewhere."""
-        self.active = True
-        self.node.objects.remote_objects = self.node.remote_objects
-        self.node.admit = self.admit
-
-    def stranger(self, tag: bytes) -> Peer:
-        """A node of which only objects are known: it was lost before this one joined."""
-        peer = self._strangers.get(tag)
-        if peer is None:
-            peer = self._strangers[tag] = Peer(-1, tag, {}, {})
-            peer.alive = False
-            peer.reason = "was lost before this node joined"
-        return peer
-
-    def left(self, cid: int, reason: str, now: float) -> None:
-        """Handle the loss of a node: its tasks run elsewhere or fail, values that were only there are lost."""
-        node = self.node
-        node.now = node.scheduler.now = now
-        peer = self.alive.pop(cid, None)
-        if peer is None:
-            return
-        peer.alive = False
-        peer.reason = reason
-        node.clients.pop(cid, None)
-        node.scheduler.version += 1
-        self.where.members_changed()
-        self._impatient_at = now + PATIENCE_SECONDS
-        node.placement.node_left(peer)
-        node.actor_directory.node_left(peer)
-        node.remote_objects.node_left(peer)
-        for task in list(peer.outstanding.values()):
-            if task.kind == PLAIN:
-                node.task_forwarder.lost(task, peer)
-        peer.outstanding.clear()
-        node.lifetimes.forget_client(cid)
-        node.inventory.forget(cid)
-        node.scheduler.dispatch_all()
-        self.pump()
-        node.admission.pump()
+        if lost:
+            self._impatient_at = self.clock.now + PATIENCE_SECONDS
+        else:
+            self._reported = None
 
     # -- which node
 
     def admit(self, task: Task) -> None:
         """A task can run: here, on another node, or as soon as one has room."""
-        node = self.node
-        if task.origin is None or (task.kind == CREATION and self.head is None):
+        if task.origin is None or (task.kind == CREATION and self.members.head is None):
             place = self.where.choose(task)
             if place is None:
                 self.wait(task)
                 return
             if place is not self.here:
-                self.node.task_forwarder.forward(task, place)
+                self.task_forwarder.forward(task, place)
                 return
-        if task.deps and node.remote_objects.bring(task):
+        if task.deps and self.remote_objects.bring(task):
             return
-        node.scheduler.enqueue(task)
+        self.scheduler.enqueue(task)
 
     def wait(self, task: Task) -> None:
         """No node has room: the task waits until one has."""
         task.state = QUEUED
-        if not self._impatient_at and refusal(self.node, task) is not None:
-            self._impatient_at = self.node.now + PATIENCE_SECONDS
-        self.waiting.setdefault(self.node.scheduler.class_of(task), OrderedDict())[task.task_id] = task
+        if not self._impatient_at and self.refusal(task) is not None:
+            self._impatient_at = self.clock.now + PATIENCE_SECONDS
+        self.waiting.setdefault(self.scheduler.class_of(task), OrderedDict())[task.task_id] = task
 
     def unwait(self, task: Task) -> None:
         """A task that may wait for a node has ended."""
@@ -201,10 +115,10 @@ class PeerTable:
                     break
                 self.unwait(task)
                 if place is not self.here:
-                    self.node.task_forwarder.forward(task, place)
-                elif not (task.deps and self.node.remote_objects.bring(task)):
-                    self.node.scheduler.enqueue(task)
-        scheduler = self.node.scheduler
+                    self.task_forwarder.forward(task, place)
+                elif not (task.deps and self.remote_objects.bring(task)):
+                    self.scheduler.enqueue(task)
+        scheduler = self.scheduler
         for group in list(scheduler.waiting):
             while group.queue and self.alive:
                 movable = self.movable(group)
@@ -212,7 +126,7 @@ class PeerTable:
                 if movable is None or other is None:
                     break
                 scheduler.dequeue(movable)
-                self.node.task_forwarder.forward(movable, other)
+                self.task_forwarder.forward(movable, other)
         self._pumping = False
 
     def movable(self, group: SchedClass) -> Task | None:
@@ -224,7 +138,7 @@ class PeerTable:
         here.
         """
         if task.kind == CREATION:
-            return self.head is None and not task.attempt
+            return self.members.head is None and not task.attempt
         return task.origin is None
 
     # -- what there is
@@ -239,10 +153,10 @@ class PeerTable:
             if task.sequence <= seen:
                 break
             peer.take(task.template.request)
-        self.where.changes.freed(peer)
-        if self.head is None and self.node.scheduler.place is not None:
-            self.node.placement.freed(peer)
-        if self.waiting or self.node.scheduler.waiting:
+        self.changes.freed(peer)
+        if self.members.head is None and self.scheduler.place is not None:
+            self.placement.freed(peer)
+        if self.waiting or self.scheduler.waiting:
             self.pump()
 
     def touched(self) -> None:
@@ -251,7 +165,6 @@ class PeerTable:
 
     def tick(self, now: float) -> float | None:
         """Tell the peers what is free, if that has changed; returns seconds until this is wanted again."""
-        node = self.node
         again = None
         if self._impatient_at:
             again = self._impatient_at - now
@@ -259,7 +172,7 @@ class PeerTable:
                 self._impatient_at = 0.0
                 self._give_up()
                 again = None
-        state = (node.capacity.available, node.queries.pools_free())
+        state = (self.scheduler.capacity.available, self.placement.pools_free())
         if state == self._reported:
             return again
         wait = self._reported_at + REPORT_SECONDS * max(1.0, len(self.alive) / REPORT_PEERS) - now
@@ -268,43 +181,43 @@ class PeerTable:
         available, pools = self._reported = (dict(state[0]), state[1])
         self._reported_at = now
         for peer in self.alive.values():
-            node.emit(peer.cid, m.Report(m.REPORT, available, pools, peer.received))
+            self.emit(peer.cid, m.Report(m.REPORT, available, pools, peer.received))
         return again
 
     def _give_up(self) -> None:
         """Nodes were lost a while ago: what only they could run does not wait forever."""
         for queue in list(self.waiting.values()):
             for task in list(queue.values()):
-                error = refusal(self.node, task) if task.state == QUEUED else None
+                error = self.refusal(task) if task.state == QUEUED else None
                 if error is None:
                     continue
                 task.state = ENDED
                 if task.kind == CREATION:
-                    self.node.actor_manager.refuse(task, error)
+                    self.actor_manager.refuse(task, error)
                 else:
-                    self.node.task_manager.fail(task, error)
+                    self.task_manager.fail(task, error)
 
     def pass_on(self, task_id: bytes, message: m.Cancel) -> None:
         """CANCEL of a task that another node has submitted."""
         owner = self.by_tag.get(task_id[8:16])
         if owner is not None and owner.alive:
-            self.node.emit(owner.cid, message)
+            self.emit(owner.cid, message)
 
     # -- questions that only the head can answer
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> None:
         """Pass a client's question on."""
-        assert self.head is not None
+        assert self.members.head is not None
         self._number += 1
         self._questions[self._number] = (cid, number)
-        self.node.emit(self.head.cid, m.Request(m.REQUEST, self._number, verb, arguments))
+        self.emit(self.members.head.cid, m.Request(m.REQUEST, self._number, verb, arguments))
 
     def reply(self, cid: int, message: m.Reply) -> None:
         """REPLY: the head's answer, for the client that asked."""
         _, number, ok, value = message
         found = self._questions.pop(number, None)
-        if found is not None and found[0] in self.node.clients:
-            self.node.emit(found[0], m.Reply(m.REPLY, found[1], ok, value))
+        if found is not None and found[0] in self.clients:
+            self.emit(found[0], m.Reply(m.REPLY, found[1], ok, value))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
@@ -315,4 +228,4 @@ class PeerTable:
             assert queue, f"{group} waits without a task"
 
     def __repr__(self) -> str:
-        return f"<Peers {list(self.alive.values())}>"
+        return f"<PeerTable {list(self.alive.values())}>"

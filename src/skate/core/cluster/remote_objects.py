@@ -8,71 +8,59 @@ keep their order, also by way of a third, so a grant is always counted before th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from skate.core.actor.actor_calls import ActorCalls
 from skate.core.cluster.lineage import Lineage
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.remote_object import RemoteObject
 from skate.core.cluster.secondary_copies import SecondCopies
 from skate.core.memory.admission import PULLS, Request
-from skate.core.object.object_table import ObjectRecord
+from skate.core.memory.spill_manager import SpillManager
+from skate.core.object.object_table import ObjectRecord, ObjectTable
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.effects import Pull
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD
 
-if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer
-    from skate.core.node import NodeCore
-
 PULLING = -2  # the writer of a value that is on its way here
 TRIES_MAX = 3
-
-
-class RemoteObject:
-    """The relations of an object's record to other nodes."""
-
-    __slots__ = ("owner", "grants", "wanted", "place", "source", "copies", "tries", "lost", "final")
-
-    def __init__(self, owner: Peer | None = None) -> None:
-        #: The node that counts its holders; None if that is this one.
-        self.owner = owner
-        self.grants = 0  # of ours, with the owner
-        self.wanted = False  # the owner has been asked for the value
-        #: Where the value of an object of ours is, by one grant.
-        self.place: Peer | None = None
-        self.source: Peer | None = None  # the node that was last asked for the value
-        #: Where it was read of an object of ours, by one grant each: what can take the place of the place.
-        self.copies: tuple[Peer, ...] = ()
-        self.tries = 0
-        self.lost: Peer | None = None  # the node that the value was lost with
-        #: Why it cannot be made again, once that is known: the reason as Ray names it, and a text.
-        self.final: tuple[str, str] | None = None
 
 
 class RemoteObjects:
     """Borrows the objects of other nodes, fetches values from them, and rebuilds what was lost with one."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
-        self.lineage = Lineage(node)
-        self.copies = SecondCopies(node)
+    def __init__(
+        self,
+        objects: ObjectTable,
+        task_manager: TaskManager,
+        calls: ActorCalls,
+        spill_manager: SpillManager,
+        members: Membership,
+    ) -> None:
+        self.objects = objects
+        self.task_manager = task_manager
+        self.clients = task_manager.clients
+        self.emit, self.shell = task_manager.out.emit, task_manager.out.shell
+        self.spill_manager = spill_manager
+        self.admission = spill_manager.admission
+        self.members = members
+        self._tag = members.here.tag
+        boundary = self.admission.allocator.boundary
+        self.copies = SecondCopies(objects, members, boundary, self.emit, self.find_another)
+        self.lineage = Lineage(objects, task_manager, calls, self.copies, members, self.want)
         #: Values on their way here, by their offset: (object, size, ids in the value).
         self.pulls: dict[int, tuple[bytes, int, tuple[bytes, ...]]] = {}
         #: What the values contain for which there is no room yet.
         self.waiting: list[tuple[bytes, ...]] = []
-
-    @staticmethod
-    def away() -> RemoteObject:
-        """The tie of an object of this node's."""
-        return RemoteObject()
 
     # -- whose it is
 
     def meet(self, record: ObjectRecord) -> None:
         """A record is new: it may be of an object that another node owns."""
         tag = record.oid[8:16]
-        if tag != self.node.tag:
-            record.away = RemoteObject(self.node.peers.by_tag.get(tag) or self.node.peers.stranger(tag))
+        if tag != self._tag:
+            record.away = RemoteObject(self.members.by_tag.get(tag) or self.members.stranger(tag))
 
     def used(self, record: ObjectRecord) -> None:
         """Something here holds or pins an object: its owner must know."""
@@ -80,7 +68,7 @@ class RemoteObjects:
         owner = away.owner
         if owner is not None and not away.grants and owner.alive:
             away.grants = 1
-            self.node.emit(owner.cid, m.Hold(m.HOLD, record.oid))
+            self.emit(owner.cid, m.Hold(m.HOLD, record.oid))
 
     def unused(self, record: ObjectRecord) -> None:
         """Handle the release of an object: after the last one here, notify its owner."""
@@ -95,13 +83,13 @@ class RemoteObjects:
         away.grants = 0
         away.wanted = False
         if owner.alive:
-            self.node.emit(owner.cid, (m.FREE, record.oid, 1))
+            self.emit(owner.cid, (m.FREE, record.oid, 1))
 
     def dropped(self, record: ObjectRecord) -> None:
         """Handle the removal of a record: the copy elsewhere may be removed too."""
         place = record.away.place
         if place is not None and place.alive:
-            self.node.emit(place.cid, (m.FREE, record.oid, 1))
+            self.emit(place.cid, (m.FREE, record.oid, 1))
         if record.away.copies:
             self.copies.release(record.away, record.oid)
         self.copies.forget(record)
@@ -112,17 +100,16 @@ class RemoteObjects:
         self, task: Task, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...], index: int | None
     ) -> None:
         """A result of a task of ours is large and stays where it was made; the peer counts one grant for us."""
-        node = self.node
-        objects = node.objects
+        objects = self.objects
         if task.given is not None and oid in task.given and oid not in objects.records:
-            node.emit(peer.cid, (m.FREE, oid, 1))  # given by an earlier attempt, and let go since
+            self.emit(peer.cid, (m.FREE, oid, 1))  # given by an earlier attempt, and let go since
             return
         record = objects.ensure(oid)
         if record.kind == m.REMOTE and record.away.place is None:  # made again, after it was lost
             record.away.place = peer
             return
         if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
-            node.emit(peer.cid, (m.FREE, oid, 1))
+            self.emit(peer.cid, (m.FREE, oid, 1))
             return
         if oid in task.told:
             self.made_again(oid, peer, size, held)
@@ -131,42 +118,42 @@ class RemoteObjects:
             record.away = RemoteObject()
         record.away.place = peer
         client = task.client
-        present = client in node.clients
+        present = client in self.clients
         if present:
             objects.grant(record, client)
         self._fill_remote(record, size, held)
         if present and index is None:
-            node.emit(client, (m.RESULT, oid, m.REMOTE, size, held, 1))
+            self.emit(client, (m.RESULT, oid, m.REMOTE, size, held, 1))
         elif present and index is not None:
-            node.emit(client, (m.STREAM, task.task_id, index, m.REMOTE, size, held, 1))
+            self.emit(client, (m.STREAM, task.task_id, index, m.REMOTE, size, held, 1))
         objects.drop_if_unused(record)
 
     def made_again(self, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...]) -> None:
         """A large value that was lost is there again, with a peer, which counts one grant for us."""
-        record = self.node.objects.records[oid]
+        record = self.objects.records[oid]
         if record.away is None:
             record.away = RemoteObject()
         record.away.place = peer
         self._fill_remote(record, size, held)
-        self.node.objects.drop_if_unused(record)
+        self.objects.drop_if_unused(record)
 
     def _fill_remote(self, record: ObjectRecord, size: int, held: tuple[bytes, ...]) -> None:
         record.kind = m.REMOTE
         record.payload = record.size = size
         before, record.held = record.held, held
         for other in held:
-            self.node.objects.pin(other)
+            self.objects.pin(other)
         for other in before:
-            self.node.objects.unpin(other)
+            self.objects.unpin(other)
         waiters, record.waiters = record.waiters, []
         fetchers, record.fetchers = record.fetchers, []
         for cid in fetchers:
-            if record.kind == m.REMOTE and cid in self.node.peers.alive:
+            if record.kind == m.REMOTE and cid in self.members.alive:
                 self.deliver(cid, record)
             else:
                 record.fetchers.append(cid)
         for waiter in waiters:
-            self.node.task_manager.argument_arrived(waiter)
+            self.task_manager.argument_arrived(waiter)
         if record.fetchers:
             self.want(record)
 
@@ -182,7 +169,7 @@ class RemoteObjects:
                 self.want(record)
                 return
             payload = (place.node_id, record.size)
-        self.node.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
+        self.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
 
     def want(self, record: ObjectRecord) -> None:
         """The value is needed here: have it sent, or made again."""
@@ -200,18 +187,18 @@ class RemoteObjects:
             away.wanted = True
             if away.owner.alive:
                 self.used(record)
-                self.node.emit(away.owner.cid, m.Fetch(m.FETCH, record.oid))
+                self.emit(away.owner.cid, m.Fetch(m.FETCH, record.oid))
             else:
                 self._owner_died(record, away.owner)
 
     def _owner_died(self, record: ObjectRecord, owner: Peer) -> None:
         detail = f"that was node {owner.node_id.hex()}, which {owner.reason}; make it in a task that the driver starts"
-        self.node.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
+        self.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
 
     def bring(self, task: Task) -> bool:
         """Have the arguments sent here that are elsewhere; True if the task waits for some."""
-        objects = self.node.objects
-        execution = self.node.task_manager
+        objects = self.objects
+        execution = self.task_manager
         task.missing += 1  # until all have been asked for
         asked = False
         for _, oid in task.deps:
@@ -227,7 +214,7 @@ class RemoteObjects:
             ):  # for others it is done when there is a worker
                 asked = True
                 execution.await_argument(task, record)
-                self.node.spill_manager.want(record)
+                self.spill_manager.want(record)
         task.missing -= 1
         if asked and not task.missing and task.kind != METHOD:  # one of them is an error by now
             execution.arguments_there(task)
@@ -237,43 +224,42 @@ class RemoteObjects:
     def value(self, cid: int, message: m.Value) -> None:
         """VALUE from a peer: the answer to our FETCH."""
         _, oid, kind, payload, held = message
-        node = self.node
-        record = node.objects.get(oid)
+        record = self.objects.get(oid)
         if record is None or record.kind != m.PENDING or record.away is None or record.writer is not None:
             return
         if kind in (m.INLINE, m.ERROR):
-            node.objects.fill(record, kind, payload, held)
-            node.objects.drop_if_unused(record)
+            self.objects.fill(record, kind, payload, held)
+            self.objects.drop_if_unused(record)
             return
-        source = node.peers.alive.get(cid)
+        source = self.members.alive.get(cid)
         size = payload
         if kind == m.REMOTE:
             place, size = payload
-            source = node.peers.by_tag.get(place[:8])
+            source = self.members.by_tag.get(place[:8])
         if source is None or not source.alive:
             self._ask_again(record)
         else:
             self._pull(record, source, size, held)
-            node.objects.drop_if_unused(record)
+            self.objects.drop_if_unused(record)
 
     def _pull(self, record: ObjectRecord, source: Peer, size: int, held: tuple[bytes, ...]) -> None:
         record.writer = PULLING
         record.away.source = source
         for other in held:
-            self.node.objects.pin(other)
+            self.objects.pin(other)
         self.waiting.append(held)
-        self.node.admission.ask(Request(self, PULLS, record.oid, size, (source, held)))
+        self.admission.ask(Request(self, PULLS, record.oid, size, (source, held)))
 
     def granted(self, request: Request) -> None:
         """There is memory for a value of another node's."""
         source, held = request.detail
         self.waiting.remove(held)
         self.pulls[request.offset] = (request.oid, request.size, held)
-        self.node.shell(Pull(source.cid, request.oid, request.offset, request.size))
+        self.shell(Pull(source.cid, request.oid, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """Handle a refused pull: there is no memory for the value."""
-        objects = self.node.objects
+        objects = self.objects
         _, held = request.detail
         self.waiting.remove(held)
         record = objects.get(request.oid)
@@ -286,8 +272,7 @@ class RemoteObjects:
 
     def pulled(self, offset: int, there: bool) -> None:
         """A value has arrived in our memory, or will not."""
-        node = self.node
-        objects = node.objects
+        objects = self.objects
         oid, size, held = self.pulls.pop(offset)
         record = objects.get(oid)
         waited = record is not None and record.writer == PULLING
@@ -297,7 +282,7 @@ class RemoteObjects:
             if record.kind == m.ARENA:
                 self.copies.keep(record)
         else:
-            node._release(offset)
+            self.spill_manager.release(offset)
         if record is not None and waited and not there:
             record.writer = None
             self._ask_again(record)
@@ -313,7 +298,7 @@ class RemoteObjects:
         if away.owner is None:
             if away.place is away.source:
                 if away.place is not None and away.place.alive:
-                    self.node.emit(away.place.cid, (m.FREE, record.oid, 1))
+                    self.emit(away.place.cid, (m.FREE, record.oid, 1))
                 away.place = self.copies.another(record)
             if away.place is None:
                 self.lineage.rebuild(record)
@@ -321,7 +306,7 @@ class RemoteObjects:
                 self._pull(record, away.place, record.size, ())
         elif away.tries > TRIES_MAX:
             lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that no longer exist"
-            self.node.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
+            self.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
         else:
             away.wanted = False
             self.want(record)
@@ -336,7 +321,7 @@ class RemoteObjects:
 
     def node_left(self, peer: Peer) -> None:
         """Handle the loss of a peer: its copies are lost, and values it owned cannot be reconstructed."""
-        objects = self.node.objects
+        objects = self.objects
         for record in list(objects.records.values()):
             away = record.away
             if away is None:
@@ -354,7 +339,7 @@ class RemoteObjects:
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
-        for record in self.node.objects.records.values():
+        for record in self.objects.records.values():
             away = record.away
             if away is None:
                 assert record.kind != m.REMOTE, f"{record} is nowhere"
@@ -365,7 +350,7 @@ class RemoteObjects:
                 )
                 used = others or record.pins or record.waiters or record.fetchers or record.writer is not None
                 assert used, f"{record} is borrowed for nothing"
-        writing = sum(record.writer == PULLING for record in self.node.objects.records.values())
+        writing = sum(record.writer == PULLING for record in self.objects.records.values())
         assert writing <= len(self.pulls) + len(self.waiting), "a value is awaited that nobody sends"
         self.lineage.check()
         self.copies.check()

@@ -6,23 +6,32 @@ takes a copy in its place. A copy that nobody here uses is the first to go when 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
-from skate.core.object.object_table import ObjectRecord
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.remote_object import RemoteObject
+from skate.core.object.object_table import ObjectRecord, ObjectTable
 from skate.protocol import messages as m
 from skate.protocol.states import CopyState
-
-if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer
-    from skate.core.cluster.remote_objects import RemoteObject
-    from skate.core.node import NodeCore
 
 
 class SecondCopies:
     """The copies that are here for other owners, and those elsewhere of objects of this node."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        objects: ObjectTable,
+        members: Membership,
+        boundary: int,
+        emit: Callable[[int, Any], None],
+        find_another: Callable[[ObjectRecord], None],
+    ) -> None:
+        self.objects = objects
+        self.members = members
+        self.boundary = boundary  # of memory, behind which the disk begins
+        self.emit = emit
+        self._find_another = find_another
         #: Copies here that may go, the oldest first.
         self.here: dict[bytes, ObjectRecord] = {}
 
@@ -32,11 +41,11 @@ class SecondCopies:
         owner = away.owner
         if owner is None or not owner.alive or away.source is owner or record.oid in self.here:
             return
-        if owner.cid in record.holders or record.payload[0] >= self.node.allocator.boundary:
+        if owner.cid in record.holders or record.payload[0] >= self.boundary:
             return  # the owner has it here already, or it lies on disk
         record.holders[owner.cid] = 1
         self.here[record.oid] = record
-        self.node.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
+        self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
 
     def evict(self) -> bool:
         """Free memory: drop the oldest copy that is not in use here; False if there is none."""
@@ -44,8 +53,8 @@ class SecondCopies:
             if self._evictable(record):
                 owner = record.away.owner
                 del self.here[oid]
-                self.node.emit(owner.cid, m.Copy(m.COPY, oid, CopyState.GONE))
-                self.node.objects.free(owner.cid, oid, 1)
+                self.emit(owner.cid, m.Copy(m.COPY, oid, CopyState.GONE))
+                self.objects.free(owner.cid, oid, 1)
                 return True
         return False
 
@@ -61,15 +70,15 @@ class SecondCopies:
     def told(self, cid: int, message: m.Copy) -> None:
         """COPY from a peer: it has a copy, has it no longer, or needs the one that is here."""
         _, oid, word = message
-        record = self.node.objects.get(oid)
-        peer = self.node.peers.alive[cid]
+        record = self.objects.get(oid)
+        peer = self.members.alive[cid]
         if word == CopyState.NEEDED:
             if record is not None and record.away is not None and record.away.owner is peer:
                 self.here.pop(oid, None)
         elif word == CopyState.THERE:
             away = None if record is None else record.away
             if away is None or away.place is None or away.place is peer or peer in away.copies:
-                self.node.emit(cid, (m.FREE, oid, 1))
+                self.emit(cid, (m.FREE, oid, 1))
             else:
                 away.copies = (*away.copies, peer)
         elif record is not None and record.away is not None:
@@ -80,7 +89,7 @@ class SecondCopies:
         away.copies = tuple(other for other in away.copies if other is not peer)
         if away.owner is None and away.place is peer:  # it went before the peer heard that it was needed
             away.place = None
-            self.node.remote_objects.find_another(record)
+            self._find_another(record)
 
     def another(self, record: ObjectRecord) -> Peer | None:
         """The node that made a value has lost it: take a copy for the value, if there is one."""
@@ -89,7 +98,7 @@ class SecondCopies:
             peer: Peer = away.copies[0]
             away.copies = away.copies[1:]
             if peer.alive:
-                self.node.emit(peer.cid, m.Copy(m.COPY, record.oid, CopyState.NEEDED))
+                self.emit(peer.cid, m.Copy(m.COPY, record.oid, CopyState.NEEDED))
                 return peer
         return None
 
@@ -98,15 +107,15 @@ class SecondCopies:
         copies, away.copies = away.copies, ()
         for peer in copies:
             if peer.alive:
-                self.node.emit(peer.cid, (m.FREE, oid, 1))
+                self.emit(peer.cid, (m.FREE, oid, 1))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         for oid, record in self.here.items():
-            assert self.node.objects.get(oid) is record, f"{record} is gone, and its copy is kept"
+            assert self.objects.get(oid) is record, f"{record} is gone, and its copy is kept"
             owner = record.away.owner
             assert owner is not None and record.holders.get(owner.cid), f"{record} is kept for nobody"
-        for record in self.node.objects.records.values():
+        for record in self.objects.records.values():
             away = record.away
             if away is not None and away.copies:
                 assert away.owner is None and away.place not in away.copies, (

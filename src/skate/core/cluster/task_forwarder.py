@@ -6,37 +6,89 @@ nothing more is coming. Small results are handed on at once, large ones stay whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.actor.actor_table import Actor
+from skate.core.client import Client
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.node_capacity_index import Changes
+from skate.core.cluster.remote_objects import RemoteObjects
+from skate.core.object.object_table import ObjectTable
+from skate.core.schedule.scheduler import Scheduler
+from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
-from skate.protocol.fields import ForwardFields
+from skate.protocol.fields import ActorFields, ForwardFields
 from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT, TaskKind
 
-if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer, PeerTable
-    from skate.core.node import NodeCore
+
+class Router(Protocol):
+    """Decides which task goes where."""
+
+    #: Nodes on which something has come free.
+    changes: Changes
+    #: Tasks for which no node has room that could take them.
+    waiting: dict[Any, Any]
+
+    def unwait(self, task: Task) -> None:
+        """A task waits for no node any more."""
+
+    def pump(self) -> None:
+        """Send queued tasks to where there is room."""
+
+    def touched(self) -> None:
+        """A peer has relied on old words about what is free here."""
+
+
+class Directory(Protocol):
+    """Knows where each actor is."""
+
+    def put_at(self, actor: Actor, peer: Peer) -> ActorFields:
+        """An actor is about to be sent to its node; returns what the node must know of it."""
+
+    def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
+        """The creation of an actor has come from another node."""
 
 
 class TaskForwarder:
     """Gives tasks to peers and takes in what they say of them; the other way round as well."""
 
-    def __init__(self, node: NodeCore, peers: PeerTable) -> None:
-        self.node = node
-        self.peers = peers
-        self._clients: dict[tuple[str, str], Any] = {}
-        node.handlers[m.FORWARD] = self.forwarded
-        node.handlers[m.FINISHED] = self.finished
-        node.handlers[m.RETRIED] = self.retried
-        node.handlers[m.RESULT] = self.result
-        node.handlers[m.STREAM] = self.streamed
-        node.handlers[m.STREAM_END] = self.stream_ended
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        functions: FunctionTable,
+        scheduler: Scheduler,
+        objects: ObjectTable,
+        remote_objects: RemoteObjects,
+        members: Membership,
+    ) -> None:
+        self.task_manager = task_manager
+        self.tasks = task_manager.tasks
+        self.clients = task_manager.clients
+        self.emit = task_manager.out.emit
+        self.actor_manager = actor_manager
+        self.functions, self.templates = functions.functions, functions.templates
+        self.scheduler = scheduler
+        self.objects = objects
+        self.remote_objects = remote_objects
+        self.lineage = remote_objects.lineage
+        self.members = members
+        self.router: Router
+        self.actor_directory: Directory
+        self._clients: dict[tuple[str, str], Client] = {}
+
+    def connect(self, router: Router, actor_directory: Directory) -> None:
+        """Take those that forward by way of this one, and are told what comes back."""
+        self.router = router
+        self.actor_directory = actor_directory
 
     # -- out
 
     def forward(self, task: Task, peer: Peer) -> None:
         """Give a task to a peer; it answers like a node answers its client."""
-        node = self.node
         task.state = SENT
         task.node = peer
         task.worker = None
@@ -54,12 +106,12 @@ class TaskForwarder:
         else:
             peer.outstanding[task.task_id] = task
             peer.take(task.template.request)
-            group = node.scheduler.class_of(task)
+            group = self.scheduler.class_of(task)
             peer.classes[group] = peer.classes.get(group, 0) + 1
             if task.kind == CREATION:
-                fields["life"] = node.actor_directory.put_at(task.actor, peer)
+                fields["life"] = self.actor_directory.put_at(task.actor, peer)
         self.introduce(peer, task.template.key)
-        node.emit(
+        self.emit(
             peer.cid,
             m.Forward(
                 m.FORWARD,
@@ -78,54 +130,52 @@ class TaskForwarder:
         """Send a peer the template and the function that it does not have yet."""
         if key in peer.known:
             return
-        node = self.node
-        template = node.templates[key]
+        template = self.templates[key]
         peer.known.add(key)
         if template.function and template.function not in peer.known:
             peer.known.add(template.function)
-            node.emit(peer.cid, m.Function(m.FUNCTION, template.function, *node.functions[template.function]))
-        node.emit(peer.cid, m.Template(m.TEMPLATE, key, template.fields))
+            self.emit(peer.cid, m.Function(m.FUNCTION, template.function, *self.functions[template.function]))
+        self.emit(peer.cid, m.Template(m.TEMPLATE, key, template.fields))
 
     def answered(self, task: Task) -> None:
         """A peer has no more to say of a task, or of the creation of an actor."""
         peer = task.node
         if peer is None or peer.outstanding.pop(task.task_id, None) is None:
             return
-        group = self.node.scheduler.class_of(task)
+        group = self.scheduler.class_of(task)
         peer.classes[group] -= 1
         if task.kind == PLAIN:
             peer.take(task.template.request, 1)
-        self.peers.where.changes.freed(peer)
+        self.router.changes.freed(peer)
 
     # -- what peers answer
 
     def finished(self, cid: int, message: m.Finished) -> None:
         """FINISHED: nothing more is coming of a task."""
         _, task_id, micros, error = message
-        node = self.node
-        task = node.tasks.get(task_id)
+        task = self.tasks.get(task_id)
         if task is None or task.node is None or task.node.cid != cid:
             return
         self.answered(task)
         if error is not None:  # it never ran, for it is of no use there
-            node.task_manager.fail(task, error)
+            self.task_manager.fail(task, error)
         else:
             if micros >= 0:
                 task.template.ran(micros * 1e-6)
-            node.task_manager.forget(task)
+            self.task_manager.forget(task)
         if task.kind == METHOD and task.actor is not None:
-            node.actor_manager.end_if_unwanted(task.actor)
-        if self.peers.waiting or node.scheduler.waiting:
-            self.peers.pump()
+            self.actor_manager.end_if_unwanted(task.actor)
+        if self.router.waiting or self.scheduler.waiting:
+            self.router.pump()
 
     def tell_retried(self, task: Task) -> None:
         """A task of a peer's runs again here: so many attempts it has had, if this node is lost."""
-        self.node.emit(task.client, m.Retried(m.RETRIED, task.task_id, task.attempt, task.retries))
+        self.emit(task.client, m.Retried(m.RETRIED, task.task_id, task.attempt, task.retries))
 
     def retried(self, cid: int, message: m.Retried) -> None:
         """RETRIED: where it is, a task has had another attempt."""
         _, task_id, attempt, retries = message
-        task = self.node.tasks.get(task_id)
+        task = self.tasks.get(task_id)
         if task is not None and task.node is not None and task.node.cid == cid:
             task.attempt, task.retries = attempt, retries
 
@@ -137,14 +187,14 @@ class TaskForwarder:
     def streamed(self, cid: int, message: m.Stream) -> None:
         """STREAM from a peer: one more value of a generator that runs there."""
         _, task_id, index, kind, payload, held, kept = message
-        task = self.node.tasks.get(task_id)
-        if kind == m.ERROR and task is not None and index <= task.items and task.client in self.node.clients:
+        task = self.tasks.get(task_id)
+        if kind == m.ERROR and task is not None and index <= task.items and task.client in self.clients:
             # Another attempt has failed before it came so far: its reader has yet to hear of that.
-            self.node.remote_objects.lineage.unmade(task, payload)
+            self.lineage.unmade(task, payload)
             index = task.items + 1
         oid = task_id + index.to_bytes(4, "little")
         if task is None or index <= task.items:
-            if task is not None and self.node.objects.wanted(oid):
+            if task is not None and self.objects.wanted(oid):
                 self._take_again(task.node, oid, kind, payload, held, kept)
             else:
                 self._give_back(cid, oid, held, kept)
@@ -155,12 +205,12 @@ class TaskForwarder:
     def stream_ended(self, cid: int, message: m.StreamEnd) -> None:
         """STREAM_END from a peer."""
         _, task_id, count = message
-        task = self.node.tasks.get(task_id)
+        task = self.tasks.get(task_id)
         if task is None or task.node is None or task.node.cid != cid:
             return
         task.given = {b"the end"}  # which counts as its one result
-        if task.client in self.node.clients:
-            self.node.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, max(count, task.items)))
+        if task.client in self.clients:
+            self.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, max(count, task.items)))
 
     def _take(
         self,
@@ -172,15 +222,14 @@ class TaskForwarder:
         kept: int,
         index: int | None,
     ) -> None:
-        node = self.node
-        task = node.tasks.get(oid[:24])
+        task = self.tasks.get(oid[:24])
         if task is None or task.node is None or task.node.cid != cid:
             self._give_back(cid, oid, held, kept)
             return
         if kind == m.ARENA:
-            node.remote_objects.made_at(task, oid, task.node, payload[1], held, index)
+            self.remote_objects.made_at(task, oid, task.node, payload[1], held, index)
         else:
-            node.task_manager.give(task, oid, kind, payload, held, index)
+            self.task_manager.give(task, oid, kind, payload, held, index)
             self._give_back(cid, oid, held, kept)
         if index is None:
             task.given = {oid} if task.given is None else task.given | {oid}
@@ -190,54 +239,53 @@ class TaskForwarder:
     ) -> None:
         """An item of a stream that was lost has been made again."""
         if kind == m.ARENA:
-            self.node.remote_objects.made_again(oid, peer, payload[1], held)
+            self.remote_objects.made_again(oid, peer, payload[1], held)
         else:
-            self.node.task_manager.refill(oid, kind, payload, held)
+            self.task_manager.refill(oid, kind, payload, held)
             self._give_back(peer.cid, oid, held, kept)
 
     def _give_back(self, cid: int, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
         for each in (oid,) if kept else held:
-            self.node.emit(cid, (m.FREE, each, 1))
+            self.emit(cid, (m.FREE, each, 1))
 
     # -- in
 
     def forwarded(self, cid: int, message: m.Forward) -> None:
         """FORWARD: a peer has a task that is to run here."""
         _, kind, task_id, key, args, deps, held, parent, fields = message
-        node = self.node
-        peer = self.peers.alive[cid]
+        peer = self.members.alive[cid]
         peer.received += 1
-        self.peers.touched()
-        task = Task(task_id, TaskKind(kind), cid, node.templates[key], args, deps, held, parent)
+        self.router.touched()
+        task = Task(task_id, TaskKind(kind), cid, self.templates[key], args, deps, held, parent)
         task.origin = fields
         task.attempt = fields["attempt"]
         task.consumed = fields.get("consumed", 0)
         if kind == METHOD:
-            node.tasks[task_id] = task
-            node.actor_manager.enter_call(task, fields["actor"])
+            self.tasks[task_id] = task
+            self.actor_manager.calls.enter_call(task, fields["actor"])
         elif kind == CREATION:
-            node.actor_directory.host(task, fields["life"], peer)
+            self.actor_directory.host(task, fields["life"], peer)
         else:
             task.retries = fields["retries"]
-            node.tasks[task_id] = task
-            node.task_manager.enter(task)
+            self.tasks[task_id] = task
+            self.task_manager.enter(task)
 
     def ended(self, task: Task) -> None:
         """Handle the end of a task here: notify the peer that it came from, or remember it in case its results are
         lost.
         """
-        self.peers.unwait(task)
+        self.router.unwait(task)
         if task.origin is None:
-            self.node.remote_objects.lineage.keep(task)
+            self.lineage.keep(task)
         elif task.kind != CREATION:
-            self.peers.touched()
+            self.router.touched()
             seconds = task.template.seconds
-            self.node.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
+            self.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
 
     # -- the end of a node
 
     def lost(self, task: Task, peer: Peer) -> None:
-        execution = self.node.task_manager
+        execution = self.task_manager
         task.node = None
         if task.given is not None and len(task.given) == task.template.returns:
             execution.forget(task)
@@ -247,7 +295,7 @@ class TaskForwarder:
             task.retries -= task.retries > 0
             task.attempt += 1
             task.state = QUEUED
-            self.peers.admit(task)
+            self.task_manager.admit(task)
         else:
             text = (
                 f"node {peer.node_id.hex()} {peer.reason} while {task.template.name} was there, on attempt "
@@ -255,12 +303,12 @@ class TaskForwarder:
             )
             execution.fail(task, ("NodeDiedError", {"message": text}))
 
-    def client_of(self, task: Task) -> Any:
+    def client_of(self, task: Task) -> Client | None:
         """Whose program a task belongs to: a client with its job and namespace."""
         if task.origin is None:
-            return self.node.clients.get(task.client)
+            return self.clients.get(task.client)
         key = (task.origin.get("job", ""), task.origin.get("namespace", ""))
         found = self._clients.get(key)
         if found is None:
-            found = self._clients[key] = self.node.new_client(-1, *key)
+            found = self._clients[key] = Client(-1, *key)
         return found

@@ -18,8 +18,8 @@ from skate.protocol.states import ALIVE, DEAD, ENDED, METHOD, SENT, WAITING, Gro
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
-    from skate.core.diagnosis.wait_registry import Wait
-    from skate.core.node import NodeCore
+    from skate.core.diagnosis.wait import Wait, Waits
+    from skate.core.node_tables import NodeTables
     from skate.core.resource.capacity import Capacity, Lease
     from skate.core.schedule.worker_record import Worker
 
@@ -30,8 +30,17 @@ Key = tuple[str, Any]
 class DeadlockSearch:
     """One look at a node: which of the things that waits depend on are live."""
 
-    def __init__(self, node: NodeCore, asleep: frozenset[int] = frozenset()) -> None:
-        self.node = node
+    def __init__(self, tables: NodeTables, waits: Waits, asleep: frozenset[int] = frozenset()) -> None:
+        self.clients = tables.clients
+        self.members = tables.members
+        self.tasks = tables.tasks
+        self.pausing = tables.retries.pausing
+        self.objects = tables.objects
+        self.actors = tables.actors
+        self.scheduler = tables.scheduler
+        self.capacity = tables.scheduler.capacity
+        self.placement = tables.placement
+        self.waits = waits
         self.asleep = asleep
         self.live: set[Key] = set()
         self._seen: dict[Key, None] = {}
@@ -53,7 +62,7 @@ class DeadlockSearch:
         self._pinners: dict[bytes, list[Key]] | None = None
         self._before: dict[bytes, dict[bytes, Task]] = {}
         self._ready: dict[bytes, bytes] = {
-            oid: group.group_id for group in node.placement.groups.values() for oid in group.ready
+            oid: group.group_id for group in tables.placement.groups.values() for oid in group.ready
         }
 
     # -- the fixed point
@@ -103,7 +112,7 @@ class DeadlockSearch:
     # -- waits, and what is waited for
 
     def _wait(self, which: tuple[int, int]) -> bool:
-        wait = self.node.wait_registry.by_client.get(which[0], {}).get(which[1])
+        wait = self.waits.get(which[0], {}).get(which[1])
         if wait is None or wait.told:
             return True
         there = 0
@@ -115,9 +124,8 @@ class DeadlockSearch:
         return there >= wait.needed
 
     def _id(self, oid: bytes) -> bool:
-        node = self.node
         if len(oid) == 28:
-            record = node.objects.records.get(oid)
+            record = self.objects.records.get(oid)
             if record is not None and (
                 record.kind != PENDING or record.writer is not None or record.away is not None
             ):
@@ -127,7 +135,7 @@ class DeadlockSearch:
                 return self.is_live(("group", group))
         # What no task makes is on its way from the process that has it.
         task_id = oid[:24]
-        return task_id not in node.tasks or self.is_live(("task", task_id))
+        return task_id not in self.tasks or self.is_live(("task", task_id))
 
     def group_of(self, oid: bytes) -> bytes | None:
         """The placement group whose readiness an object represents, or None."""
@@ -136,8 +144,8 @@ class DeadlockSearch:
     # -- tasks
 
     def _task(self, task_id: bytes) -> bool:
-        task = self.node.tasks.get(task_id)
-        if task is None or task.node is not None or task.state == ENDED or task_id in self.node.pausing:
+        task = self.tasks.get(task_id)
+        if task is None or task.node is not None or task.state == ENDED or task_id in self.pausing:
             return True
         if task.state == SENT:
             return self._sent(task)
@@ -172,7 +180,7 @@ class DeadlockSearch:
 
     def _sent(self, task: Task) -> bool:
         worker = task.worker
-        waits = self.node.wait_registry.by_client.get(worker.cid)
+        waits = self.waits.get(worker.cid)
         if held_back(task) and not worker.leaving and not task.cancelled:  # only its reader lets it go on
             return self.is_live(("process", task.client))
         ahead = self._held_back_ahead(worker)
@@ -215,7 +223,7 @@ class DeadlockSearch:
         limit = (fields.get("groups") or {}).get(group) if group else fields.get("max_concurrency")
         if limit is None:
             return True
-        waits = self.node.wait_registry.by_client.get(actor.worker.cid, {})
+        waits = self.waits.get(actor.worker.cid, {})
         stuck = 0
         for task in actor.worker.outstanding.values():
             if (task.template.fields.get("group") or "") == group:
@@ -225,15 +233,15 @@ class DeadlockSearch:
 
     def _takes_calls(self, which: tuple[bytes, str]) -> bool:
         actor_id, group = which
-        actor = self.node.actors.actors[actor_id]
+        actor = self.actors.actors[actor_id]
         if actor.state != ALIVE:
-            return actor_id not in self.node.tasks or self.is_live(("task", actor_id))
+            return actor_id not in self.tasks or self.is_live(("task", actor_id))
         if actor.worker is None:
             return True
         ahead = self._held_back_ahead(actor.worker)
         if ahead is not None:
             return self.is_live(("task", ahead.task_id))
-        waits = self.node.wait_registry.by_client.get(actor.worker.cid)
+        waits = self.waits.get(actor.worker.cid)
         if not waits or self._has_free_threads(waits):
             return True
         if side_by_side(actor):
@@ -243,19 +251,19 @@ class DeadlockSearch:
     # -- resources
 
     def _finds_room(self, task: Task) -> bool:
-        if self.node.peers.alive:  # another node may take it
+        if self.members.alive:  # another node may take it
             return True
-        return self.is_live(("class", self.node.scheduler.class_of(task)))
+        return self.is_live(("class", self.scheduler.class_of(task)))
 
     def _class(self, group: Any) -> bool:
         strategy = group.strategy
         if not isinstance(strategy, BundleStrategy):
-            return self.room(self.node.capacity, group.request)
-        placed = self.node.placement.groups.get(strategy.group_id)
+            return self.room(self.capacity, group.request)
+        placed = self.placement.groups.get(strategy.group_id)
         if placed is None or placed.state != GroupState.CREATED:
             return placed is None or self.is_live(("group", strategy.group_id))
         pools = [
-            pool for (owner, index), pool in self.node.scheduler.pools.items() if strategy.takes(owner, index)
+            pool for (owner, index), pool in self.scheduler.pools.items() if strategy.takes(owner, index)
         ]
         return not pools or any(self.room(pool, group.request) for pool in pools)
 
@@ -276,42 +284,41 @@ class DeadlockSearch:
         """The leases on resources of a pool, with their holders."""
         found = self._holders.get(id(pool))
         if found is None:
-            node = self.node
             found = self._holders[id(pool)] = [
                 (("lease", worker.cid), worker.lease)
-                for worker in node.scheduler.workers.values()
+                for worker in self.scheduler.workers.values()
                 if worker.lease is not None and worker.lease.capacity is pool
             ]
             found += [
                 (("bundle", group.group_id), lease)
-                for group in node.placement.groups.values()
+                for group in self.placement.groups.values()
                 for _, lease in group.leases.values()
                 if lease.capacity is pool
             ]
             found += [
                 (("bundle", group_id), lease)
-                for (group_id, _), (_, lease) in node.placement.bundles.reserved.items()
+                for (group_id, _), (_, lease) in self.placement.bundles.reserved.items()
                 if lease.capacity is pool
             ]
         return found
 
     def _group(self, group_id: bytes) -> bool:
-        group = self.node.placement.groups[group_id]
+        group = self.placement.groups[group_id]
         if (
             group.state not in (GroupState.PENDING, GroupState.RESCHEDULING)
             or group.asked
-            or self.node.peers.alive
+            or self.members.alive
         ):
             return True
         whole: dict[str, int] = {}
         for bundle in group.bundles:
             for name, units in bundle.items():
                 whole[name] = whole.get(name, 0) + units
-        return self.room(self.node.capacity, whole)
+        return self.room(self.capacity, whole)
 
     def _lease(self, cid: int) -> bool:
         """True if a worker may release its resources."""
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is None or worker.leaving:
             return True
         actor = worker.actor
@@ -322,7 +329,7 @@ class DeadlockSearch:
 
     def _end(self, actor_id: bytes) -> bool:
         """True if an actor may come to its end: by itself, or because its last handle is dropped."""
-        actor = self.node.actors.actors.get(actor_id)
+        actor = self.actors.actors.get(actor_id)
         if actor is None or actor.leaving or actor.state == DEAD or actor.worker is None:
             return True
         # A call at work may lead it to exit.
@@ -334,7 +341,7 @@ class DeadlockSearch:
 
     def _value(self, oid: bytes) -> bool:
         """True if a value may be dropped, with its contents."""
-        record = self.node.objects.records.get(oid)
+        record = self.objects.records.get(oid)
         if record is None or record.writer is not None or record.away is not None:
             return True
         return self._let_go(oid, record.holders, record.pins)
@@ -352,46 +359,43 @@ class DeadlockSearch:
         """The tasks, values and actors that keep an object or an actor, as far as known here."""
         if self._pinners is None:
             self._pinners = {}
-            node = self.node
-            takers: list[tuple[Key, Task]] = [(("task", task.task_id), task) for task in node.tasks.values()]
+            takers: list[tuple[Key, Task]] = [(("task", task.task_id), task) for task in self.tasks.values()]
             takers += [
                 (("end", actor.actor_id), actor.creation)
-                for actor in node.actors.actors.values()
-                if actor.actor_id not in node.tasks and actor.state != DEAD
+                for actor in self.actors.actors.values()
+                if actor.actor_id not in self.tasks and actor.state != DEAD
             ]
             for key, task in takers:
                 for each in (*(oid for _, oid in task.deps), *task.held):
                     self._pinners.setdefault(each, []).append(key)
-            for record in node.objects.records.values():
+            for record in self.objects.records.values():
                 for each in record.held:
                     self._pinners.setdefault(each, []).append(("value", record.oid))
         return self._pinners.get(any_id, [])
 
     def _bundle(self, group_id: bytes) -> bool:
         """True if a holder may remove a group: holders are not counted, so any process may have it."""
-        node = self.node
-        who = [*self._drivers(), *(w.cid for w in node.scheduler.workers.values() if w.outstanding)]
-        group = node.placement.groups.get(group_id)
+        who = [*self._drivers(), *(w.cid for w in self.scheduler.workers.values() if w.outstanding)]
+        group = self.placement.groups.get(group_id)
         return group is None or any(self.is_live(("process", cid)) for cid in who)
 
     # -- processes
 
     def _drivers(self) -> list[int]:
-        return [client.cid for client in self.node.clients.values() if client.is_driver]
+        return [client.cid for client in self.clients.values() if client.is_driver]
 
     def _process(self, cid: int) -> bool:
         """True if a process may act: release its refs, call an actor, create a value."""
-        node = self.node
-        if cid not in node.clients or cid in node.peers.alive:
+        if cid not in self.clients or cid in self.members.alive:
             return True
-        worker = node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is not None:
             # One without work may have threads of its own, of which nothing is known.
             tasks = worker.outstanding
             if not tasks:
                 return cid not in self.asleep
             return any(self.is_live(("task", task_id)) for task_id in list(tasks))
-        waits = node.wait_registry.by_client.get(cid)
+        waits = self.waits.get(cid)
         if not waits:
             return cid not in self.asleep
         return self._has_free_threads(waits) or self._any_live(waits.values())

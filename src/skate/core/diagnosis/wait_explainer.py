@@ -19,7 +19,9 @@ from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, RESTARTING, SEN
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
-    from skate.core.node import NodeCore
+    from skate.core.diagnosis.wait import Waits
+    from skate.core.memory.memory_pressure import MemoryPressure
+    from skate.core.node_tables import NodeTables
     from skate.core.resource.capacity import Capacity
     from skate.core.schedule.worker_record import Worker
 
@@ -31,8 +33,23 @@ HOLDERS_SHOWN = 4
 class WaitExplainer:
     """Answers what things wait for."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(self, tables: NodeTables, waits: Waits, memory_pressure: MemoryPressure) -> None:
+        self.clock = tables.clock
+        self.out = tables.out
+        self.clients = tables.clients
+        self.members = tables.members
+        self.peers = tables.peers
+        self.tasks = tables.tasks
+        self.pausing = tables.retries.pausing
+        self.objects = tables.objects
+        self.restoring = tables.disk.restoring
+        self.actors = tables.actors
+        self.scheduler = tables.scheduler
+        self.capacity = tables.scheduler.capacity
+        self.placement = tables.placement
+        self.is_pending = tables.is_pending
+        self.waits = waits
+        self.memory_pressure = memory_pressure
         #: Pids of workers that are stopped by a signal, as the shell last saw it.
         self.stopped: frozenset[int] = frozenset()
 
@@ -41,31 +58,30 @@ class WaitExplainer:
     def ask(self, cid: int, message: m.Request) -> None:
         """REQUEST "why": the shell looks at the workers first, then the answer follows."""
         _, number, _, (any_id,) = message
-        self.node.shell(FindStopped(cid, number, any_id))
+        self.out.shell(FindStopped(cid, number, any_id))
 
     def looked(self, cid: int, number: int, any_id: bytes, stopped: frozenset[int], now: float) -> None:
         """The shell has looked which workers are stopped: answer why the thing of an id is not there."""
-        self.node.now = now
+        self.clock.now = now
         self.stopped = stopped
-        self.node.emit(cid, m.Reply(m.REPLY, number, True, self.of(any_id)))
+        self.out.emit(cid, m.Reply(m.REPLY, number, True, self.of(any_id)))
 
     def of(self, any_id: bytes) -> str:
         """Why the thing of an id is not there yet: an object, a task or an actor; nothing if it is, or is not known."""
         if len(any_id) == 28:
             return self.of_object(any_id)
-        task = self.node.tasks.get(any_id)
+        task = self.tasks.get(any_id)
         if task is not None:
             return self.of_task(task)
-        actor = self.node.actors.actors.get(any_id)
+        actor = self.actors.actors.get(any_id)
         return "" if actor is None else self.of_actor(actor)
 
     # -- objects
 
     def of_object(self, oid: bytes, links: int = LINKS_MAX) -> str:
         """The reason why a value is not ready."""
-        node = self.node
-        task = node.tasks.get(oid[:24])
-        record = node.objects.records.get(oid)
+        task = self.tasks.get(oid[:24])
+        record = self.objects.records.get(oid)
         if record is not None and record.kind == m.SPILLED:
             return "it is on disk, and comes back into memory"
         if record is not None and record.kind not in (m.PENDING, m.REMOTE):
@@ -77,19 +93,14 @@ class WaitExplainer:
         if record is not None and record.away is not None:
             place = record.away.place or record.away.owner
             return "" if place is None else f"it is on node {place.node_id.hex()[:8]}"
-        for group in node.placement.groups.values():
+        for group in self.placement.groups.values():
             if oid in group.ready:
                 return (
                     f"placement group {group.name or group.group_id.hex()[:8]} waits: {self.of_group(group)}"
                 )
-        if record is not None and owner_of(oid) in node.clients:
+        if record is not None and owner_of(oid) in self.clients:
             return f"process {owner_of(oid)} has not said its value yet"
         return ""
-
-    def is_pending(self, oid: bytes) -> bool:
-        """True for what a task makes, or what waits for its value here."""
-        record = self.node.objects.records.get(oid)
-        return oid[:24] in self.node.tasks or (record is not None and record.kind == m.PENDING)
 
     # -- tasks
 
@@ -97,10 +108,10 @@ class WaitExplainer:
         """The reason why a task waits, or where it runs and for how long."""
         if task.state == SENT:
             return self._of_sent(task, links)
-        again_at = self.node.pausing.get(task.task_id)
+        again_at = self.pausing.get(task.task_id)
         if again_at is not None:
-            return self._of_pause(task, again_at - self.node.now)
-        coming = self.node.spill_manager.restoring
+            return self._of_pause(task, again_at - self.clock.now)
+        coming = self.restoring
         if coming and any(oid in coming for _, oid in task.deps):
             return "an argument is on disk, and comes back into memory"
         if task.missing:
@@ -118,11 +129,11 @@ class WaitExplainer:
         return f"attempt {task.attempt + 1} is held back until there is memory for it"
 
     def _of_arguments(self, task: Task, links: int) -> str:
-        records = self.node.objects.records
+        records = self.objects.records
         missing = [oid for _, oid in task.deps if records[oid].kind in (m.PENDING, m.REMOTE)]
         if not missing:
             return f"{task.missing} of its arguments are still on their way"
-        maker = self.node.tasks.get(missing[0][:24])
+        maker = self.tasks.get(missing[0][:24])
         text = "1 of its arguments is" if len(missing) == 1 else f"{len(missing)} of its arguments are"
         text += " still computed"
         if links <= 0:
@@ -183,16 +194,16 @@ class WaitExplainer:
 
     def _since(self, worker: Worker) -> str:
         """For how long the first task of a worker has been running."""
-        seconds = self.node.now - worker.progress
+        seconds = self.clock.now - worker.progress
         return f" since {seconds:.0f} s" if worker.progress and seconds >= 1 else ""
 
     def _what_it_waits_for(self, task: Task, worker: Worker, links: int) -> str:
         """A running task may itself wait."""
-        waits = self.node.wait_registry.by_client.get(worker.cid, {})
+        waits = self.waits.get(worker.cid, {})
         for wait in waits.values():
             if wait.task_id == task.task_id and wait.ids and links > 0:
                 oid = next((oid for oid in wait.ids if self.is_pending(oid)), wait.ids[0])
-                other = self.node.tasks.get(oid[:24])
+                other = self.tasks.get(oid[:24])
                 name = "a value" if other is None else other.template.name
                 reason = self.of_object(oid, links - 2) if len(oid) == 28 else ""
                 return f", where it waits for {name}{': ' + reason if reason else ''}"
@@ -201,31 +212,30 @@ class WaitExplainer:
     # -- resources
 
     def _of_queued(self, task: Task, links: int) -> str:
-        node = self.node
         if task.node is not None:
             return f"on node {task.node.node_id.hex()[:8]}"
-        group = node.scheduler.class_of(task)
-        if group in node.peers.waiting:
+        group = self.scheduler.class_of(task)
+        if group in self.peers.waiting:
             return "no node has room for it now: " + self._shortage_of_all(task.template.placement)
         strategy = group.strategy
         if isinstance(strategy, BundleStrategy):
-            placed = node.placement.groups.get(strategy.group_id)
+            placed = self.placement.groups.get(strategy.group_id)
             if placed is None:
                 return "its placement group is not known here"
             name = f"placement group {placed.name or placed.group_id.hex()[:8]}"
             if placed.state != GroupState.CREATED:
                 return f"in {name}, which waits: {self.of_group(placed)}"
             pools = [
-                pool for (owner, index), pool in node.scheduler.pools.items() if strategy.takes(owner, index)
+                pool for (owner, index), pool in self.scheduler.pools.items() if strategy.takes(owner, index)
             ]
             return f"in {name}: {self._shortage(pools[0], group.request)}" if pools else f"in {name}"
-        return self._shortage(node.capacity, group.request)
+        return self._shortage(self.capacity, group.request)
 
     def _shortage_of_all(self, request: dict[str, int]) -> str:
         """The resources missing on the node that could run it if it were idle."""
-        able = [peer for peer in self.node.peers.alive.values() if covers(peer.total, request)]
-        if covers(self.node.capacity.total, request) or not able:
-            return self._shortage(self.node.capacity, request)
+        able = [peer for peer in self.members.alive.values() if covers(peer.total, request)]
+        if covers(self.capacity.total, request) or not able:
+            return self._shortage(self.capacity, request)
         first = able[0]
         short = [name for name, units in request.items() if first.available.get(name, 0) < units]
         if not short:
@@ -247,14 +257,14 @@ class WaitExplainer:
                 text = f"no {name}: {human_amount(units)} asked for, {human_amount(max(free, 0))} of {total} free"
                 holders = self._holders(pool, name)
                 return f"{text} (held by {holders})" if holders else text
-        if self.node.scheduler.held is not None:
-            return f"held back: memory is short ({self.node.memory_pressure.gauge.share:.0%} in use)"
+        if self.scheduler.held is not None:
+            return f"held back: memory is short ({self.memory_pressure.gauge.share:.0%} in use)"
         return "no worker is free yet"
 
     def _holders(self, pool: Capacity, name: str) -> str:
         """Who has a resource now: names, with how many there are of each."""
         counted: dict[str, int] = {}
-        for worker in self.node.scheduler.workers.values():
+        for worker in self.scheduler.workers.values():
             lease = worker.lease
             if lease is None or lease.capacity is not pool or not held_units(lease, name):
                 continue
@@ -263,7 +273,7 @@ class WaitExplainer:
             else:
                 who = next((task.template.name for task in worker.outstanding.values()), "a worker")
             counted[who] = counted.get(who, 0) + 1
-        for group in self.node.placement.groups.values():
+        for group in self.placement.groups.values():
             for _, lease in group.leases.values():
                 if lease.capacity is pool and lease.request.get(name):
                     who = f"placement group {group.name or group.group_id.hex()[:8]}"
@@ -286,7 +296,7 @@ class WaitExplainer:
             return f"actor {actor.describe()}: {first.template.name} {self.of_task(first, links - 1)}"
         creation = actor.creation
         reason = ""
-        if creation.task_id in self.node.tasks and links > 0:
+        if creation.task_id in self.tasks and links > 0:
             reason = self.of_task(creation, links - 1)
         if actor.state == RESTARTING:
             text = f"actor {actor.describe()} is restarting (for the {ordinal(actor.restarts)} time)"
@@ -301,13 +311,13 @@ class WaitExplainer:
         if group.asked:
             return "its nodes are asked to set the bundles apart"
         for bundle in group.bundles:
-            if not self.node.capacity.fits(bundle):
-                return self._shortage(self.node.capacity, bundle)
+            if not self.capacity.fits(bundle):
+                return self._shortage(self.capacity, bundle)
         whole: dict[str, int] = {}
         for bundle in group.bundles:
             for name, units in bundle.items():
                 whole[name] = whole.get(name, 0) + units
-        return self._shortage(self.node.capacity, whole)
+        return self._shortage(self.capacity, whole)
 
 
 def covers(total: dict[str, int], request: dict[str, int]) -> bool:

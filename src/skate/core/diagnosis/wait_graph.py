@@ -11,8 +11,8 @@ from skate.protocol.states import ALIVE, METHOD, SENT, GroupState
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
-    from skate.core.diagnosis.wait_registry import Wait
-    from skate.core.node import NodeCore
+    from skate.core.diagnosis.wait import Wait, Waits
+    from skate.core.node_tables import NodeTables
 
 STEPS_MAX = 30
 REMEDY = (
@@ -28,8 +28,14 @@ Step = tuple[str, Key | None]
 class WaitGraph:
     """Follows what is stuck from one thing to the next that is to blame for it."""
 
-    def __init__(self, node: NodeCore, judgement: DeadlockSearch) -> None:
-        self.node = node
+    def __init__(self, tables: NodeTables, waits: Waits, judgement: DeadlockSearch) -> None:
+        self.tasks = tables.tasks
+        self.objects = tables.objects
+        self.actors = tables.actors
+        self.scheduler = tables.scheduler
+        self.capacity = tables.scheduler.capacity
+        self.placement = tables.placement
+        self.waits = waits
         self.judgement = judgement
 
     def victim(self, wait: Wait) -> Wait:
@@ -68,10 +74,10 @@ class WaitGraph:
 
     def _wait(self, key: Key) -> Wait:
         cid, number = key[1]
-        return self.node.wait_registry.by_client[cid][number]
+        return self.waits[cid][number]
 
     def _who(self, wait: Wait) -> str:
-        task = self.node.tasks.get(wait.task_id)
+        task = self.tasks.get(wait.task_id)
         return "the driver" if task is None else task.template.name
 
     @staticmethod
@@ -88,7 +94,7 @@ class WaitGraph:
         if kind == "id":
             return self._of_id(what)
         if kind == "task":
-            return self._of_task(self.node.tasks[what])
+            return self._of_task(self.tasks[what])
         if kind == "class":
             return self._of_class(what)
         if kind == "group":
@@ -96,13 +102,13 @@ class WaitGraph:
         if kind == "lease":
             return self._of_lease(what)
         if kind == "end":
-            return self._of_end(self.node.actors.actors[what])
+            return self._of_end(self.actors.actors[what])
         if kind == "value":
-            record = self.node.objects.records[what]
+            record = self.objects.records[what]
             return "", self._keeper(what, record.holders)
         if kind == "process":
             return self._of_process(what)
-        return ("", self._first_stuck([("process", cid) for cid in self.node.wait_registry.by_client]))
+        return ("", self._first_stuck([("process", cid) for cid in self.waits]))
 
     def _stuck(self, key: Key) -> bool:
         return key not in self.judgement.live
@@ -115,7 +121,7 @@ class WaitGraph:
         return (f"waits for {self._name(key[1])}", key) if key is not None else ("waits", None)
 
     def _name(self, oid: bytes) -> str:
-        task = self.node.tasks.get(oid[:24])
+        task = self.tasks.get(oid[:24])
         if task is not None:
             return task.template.name
         group = self.judgement.group_of(oid)
@@ -124,11 +130,11 @@ class WaitGraph:
         return "a value that nobody makes"
 
     def _name_of_group(self, group_id: bytes) -> str:
-        group = self.node.placement.groups[group_id]
+        group = self.placement.groups[group_id]
         return f"placement group {group.name or group_id.hex()[:8]}"
 
     def _of_id(self, oid: bytes) -> Step:
-        if oid[:24] in self.node.tasks:
+        if oid[:24] in self.tasks:
             return "", ("task", oid[:24])
         group = self.judgement.group_of(oid)
         return "", (("group", group) if group is not None else None)
@@ -140,11 +146,11 @@ class WaitGraph:
         if missing is not None:
             return f", which takes the result of {self._name(missing[1])}", missing
         if task.kind != METHOD:
-            return "", ("class", self.node.scheduler.class_of(task))
+            return "", ("class", self.scheduler.class_of(task))
         lanes = task.actor.lanes.get(task.actor.lane_of(task), ())
         first = self._first_stuck([("task", each.task_id) for each in lanes])
         if first is not None and first[1] != task.task_id:
-            return f", which comes behind {self.node.tasks[first[1]].template.name}", first
+            return f", which comes behind {self.tasks[first[1]].template.name}", first
         actor = task.actor
         if actor.state != ALIVE or actor.worker is None:
             return f", which waits for actor {actor.describe()} to be up", ("task", actor.actor_id)
@@ -152,7 +158,7 @@ class WaitGraph:
 
     def _of_sent(self, task: Task) -> Step:
         worker = task.worker
-        waits = self.node.wait_registry.by_client.get(worker.cid, {})
+        waits = self.waits.get(worker.cid, {})
         if held_back(task):
             return f", which {UNREAD}", ("process", task.client)
         own = [wait for wait in waits.values() if wait.task_id == task.task_id]
@@ -170,7 +176,7 @@ class WaitGraph:
         first = next(iter(actor.worker.outstanding.values()), None)
         if first is not None and actor.in_order and held_back(first):
             return f", which comes behind {first.template.name}", ("task", first.task_id)
-        waits = self.node.wait_registry.by_client.get(actor.worker.cid, {})
+        waits = self.waits.get(actor.worker.cid, {})
         stuck = [DeadlockSearch.key_of(wait) for wait in waits.values()]
         all_of_it = "all threads of which wait: " if side_by_side(actor) else "behind "
         return f", which waits in the queue of {self._actor(actor)}, {all_of_it}", self._first_stuck(stuck)
@@ -179,27 +185,25 @@ class WaitGraph:
 
     def _of_class(self, group: Any) -> Step:
         strategy = group.strategy
-        pools = [self.node.capacity]
+        pools = [self.capacity]
         if isinstance(strategy, BundleStrategy):
-            placed = self.node.placement.groups.get(strategy.group_id)
+            placed = self.placement.groups.get(strategy.group_id)
             if placed is not None and placed.state != GroupState.CREATED:
                 return f", which is to run in {self._name_of_group(strategy.group_id)}", (
                     "group",
                     strategy.group_id,
                 )
             pools = [
-                pool
-                for (owner, index), pool in self.node.scheduler.pools.items()
-                if strategy.takes(owner, index)
+                pool for (owner, index), pool in self.scheduler.pools.items() if strategy.takes(owner, index)
             ]
         return self._short(pools[0], group.request)
 
     def _of_group(self, group_id: bytes) -> Step:
         whole: dict[str, int] = {}
-        for bundle in self.node.placement.groups[group_id].bundles:
+        for bundle in self.placement.groups[group_id].bundles:
             for name, units in bundle.items():
                 whole[name] = whole.get(name, 0) + units
-        return self._short(self.node.capacity, whole)
+        return self._short(self.capacity, whole)
 
     def _short(self, pool: Any, request: dict[str, int]) -> Step:
         for name, units in request.items():
@@ -214,8 +218,8 @@ class WaitGraph:
         return ", which needs what is not free", None
 
     def _of_lease(self, cid: int) -> Step:
-        worker = self.node.scheduler.workers[cid]
-        waits = self.node.wait_registry.by_client.get(cid, {})
+        worker = self.scheduler.workers[cid]
+        waits = self.waits.get(cid, {})
         stuck = self._first_stuck([DeadlockSearch.key_of(wait) for wait in waits.values()])
         if stuck is not None:
             return "", stuck
@@ -233,7 +237,7 @@ class WaitGraph:
         if keeper is None:
             return words + "its handles", None
         if keeper[0] == "task":
-            words += self.node.tasks[keeper[1]].template.name
+            words += self.tasks[keeper[1]].template.name
         elif keeper[0] == "value":
             words += "a value in the hands of "
         return words, keeper
@@ -244,9 +248,9 @@ class WaitGraph:
         return self._first_stuck(keys + self.judgement.pinners_of(any_id))
 
     def _of_process(self, cid: int) -> Step:
-        waits = self.node.wait_registry.by_client.get(cid, {})
+        waits = self.waits.get(cid, {})
         stuck = [DeadlockSearch.key_of(wait) for wait in waits.values()]
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is not None:
             stuck += [("task", task_id) for task_id in worker.outstanding]
         return "", self._first_stuck(stuck)

@@ -8,50 +8,25 @@ that they had said before, handles that only the garbage collector could let go 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from skate.core.diagnosis.deadlock import DeadlockSearch
+from skate.core.diagnosis.wait import Wait, Waits
 from skate.core.diagnosis.wait_graph import WaitGraph
+from skate.core.node_tables import NodeTables
 from skate.protocol import messages as m
-from skate.protocol.fields import WaitFacts
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 OLD_SECONDS = 1.0
 LOOK_SECONDS_MAX = 30.0
 
 
-class Wait:
-    """One thread that waits: for `needed` of `ids`, in a task or in a driver's own code."""
-
-    __slots__ = ("cid", "number", "ids", "needed", "task_id", "facts", "since", "told")
-
-    def __init__(self, cid: int, number: int, since: float) -> None:
-        self.cid = cid
-        self.number = number
-        self.since = since
-        self.told = False  # it was told that it never ends, and is about to
-        self.ids: tuple[bytes, ...] = ()
-        self.needed = 0
-        self.task_id = b""
-        self.facts: WaitFacts = {}
-
-    @property
-    def threads_free(self) -> int:
-        """How many other threads of the user's the process has, that might do anything."""
-        return self.facts.get("free") or 0
-
-    def __repr__(self) -> str:
-        return f"<Wait {self.number} of {self.cid} for {self.needed} of {len(self.ids)}>"
-
-
 class WaitRegistry:
     """The waits of each process, and their examinations, less and less frequent while nothing changes."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
-        self.by_client: dict[int, dict[int, Wait]] = {}
+    def __init__(self, tables: NodeTables) -> None:
+        self.tables = tables
+        self.clients = tables.clients
+        self.clock = tables.clock
+        self.emit = tables.out.emit
+        self.by_client: Waits = {}
         self.look_at = 0.0
         self._pause = OLD_SECONDS
         self._round = 0
@@ -64,7 +39,7 @@ class WaitRegistry:
         mine = self.by_client.setdefault(cid, {})
         wait = mine.get(number)
         if wait is None:
-            wait = mine[number] = Wait(cid, number, self.node.now)
+            wait = mine[number] = Wait(cid, number, self.clock.now)
             self._soon()
         wait.ids, wait.needed, wait.task_id, wait.facts = tuple(ids), needed, task_id, facts
 
@@ -80,7 +55,7 @@ class WaitRegistry:
 
     def _soon(self) -> None:
         self._pause = OLD_SECONDS
-        self.look_at = self.node.now + OLD_SECONDS
+        self.look_at = self.clock.now + OLD_SECONDS
 
     def forget_client(self, cid: int) -> None:
         """Forget a process that has ended."""
@@ -109,7 +84,7 @@ class WaitRegistry:
 
     def old(self) -> list[Wait]:
         """The waits that have lasted long enough to be looked at, the oldest first."""
-        limit = self.node.now - OLD_SECONDS
+        limit = self.clock.now - OLD_SECONDS
         found = [
             w for mine in self.by_client.values() for w in mine.values() if w.since <= limit and not w.told
         ]
@@ -117,7 +92,7 @@ class WaitRegistry:
 
     def stuck(self, asleep: frozenset[int] = frozenset()) -> tuple[list[Wait], DeadlockSearch]:
         """The waits that can never end; drivers in `asleep` are taken to do nothing any more."""
-        judgement = DeadlockSearch(self.node, asleep)
+        judgement = DeadlockSearch(self.tables, self.by_client, asleep)
         old = self.old()
         judgement.judge(old)
         return [wait for wait in old if not judgement.is_live(judgement.key_of(wait))], judgement
@@ -126,17 +101,16 @@ class WaitRegistry:
         self._round += 1
         self._asked = set(cids)
         for cid in sorted(cids):
-            self.node.emit(cid, m.Confirm(m.CONFIRM, self._round))
+            self.emit(cid, m.Confirm(m.CONFIRM, self._round))
 
     def _refresh(self) -> None:
         """Query the waiting processes whose reported waits are out of date."""
         for cid, mine in self.by_client.items():
             stale = any(
-                wait.threads_free or not any(map(self.node.wait_explainer.is_pending, wait.ids))
-                for wait in mine.values()
+                wait.threads_free or not any(map(self.tables.is_pending, wait.ids)) for wait in mine.values()
             )
             if stale:
-                self.node.emit(cid, m.Confirm(m.CONFIRM, 0))
+                self.emit(cid, m.Confirm(m.CONFIRM, 0))
 
     def still(self, cid: int, message: m.Still) -> None:
         """STILL: a process has said its waits again; after the last one the verdict is given."""
@@ -148,9 +122,9 @@ class WaitRegistry:
             return
         stuck, judgement = self.stuck()
         while stuck:
-            graph = WaitGraph(self.node, judgement)
+            graph = WaitGraph(self.tables, self.by_client, judgement)
             victim = graph.victim(stuck[0])
-            self.node.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
+            self.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
             victim.told = True  # which counts as going on: what is still stuck then is another circle
             self._soon()
             stuck, judgement = self.stuck()
@@ -158,7 +132,7 @@ class WaitRegistry:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         for cid, mine in self.by_client.items():
-            assert mine and cid in self.node.clients, f"{cid} is gone, but waits"
+            assert mine and cid in self.clients, f"{cid} is gone, but waits"
             for number, wait in mine.items():
                 assert (wait.cid, wait.number) == (cid, number), wait
 

@@ -7,15 +7,17 @@ all that they started themselves, and the job's functions for as long as any of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
+from skate.core.placement.placement_table import PlacementTable
+from skate.core.schedule.scheduler import Scheduler
+from skate.core.task.function_table import FunctionTable
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.effects import ForgetJob, KillWorker
 from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 #: Bytes at the end of a placement group's id that say its job.
 JOB_BYTES = 4
@@ -35,11 +37,38 @@ class Job:
         return f"<Job {self.job} driver={self.driver}>"
 
 
+class Door(Protocol):
+    """Where processes join and leave."""
+
+    def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
+        """Add a process that has joined."""
+
+    def disconnect(self, cid: int, now: float) -> None:
+        """Handle the end of a process."""
+
+
 class JobTable:
     """The jobs of a node, by id in hexadecimal."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        scheduler: Scheduler,
+        placement: PlacementTable,
+        functions: FunctionTable,
+        door: Door,
+    ) -> None:
+        self.task_manager = task_manager
+        self.tasks = task_manager.tasks
+        self.clock = task_manager.clock
+        self.shell = task_manager.out.shell
+        self.actor_manager = actor_manager
+        self.actors = actor_manager.actors
+        self.scheduler = scheduler
+        self.placement = placement
+        self.function_table = functions
+        self.door = door
         self.jobs: dict[str, Job] = {}
         #: Those without a driver, of which something still lives.
         self.ended: set[str] = set()
@@ -47,7 +76,7 @@ class JobTable:
     def begin(self, cid: int, job: str, namespace: str) -> None:
         """Add the job of a new driver."""
         self.jobs[job] = Job(job, namespace, cid)
-        self.node.connect(cid, job, namespace, True)
+        self.door.connect(cid, job, namespace, True)
 
     def named_in(self, env_key: str) -> tuple[str, str]:
         """Job and namespace of a worker that is started for an environment; empty while its node has one program only."""
@@ -56,22 +85,21 @@ class JobTable:
 
     def end(self, cid: int, now: float, reason: str) -> None:
         """End everything that belongs to a driver that has ended."""
-        node = self.node
         job = next(each for each in self.jobs.values() if each.driver == cid)
         job.driver = None
         self.ended.add(job.job)
-        node.now = node.scheduler.now = now
+        self.clock.now = now
         staying = self._staying(job.job)
         self._end_tasks(job.job, cid, staying)
-        for actor in list(node.actors.actors.values()):
+        for actor in list(self.actors.actors.values()):
             if actor.template.job == job.job and actor.state != DEAD and not self._stays(actor, staying):
                 self._end_actor(actor, reason)
-        for group in list(node.placement.groups.values()):
+        for group in list(self.placement.groups.values()):
             of_job = group.group_id[-JOB_BYTES:].hex() == job.job
             if of_job and not group.detached and group.owner not in staying:
-                node.placement.remove(group.group_id)
+                self.placement.remove(group.group_id)
         self._end_workers(job.job, staying)
-        node.disconnect(cid, now)
+        self.door.disconnect(cid, now)
 
     @staticmethod
     def _stays(actor: Actor, staying: set[int]) -> bool:
@@ -79,8 +107,7 @@ class JobTable:
 
     def _staying(self, job: str) -> set[int]:
         """The workers of a job that outlive its driver: of detached actors, and of what those have started."""
-        node = self.node
-        actors = [a for a in node.actors.actors.values() if a.template.job == job and a.state != DEAD]
+        actors = [a for a in self.actors.actors.values() if a.template.job == job and a.state != DEAD]
         staying: set[int] = set()
         known = -1
         while len(staying) != known:
@@ -88,32 +115,29 @@ class JobTable:
             for actor in actors:
                 if actor.worker is not None and self._stays(actor, staying):
                     staying.add(actor.worker.cid)
-            for task in node.tasks.values():
+            for task in self.tasks.values():
                 if task.kind == PLAIN and task.worker is not None and task.client in staying:
                     staying.add(task.worker.cid)
         return staying
 
     def _end_tasks(self, job: str, driver: int, staying: set[int]) -> None:
         # The last ones first: they may be all that the results of earlier ones are for.
-        for task in reversed(list(self.node.tasks.values())):
+        for task in reversed(list(self.tasks.values())):
             mine = task.client == driver or (task.template.job == job and task.client not in staying)
             if mine and task.kind != CREATION and task.state != ENDED:
                 task.retries = 0
-                self.node.task_manager.cancel(
-                    driver, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True)
-                )
+                self.task_manager.cancel(driver, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _end_actor(self, actor: Actor, reason: str) -> None:
-        node = self.node
         if actor.worker is not None:
-            node.shell(KillWorker(actor.worker.cid))
+            self.shell(KillWorker(actor.worker.cid))
         else:
-            node.scheduler.dequeue(actor.creation)
-            node.tasks.pop(actor.actor_id, None)
-        node.actor_manager.die(actor, ("ActorDiedError", {"message": reason, "reason": "OWNER_DIED"}))
+            self.scheduler.dequeue(actor.creation)
+            self.tasks.pop(actor.actor_id, None)
+        self.actor_manager.die(actor, ("ActorDiedError", {"message": reason, "reason": "OWNER_DIED"}))
 
     def _end_workers(self, job: str, staying: set[int]) -> None:
-        scheduler = self.node.scheduler
+        scheduler = self.scheduler
         for worker in list(scheduler.workers.values()):
             if worker.env_key.partition("/")[0] != job or worker.cid in staying:
                 continue
@@ -121,39 +145,36 @@ class JobTable:
             if idle and worker in idle:
                 idle.remove(worker)
             worker.leaving = True
-            self.node.shell(KillWorker(worker.cid))
+            self.shell(KillWorker(worker.cid))
 
     def doomed(self, job: str) -> set[int]:
         """The workers of a job that were told to end and are still alive."""
         return {
-            w.cid
-            for w in self.node.scheduler.workers.values()
-            if w.leaving and w.env_key.partition("/")[0] == job
+            w.cid for w in self.scheduler.workers.values() if w.leaving and w.env_key.partition("/")[0] == job
         }
 
     def sweep(self) -> None:
         """Forget the jobs of which nothing is left."""
-        node = self.node
-        living = {worker.env_key.partition("/")[0] for worker in node.scheduler.workers.values()}
-        living.update(task.template.job for task in node.tasks.values())
-        living.update(a.template.job for a in node.actors.actors.values() if a.state != DEAD)
+        living = {worker.env_key.partition("/")[0] for worker in self.scheduler.workers.values()}
+        living.update(task.template.job for task in self.tasks.values())
+        living.update(a.template.job for a in self.actors.actors.values() if a.state != DEAD)
         for job in sorted(self.ended - living):
             self.ended.discard(job)
             del self.jobs[job]
             self._forget(job)
-            node.shell(ForgetJob(job))
+            self.shell(ForgetJob(job))
 
     def _forget(self, job: str) -> None:
-        idle = self.node.scheduler.idle
+        idle = self.scheduler.idle
         for env_key in [key for key in idle if key.partition("/")[0] == job]:
             del idle[env_key]
-        placement = self.node.placement
+        placement = self.placement
         for group in list(placement.groups.values()):
             # What a detached actor has made outlived the driver.
             if group.group_id[-JOB_BYTES:].hex() == job and not group.detached:
                 placement.remove(group.group_id)
         # Nobody is left who could name the functions of this job.
-        self.node.function_table.sweep()
+        self.function_table.sweep()
 
     def __repr__(self) -> str:
         return f"<Jobs {list(self.jobs.values())}>"

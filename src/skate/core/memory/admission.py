@@ -8,14 +8,14 @@ are still writing, for a bounded time. After that it gets a place in the overflo
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from skate.core.client import Client
+from skate.core.clock import Clock
+from skate.core.memory.memory_plan import MemoryPlan
+from skate.core.outbox import Outbox
 from skate.protocol.effects import Reserve
 from skate.protocol.fields import ErrorValue
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
-
 
 # Queues that are no process's.
 PULLS = -5
@@ -54,11 +54,48 @@ class Request:
         return f"<Request of {self.lane}: {self.size} bytes for {self.oid.hex()[:16]}>"
 
 
+class Disk(Protocol):
+    """Makes room by moving values to disk."""
+
+    #: Values on their way out.
+    moves: dict[bytes, Any]
+
+    @property
+    def able(self) -> bool:
+        """False while there is no disk, or every disk is full."""
+
+    def make_room(self, size: int) -> bool:
+        """Have values moved out until `size` bytes are coming free; False if nothing is."""
+
+    def read_in_place(self, oid: bytes) -> bool:
+        """Serve a value from disk, if it is on this machine."""
+
+    def release(self, offset: int) -> None:
+        """Give the memory at an offset back."""
+
+    def disk_full(self, disk: int) -> None:
+        """There was no room on a disk just now."""
+
+
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def evict(self) -> bool:
+        """Drop a copy that is kept for another node; False if there is none."""
+
+
 class Admission:
     """Hands out memory: at once where there is room, else in turn."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self, allocator: MemoryPlan, clients: dict[int, Client], cluster: Cluster, clock: Clock, out: Outbox
+    ) -> None:
+        self.allocator = allocator
+        self.clients = clients
+        self.cluster = cluster
+        self.clock = clock
+        self.out = out
+        self.disk: Disk
         #: Who waits, by process, in the order of their turns.
         self.lanes: dict[int, deque[Request]] = {}
         #: Memory of the arena that is being written, by whom.
@@ -70,10 +107,14 @@ class Admission:
         self._turn_since = 0.0
         self._pumping = False
 
+    def connect(self, disk: Disk) -> None:
+        """Take what makes room when there is none, and asks for memory itself."""
+        self.disk = disk
+
     def ask(self, request: Request) -> None:
         """Grant the request at once if that is fair and there is room; else it waits for `pump`."""
         if not self.lanes:
-            offset = self.node.allocator.arena.allocate(request.size)
+            offset = self.allocator.arena.allocate(request.size)
             if offset is not None:
                 self._grant(request, offset)
                 return
@@ -89,10 +130,10 @@ class Admission:
             request = queue[0]
             if request is not self._turn:
                 self._turn = request
-                self._turn_since = self.node.now
-            offset = self.node.allocator.arena.allocate(request.size)
-            while offset is None and self.node.remote_objects.copies.evict():
-                offset = self.node.allocator.arena.allocate(request.size)
+                self._turn_since = self.clock.now
+            offset = self.allocator.arena.allocate(request.size)
+            while offset is None and self.cluster.evict():
+                offset = self.allocator.arena.allocate(request.size)
             if offset is None and self._room_is_coming(request):
                 break
             queue.popleft()
@@ -106,52 +147,50 @@ class Admission:
         self._pumping = False
 
     def _room_is_coming(self, request: Request) -> bool:
-        node = self.node
-        if request.size > node.allocator.arena.capacity:
+        if request.size > self.allocator.arena.capacity:
             return False
-        if node.spill_manager.make_room(request.size):
+        if self.disk.make_room(request.size):
             return True
-        if not node.spill_manager.able or node.now - self._turn_since >= WRITERS_SECONDS:
+        if not self.disk.able or self.clock.now - self._turn_since >= WRITERS_SECONDS:
             return False
         # What a process has written that waits for more itself may become whole only then.
         return any(lane < 0 or lane not in self.lanes for lane in self.writing.values())
 
     def _grant(self, request: Request, offset: int) -> None:
         request.offset = offset
-        if offset < self.node.allocator.boundary:
+        if offset < self.allocator.boundary:
             self.writing[offset] = request.lane
         request.taker.granted(request)
 
     def _go_to_disk(self, request: Request) -> None:
-        node = self.node
-        if request.lane == RESTORES and node.spill_manager.read_in_place(request.oid):
+        if request.lane == RESTORES and self.disk.read_in_place(request.oid):
             return
-        place = node.allocator.allocate_on_disk(request.size)
+        place = self.allocator.allocate_on_disk(request.size)
         if place is None:
             request.taker.refused(request, ("ObjectStoreFullError", {"message": self._no_room(request)}))
             return
         request.offset = place
         self._number += 1
         self.reserving[self._number] = request
-        node.shell(Reserve(self._number, place - node.allocator.boundary, request.size))
+        self.out.shell(Reserve(self._number, place - self.allocator.boundary, request.size))
 
     def reserved(self, number: int, problem: str) -> None:
         """Blocks of the disk were set apart, or there is a problem."""
         request = self.reserving.pop(number)
         if request.withdrawn or problem:
-            self.node._release(request.offset)
+            self.disk.release(request.offset)
         if request.withdrawn:
             return
         if not problem:
             self._grant(request, request.offset)
             return
-        self.node.spill_manager.disk_full(self.node.allocator.disk_of(request.offset))
+        self.disk.disk_full(self.allocator.disk_of(request.offset))
         text = self._no_room(request, problem)
         request.taker.refused(request, ("OutOfDiskError", {"message": text}))
 
     def _no_room(self, request: Request, problem: str = "") -> str:
         """Format the error: the requested size, the available memory, and what to do."""
-        allocator = self.node.allocator
+        allocator = self.allocator
         arena = allocator.arena
         on_disk = allocator.used - arena.used
         if not problem:
@@ -194,12 +233,12 @@ class Admission:
         for lane, queue in self.lanes.items():
             assert queue, f"{lane} waits for nothing"
             assert all(request.lane == lane for request in queue)
-            assert lane < 0 or lane in self.node.clients, f"{lane} is gone and still waits for memory"
+            assert lane < 0 or lane in self.clients, f"{lane} is gone and still waits for memory"
         if self.lanes:
-            spilling = self.node.spill_manager
+            spilling = self.disk
             assert spilling.moves or spilling.able, f"{self.lanes} wait, and nothing makes room"
         for offset in self.writing:
-            assert self.node.allocator.taken(offset), f"memory at {offset} is being written and is free"
+            assert self.allocator.taken(offset), f"memory at {offset} is being written and is free"
 
     def __repr__(self) -> str:
         return f"<Admission {sum(map(len, self.lanes.values()))} requests wait>"

@@ -18,7 +18,9 @@ from skate.protocol.fields import Death
 from skate.protocol.states import CREATION, METHOD, PLAIN
 
 if TYPE_CHECKING:
-    from skate.core.node import NodeCore
+    from skate.core.clock import Clock
+    from skate.core.outbox import Outbox
+    from skate.core.schedule.scheduler import Scheduler
     from skate.core.schedule.worker_record import Worker
 
 #: Share of the limit above which a worker is ended; the same as Ray's.
@@ -81,8 +83,10 @@ def choose(candidates: list[Candidate], limit: int) -> int | None:
 class MemoryPressure:
     """A node's knowledge of its memory, and its reactions to pressure."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(self, scheduler: Scheduler, clock: Clock, out: Outbox) -> None:
+        self.scheduler = scheduler
+        self.clock = clock
+        self.out = out
         self.kill_share = KILL_SHARE
         self.gauge = Gauge(0, 0, "")
         self.pressed = False
@@ -100,82 +104,82 @@ class MemoryPressure:
 
     def busy(self) -> bool:
         """True if any worker has work."""
-        return any(worker.outstanding for worker in self.node.scheduler.workers.values())
+        return any(worker.outstanding for worker in self.scheduler.workers.values())
 
     def look(self, gauge: Gauge, resident: dict[int, int], others: list[tuple[str, int]], now: float) -> None:
         """Record the current memory use of each worker, and of `others` (name, bytes) for messages."""
-        node = self.node
-        node.now = node.scheduler.now = now
+        self.clock.now = now
         self.gauge = gauge
         self.resident = resident
         ours = sum(resident.values()) >= gauge.limit * OURS_SHARE
         was, self.pressed = self.pressed, ours and gauge.share >= self.admit_share
         if not self.pressed:
-            node.scheduler.held = None
+            self.scheduler.held = None
             if was:
-                node.scheduler.dispatch_all()
+                self.scheduler.dispatch_all()
             return
-        at_work = frozenset(i for worker in node.scheduler.workers.values() for i in worker.outstanding)
+        at_work = frozenset(i for worker in self.scheduler.workers.values() for i in worker.outstanding)
         if not was or self._at_work - at_work:
             self._quiet_since = now
         self._at_work = at_work
-        node.scheduler.held = self.holds_back
+        self.scheduler.held = self.holds_back
         self._let_idle_go()
-        if gauge.share >= self.kill_share and self.victim not in node.scheduler.workers:
+        if gauge.share >= self.kill_share and self.victim not in self.scheduler.workers:
             self._end_one(others)
-        node.scheduler.dispatch_all()
+        self.scheduler.dispatch_all()
 
     def relax(self) -> None:
         """Nothing runs any more, so nothing need be held back."""
         self.pressed = False
-        if self.node.scheduler.held is not None:
-            self.node.scheduler.held = None
-            self.node.scheduler.dispatch_all()
+        if self.scheduler.held is not None:
+            self.scheduler.held = None
+            self.scheduler.dispatch_all()
 
     # -- admission
 
     def holds_back(self) -> bool:
         """True if a ready task must wait, because the end of a running one would free memory."""
-        runs = [worker for worker in self.node.scheduler.workers.values() if self._could_give(worker)]
+        runs = [worker for worker in self.scheduler.workers.values() if self._could_give(worker)]
         if not runs:
             return False
         since = max(self._quiet_since, max(worker.leased_at for worker in runs))
-        return self.node.now - since < PATIENCE_SECONDS
+        return self.clock.now - since < PATIENCE_SECONDS
 
     def _could_give(self, worker: Worker) -> bool:
         if worker.actor is not None or worker.blocked or not worker.outstanding:
             return False
         held = self.resident.get(worker.cid)
-        return held is None or held >= helpful(self.gauge.limit, 0) or worker.leased_at >= self.node.now - 1.0
+        return (
+            held is None or held >= helpful(self.gauge.limit, 0) or worker.leased_at >= self.clock.now - 1.0
+        )
 
     def has_room(self, needed: int) -> bool:
         """True if so many more bytes stay below the first threshold, or no running worker could free memory."""
         if self.gauge.use + needed <= self.gauge.limit * self.admit_share:
             return True
-        return not any(self._could_give(worker) for worker in self.node.scheduler.workers.values())
+        return not any(self._could_give(worker) for worker in self.scheduler.workers.values())
 
     def _let_idle_go(self) -> None:
         """Idle workers that still hold much have no right to it now."""
         least = helpful(self.gauge.limit, 0)
-        for idle in self.node.scheduler.idle.values():
+        for idle in self.scheduler.idle.values():
             for worker in [w for w in idle if self.resident.get(w.cid, 0) >= least]:
                 idle.remove(worker)
                 worker.leaving = True
-                self.node.emit(worker.cid, m.Exit(m.EXIT, "memory is short"))
+                self.out.emit(worker.cid, m.Exit(m.EXIT, "memory is short"))
 
     # -- the last resort
 
     def _end_one(self, others: list[tuple[str, int]]) -> None:
-        node = self.node
         candidates = [
             Candidate(worker.cid, self._rank(worker), worker.leased_at, self.resident.get(worker.cid, 0))
-            for worker in node.scheduler.workers.values()
+            for worker in self.scheduler.workers.values()
             if not worker.leaving and (worker.actor is not None or worker.outstanding)
         ]
         cid = choose(candidates, self.gauge.limit)
         if cid is None:
             return
-        worker = node.scheduler.workers[cid]
+        worker = self.scheduler.workers[cid]
         held = self.resident.get(cid, 0)
         alone = sum(self.resident.values()) - held < held * HELPFUL_OF_LARGEST
         text = (
@@ -186,11 +190,11 @@ class MemoryPressure:
         self.victim = cid
         worker.kill_reason = self.out_of_memory(worker, text, others, alone)
         worker.leaving = True
-        node.shell(KillWorker(cid))
+        self.out.shell(KillWorker(cid))
 
     def out_of_memory(self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool) -> Death:
         """The error of what a worker did that was ended for lack of memory."""
-        workers = self.node.scheduler.workers
+        workers = self.scheduler.workers
         top = [(self._named(workers[cid]), size) for cid, size in self.resident.items() if cid in workers]
         top = sorted((each for each in (*top, *others) if each[1]), key=lambda each: -each[1])[:TOP]
         held = self.resident.get(worker.cid, 0)

@@ -10,18 +10,20 @@ A copy on disk stays there until the value's last ref is gone, so that a value t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
-from skate.core.memory.admission import RESTORES, Request
-from skate.core.object.object_table import ObjectRecord
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.cluster.membership import Membership
+from skate.core.memory.admission import RESTORES, Admission, Request
+from skate.core.object.object_table import ObjectRecord, ObjectTable
+from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
-from skate.protocol.effects import DropCopy, Restore, Spill
+from skate.protocol.effects import DropCopy, FreeBlocks, Restore, Spill
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD, QUEUED
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 #: As much is moved at once, where the arena is large enough for that, as makes one write worth it.
 BATCH_BYTES = 64 << 20
@@ -49,11 +51,30 @@ class Move:
         return f"<Move {self.number} of {self.record} asked={self.asked}>"
 
 
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def unwait(self, task: Task) -> None:
+        """A task waits for no node any more."""
+
+
 class SpillManager:
     """Decides what goes to disk and what comes back."""
 
-    def __init__(self, node: NodeCore, external: bool) -> None:
-        self.node = node
+    def __init__(self, admission: Admission, members: Membership, cluster: Cluster, external: bool) -> None:
+        self.admission = admission
+        self.allocator = admission.allocator
+        self.clients = admission.clients
+        self.clock = admission.clock
+        self.emit, self.shell = admission.out.emit, admission.out.shell
+        self.members = members
+        self.cluster = cluster
+        self.scheduler: Scheduler
+        self.objects: ObjectTable
+        self.task_manager: TaskManager
+        self.actor_manager: ActorManager
+        self.deliver: Callable[[int, ObjectRecord], None]
+        self._rebuild: Callable[[ObjectRecord, str], None]  # make a lost value again, or give it an error
         #: Copies go to a storage outside, where they are known by the number of their move; else to the overflow file.
         self.external = external
         #: Values in the arena, those used last at the end.
@@ -81,24 +102,40 @@ class SpillManager:
         ] = {}  # disks that were full a moment ago, and until when that is believed
         self._number = 0
 
+    def connect(
+        self,
+        scheduler: Scheduler,
+        objects: ObjectTable,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        deliver: Callable[[int, ObjectRecord], None],
+        rebuild: Callable[[ObjectRecord, str], None],
+    ) -> None:
+        """Take those who use values, which are told when one comes back or is lost."""
+        self.scheduler = scheduler
+        self.objects = objects
+        self.task_manager = task_manager
+        self.actor_manager = actor_manager
+        self.deliver = deliver
+        self._rebuild = rebuild
+
     @property
     def able(self) -> bool:
         """False while there is no disk, or every disk is full."""
         if not self._full:
-            return self.external or bool(self.node.allocator.disks)
-        self._full = {disk: until for disk, until in self._full.items() if until > self.node.now}
+            return self.external or bool(self.allocator.disks)
+        self._full = {disk: until for disk, until in self._full.items() if until > self.clock.now}
         if self.external:
             return OUTSIDE not in self._full
-        return any(disk not in self._full for disk in range(len(self.node.allocator.disks)))
+        return any(disk not in self._full for disk in range(len(self.allocator.disks)))
 
     # -- what happens to values
 
     def arrived(self, record: ObjectRecord) -> None:
         """Record that a value has been written."""
         offset = record.payload[0]
-        node = self.node
-        node.admission.writing.pop(offset, None)
-        if offset < node.allocator.boundary:
+        self.admission.writing.pop(offset, None)
+        if offset < self.allocator.boundary:
             self.warm[record.oid] = record
             self._fresh = True
 
@@ -117,7 +154,7 @@ class SpillManager:
     def reading(self, oid: bytes) -> None:
         """Another node reads a value, piece by piece: it stays until that has not happened for a while."""
         if oid in self.warm:
-            self.refused_at[oid] = self.node.now
+            self.refused_at[oid] = self.clock.now
             move = self.moves.get(oid)
             if move is not None:
                 self._cancel(move)
@@ -138,29 +175,33 @@ class SpillManager:
 
     def _give_back(self, place: int) -> None:
         if self.external:
-            self.node.shell(DropCopy(place))
+            self.shell(DropCopy(place))
         else:
-            self.node._release(place)
+            self.release(place)
 
-    def disk_freed(self, disk: int) -> None:
-        """There is room on a disk that was not there before."""
-        self._full.pop(disk, None)
+    def release(self, offset: int) -> None:
+        """Give the memory at an offset back, or the blocks of a disk."""
+        self.admission.writing.pop(offset, None)
+        on_disk = self.allocator.free(offset)
+        if on_disk is not None:
+            self._full.pop(self.allocator.disk_of(offset), None)  # there is room that was not there before
+            self.shell(FreeBlocks(*on_disk))
 
     def disk_full(self, disk: int) -> None:
         """There was no room on a disk just now."""
-        self._full[disk] = self.node.now + FULL_SECONDS
+        self._full[disk] = self.clock.now + FULL_SECONDS
 
     # -- out
 
     def make_room(self, size: int) -> bool:
         """Have values moved out until `size` bytes are coming free; False if nothing is."""
-        now = self.node.now
+        now = self.clock.now
         late = [move for move in self.moves.values() if move.asked and now - move.since >= RECALL_SECONDS]
         for move in late:
             self.silent |= move.asked
         for move in [move for move in self.moves.values() if late and not self.silent.isdisjoint(move.asked)]:
             self._refused(move)
-        arena = self.node.allocator.arena
+        arena = self.allocator.arena
         missing = size - (arena.capacity - arena.used)
         if self._fresh and self.able and (not self.moves or self._coming < missing):
             self._fresh = False
@@ -171,7 +212,7 @@ class SpillManager:
 
     def _choose(self, goal: int) -> None:
         busy = self._busy()
-        late = self.node.now - REFUSED_SECONDS
+        late = self.clock.now - REFUSED_SECONDS
         refused = self.refused_at = {oid: at for oid, at in self.refused_at.items() if at > late}
         coming = self._coming
         victims = []
@@ -188,21 +229,20 @@ class SpillManager:
 
     def _busy(self) -> set[bytes]:
         """Arguments of tasks that were sent, or are sent as soon as all of theirs are there."""
-        scheduler = self.node.scheduler
+        scheduler = self.scheduler
         tasks = [task for worker in scheduler.workers.values() for task in worker.outstanding.values()]
         tasks += [group.queue[0] for group in scheduler.waiting.values() if group.queue]
         tasks += [task for oid in self.restoring for task in self.spilled[oid].waiters]
         return {oid for task in tasks for _, oid in task.deps}
 
     def _recall(self, record: ObjectRecord) -> None:
-        node = self.node
-        peers = node.peers.alive
+        peers = self.members.alive
         self._number = number = self._number + 1
         asked = {cid for cid in record.holders if cid not in peers}
-        self.moves[record.oid] = move = Move(record, number, asked, node.now)
+        self.moves[record.oid] = move = Move(record, number, asked, self.clock.now)
         self._coming += record.size
         for cid in asked:
-            node.emit(cid, m.Recall(m.RECALL, number, record.oid))
+            self.emit(cid, m.Recall(m.RECALL, number, record.oid))
         if not asked:
             self._write(move)
 
@@ -236,7 +276,7 @@ class SpillManager:
         self._cancel(move)
         oid = move.record.oid
         self.warm[oid] = self.warm.pop(oid)
-        self.refused_at[oid] = self.node.now
+        self.refused_at[oid] = self.clock.now
 
     def _cancel(self, move: Move) -> None:
         del self.moves[move.record.oid]
@@ -251,16 +291,16 @@ class SpillManager:
             return
         place: int | None = move.number
         if not self.external:
-            place = self.node.allocator.allocate_copy(record.size, self._full)
+            place = self.allocator.allocate_copy(record.size, self._full)
         if place is None:
             self._cancel(move)
-            for disk in range(len(self.node.allocator.disks)):
+            for disk in range(len(self.allocator.disks)):
                 self.disk_full(disk)
             return
         self.writes[move.number] = (record.oid, place)
-        on_disk = -1 if self.external else place - self.node.allocator.boundary
+        on_disk = -1 if self.external else place - self.allocator.boundary
         offset, size = record.payload
-        self.node.shell(Spill(move.number, record.oid, offset, size, on_disk))
+        self.shell(Spill(move.number, record.oid, offset, size, on_disk))
 
     def spilled_to(self, number: int, there: bool) -> None:
         """A copy is on disk, or there was no room for it."""
@@ -276,7 +316,7 @@ class SpillManager:
         if move is not None and goes_on:
             self._cancel(move)
         if not there:
-            self.disk_full(OUTSIDE if self.external else self.node.allocator.disk_of(place))
+            self.disk_full(OUTSIDE if self.external else self.allocator.disk_of(place))
 
     def _moved(self, move: Move) -> None:
         """The value is on disk, and its memory is free."""
@@ -288,7 +328,7 @@ class SpillManager:
         record.payload = None
         self.spilled[record.oid] = record
         self.used_once = True
-        self.node._release(offset)
+        self.release(offset)
 
     # -- back
 
@@ -306,21 +346,21 @@ class SpillManager:
         """Bring a value back; who waits for it is among its waiters and fetchers, or looks again when tasks are sent."""
         if record.oid not in self.restoring:
             self.restoring[record.oid] = 0
-            self.node.admission.ask(Request(self, RESTORES, record.oid, record.size))
+            self.admission.ask(Request(self, RESTORES, record.oid, record.size))
 
     def granted(self, request: Request) -> None:
         """There is room for a value that is to come back."""
         oid = request.oid
         if self.restoring.get(oid) != 0:  # nobody has it any more
-            self.node._release(request.offset)
+            self.release(request.offset)
             return
         self._number = number = self._number + 1
         self.restoring[oid] = number
         self.reads[number] = (oid, request.offset)
         place = self.copies[oid]
         if not self.external:
-            place -= self.node.allocator.boundary
-        self.node.shell(Restore(number, place, request.offset, request.size))
+            place -= self.allocator.boundary
+        self.shell(Restore(number, place, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """Handle a refused restoration: waiters get the error, and the value stays where it is."""
@@ -330,34 +370,33 @@ class SpillManager:
         fetchers, record.fetchers = record.fetchers, []
         for cid in fetchers:
             if cid == m.SHELL:
-                self.node.lifetimes.deliver(cid, record)
+                self.deliver(cid, record)
             else:
-                self.node.emit(cid, m.Value(m.VALUE, record.oid, m.ERROR, error, ()))
+                self.emit(cid, m.Value(m.VALUE, record.oid, m.ERROR, error, ()))
         while tasks := {task.task_id: task for task in (*record.waiters, *self._queued(record.oid))}:
             record.waiters = []
             for task in tasks.values():  # after which other calls of theirs may wait for it
                 self._end(task, error)
         self.restoring.pop(request.oid, None)
-        self.node.scheduler.dispatch_all()
-        self.node.objects.drop_if_unused(record)
+        self.scheduler.dispatch_all()
+        self.objects.drop_if_unused(record)
 
     def _end(self, task: Task, error: ErrorValue) -> None:
-        node = self.node
-        if task.task_id not in node.tasks:
+        if task.task_id not in self.task_manager.tasks:
             return
-        node.scheduler.dequeue(task)
+        self.scheduler.dequeue(task)
         if task.kind == METHOD:
-            node.actor_manager.dequeue(task)
-            node.task_manager.fail(task, error)
-            node.actor_manager.end_if_unwanted(task.actor)
+            self.actor_manager.calls.dequeue(task)
+            self.task_manager.fail(task, error)
+            self.actor_manager.end_if_unwanted(task.actor)
         elif task.actor is not None:
-            node.actor_manager.arguments_failed(task, error)
+            self.actor_manager.arguments_failed(task, error)
         else:
-            node.task_manager.fail(task, error)
+            self.task_manager.fail(task, error)
 
     def _queued(self, oid: bytes) -> list[Task]:
         """Tasks in the queues of workers that take a value."""
-        tasks = self.node.tasks.values()
+        tasks = self.task_manager.tasks.values()
         return [
             t
             for t in tasks
@@ -369,9 +408,7 @@ class SpillManager:
         record = self.spilled.get(oid)
         if record is None or self.restoring.get(oid) != 0:  # nobody has it any more
             return True
-        if self.external or self.node.allocator.disk_of(
-            self.copies[oid]
-        ):  # not on the disk that others can read
+        if self.external or self.allocator.disk_of(self.copies[oid]):  # not on the disk that others can read
             return False
         del self.restoring[oid]
         self._there(record, self.copies.pop(oid))
@@ -381,14 +418,14 @@ class SpillManager:
         """A value is in memory again, or there is a problem."""
         oid, offset = self.reads.pop(number)
         if self.restoring.get(oid) != number:
-            self.node._release(offset)
+            self.release(offset)
             return
         del self.restoring[oid]
         record = self.spilled[oid]
         if not problem:
             self._there(record, offset)
         else:
-            self.node._release(offset)
+            self.release(offset)
             self._lost(record, problem)
 
     def _there(self, record: ObjectRecord, offset: int) -> None:
@@ -396,39 +433,38 @@ class SpillManager:
         record.kind = m.ARENA
         record.payload = (offset, record.size)
         self.arrived(record)
-        if offset >= self.node.allocator.boundary and record.oid in self.copies:
+        if offset >= self.allocator.boundary and record.oid in self.copies:
             self._give_back(self.copies.pop(record.oid))  # it has a place on disk for good
-        objects = self.node.objects
+        objects = self.objects
         fetchers, record.fetchers = record.fetchers, []
         waiters, record.waiters = record.waiters, []
         for cid in fetchers:
-            self.node.lifetimes.deliver(cid, record)
+            self.deliver(cid, record)
         for task in waiters:
-            self.node.task_manager.argument_arrived(task)
-        self.node.scheduler.dispatch_all()
+            self.task_manager.argument_arrived(task)
+        self.scheduler.dispatch_all()
         objects.drop_if_unused(record)
 
     def _lost(self, record: ObjectRecord, problem: str) -> None:
         """Handle an unreadable copy: the value is reconstructed, if possible."""
-        node = self.node
         self.forget(record)
         for task in self._queued(record.oid):
-            node.scheduler.take_out(task)
-            node.peers.unwait(task)
+            self.scheduler.take_out(task)
+            self.cluster.unwait(task)
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
-                node.task_manager.await_argument(task, record)
+                self.task_manager.await_argument(task, record)
         record.kind = m.PENDING
         held, record.held = record.held, ()
-        node.remote_objects.lineage.rebuild(record, problem)
-        node.scheduler.dispatch_all()
+        self._rebuild(record, problem)
+        self.scheduler.dispatch_all()
         for other in held:
-            node.objects.unpin(other)
-        node.objects.drop_if_unused(record)
+            self.objects.unpin(other)
+        self.objects.drop_if_unused(record)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
-        boundary = self.node.allocator.boundary
-        records = self.node.objects.records
+        boundary = self.allocator.boundary
+        records = self.objects.records
         for record in records.values():
             if record.kind == m.ARENA:
                 assert (record.oid in self.warm) == (record.payload[0] < boundary), f"{record} was overlooked"
@@ -448,8 +484,8 @@ class SpillManager:
         for oid, move in self.moves.items():
             assert self.warm.get(oid) is move.record, f"{move} of a value that is not in memory"
             assert move.asked or move.number in self.writes, f"{move} waits for nobody"
-            assert all(cid in self.node.clients for cid in move.asked), f"{move} waits for who is gone"
-        for task in self.node.tasks.values():
+            assert all(cid in self.clients for cid in move.asked), f"{move} waits for who is gone"
+        for task in self.task_manager.tasks.values():
             if task.worker is not None and task.node is None:
                 for _, oid in task.deps:
                     assert oid not in self.spilled, f"{task} was sent, but its argument is on disk"

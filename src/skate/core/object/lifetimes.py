@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from skate.core.memory.admission import Request
-from skate.core.object.object_table import ObjectRecord
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.cluster.membership import Membership
+from skate.core.memory.admission import Admission, Request
+from skate.core.memory.spill_manager import SpillManager
+from skate.core.object.object_table import ObjectRecord, ObjectTable
+from skate.core.placement.placement_table import PlacementTable
 from skate.core.task.task import Task, return_ids
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.effects import ServeReads
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, PLAIN
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 
 def owner_of(oid: bytes) -> int:
@@ -21,182 +23,187 @@ def owner_of(oid: bytes) -> int:
     return int.from_bytes(oid[16:20], "little")
 
 
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def want(self, record: ObjectRecord) -> None:
+        """A value that is elsewhere is needed here."""
+
+    def deliver(self, cid: int, record: ObjectRecord) -> None:
+        """Answer the FETCH of a peer."""
+
+
 class Lifetimes:
     """Handles the clients' messages about refs: changes the object and actor tables."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        admission: Admission,
+        spill_manager: SpillManager,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        cluster: Cluster,
+    ) -> None:
+        self.admission = admission
+        self.spill_manager = spill_manager
+        self.task_manager = task_manager
+        self.actor_manager = actor_manager
+        self.cluster = cluster
+        self.members: Membership = spill_manager.members
+        self.clients = task_manager.clients
+        self.tasks = task_manager.tasks
+        self.emit, self.shell = task_manager.out.emit, task_manager.out.shell
+        self.objects: ObjectTable
+        self.placement: PlacementTable
+
+    def connect(self, objects: ObjectTable, placement: PlacementTable) -> None:
+        """Take the table of objects, which has values delivered here, and what gives some of them a value."""
+        self.objects = objects
+        self.placement = placement
 
     def escape(self, cid: int, message: m.Escape) -> None:
         """ESCAPE: the sender holds a ref whose value is to come, and is about to pass it on."""
         _, oid = message
-        objects = self.node.objects
+        objects = self.objects
         objects.grant(objects.ensure(oid), cid)
 
     def publish(self, cid: int, message: m.Publish) -> None:
         """PUBLISH: the sender has the value of a ref that it passes on."""
         _, oid, kind, payload, held, granted = message
-        objects = self.node.objects
+        objects = self.objects
         record = objects.ensure(oid)
         if granted:
             objects.grant(record, cid)
-        self.node.placement.awaiting.discard(oid)
+        self.placement.awaiting.discard(oid)
         objects.fill(record, kind, payload, held)
         objects.drop_if_unused(record)
-
-    def grant(self, cid: int, any_id: bytes) -> None:
-        """Count a grant to a process, of an object or an actor."""
-        if len(any_id) == 28:
-            self.node.objects.grant(self.node.objects.ensure(any_id), cid)
-            return
-        actor = self.node.actors.actors.get(any_id)
-        if actor is None and self.node.peers.active:
-            actor = self.node.actor_directory.entry(any_id)
-        if actor is not None:
-            actor.holders[cid] = actor.holders.get(cid, 0) + 1
-            if actor.routed:
-                self.node.actor_directory.sync(actor)
 
     def hold(self, cid: int, message: m.Hold) -> None:
         """HOLD: the sender came by a ref or a handle inside a value."""
         _, any_id = message
-        self.grant(cid, any_id)
+        self.objects.grant_any(cid, any_id)
         if len(any_id) == 28:
-            self._lose_if_orphaned(self.node.objects.records[any_id])
+            self._lose_if_orphaned(self.objects.records[any_id])
 
     def free(self, cid: int, message: m.Free) -> None:
         """FREE: the sender gives grants back."""
         _, any_id, grants = message
         if len(any_id) == 28:
             if not grants:
-                self.node.admission.withdraw(cid, any_id)
-            self.node.objects.free(cid, any_id, grants)
+                self.admission.withdraw(cid, any_id)
+            self.objects.free(cid, any_id, grants)
             return
-        actor = self.node.actors.actors.get(any_id)
-        if actor is None:
-            return
-        left = actor.holders.get(cid, 0) - grants
-        if left > 0:
-            actor.holders[cid] = left
-        else:
-            actor.holders.pop(cid, None)
-            self.node.actor_manager.end_if_unwanted(actor)
+        self.actor_manager.free(cid, any_id, grants)
 
     def watch(self, cid: int, message: m.Watch) -> None:
         """WATCH: the sender keeps something beside the object, and wants to know when it is freed."""
         _, oid = message
-        if oid in self.node.objects.records:
-            self.node.objects.watched[oid] = cid
+        if oid in self.objects.records:
+            self.objects.watched[oid] = cid
         else:
-            self.node.emit(cid, m.Freed(m.FREED, oid))
+            self.emit(cid, m.Freed(m.FREED, oid))
 
     def freed(self, cid: int, oid: bytes) -> None:
         """An object that a process watches is freed."""
-        self.node.emit(cid, m.Freed(m.FREED, oid))
+        self.emit(cid, m.Freed(m.FREED, oid))
 
     def fetch(self, cid: int, message: m.Fetch) -> None:
         """FETCH: send the value now or when it is there."""
         _, oid = message
-        record = self.node.objects.ensure(oid)
+        record = self.objects.ensure(oid)
         self._lose_if_orphaned(record)
         if record.kind == m.PENDING:
             record.fetchers.append(cid)
             if record.away is not None:
-                self.node.remote_objects.want(record)
-        elif record.kind == m.REMOTE and cid not in self.node.peers.alive:
+                self.cluster.want(record)
+        elif record.kind == m.REMOTE and cid not in self.members.alive:
             record.fetchers.append(cid)
-            self.node.remote_objects.want(record)
-        elif record.kind == m.SPILLED and cid not in self.node.peers.alive:
+            self.cluster.want(record)
+        elif record.kind == m.SPILLED and cid not in self.members.alive:
             record.fetchers.append(cid)
-            self.node.spill_manager.want(record)
+            self.spill_manager.want(record)
         else:
             self.deliver(cid, record)
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Send a value to a process that holds a ref to it."""
-        if cid in self.node.peers.alive:
-            self.node.remote_objects.deliver(cid, record)
+        if cid in self.members.alive:
+            self.cluster.deliver(cid, record)
             return
         if cid == m.SHELL:
-            self.node.spill_manager.reading(record.oid)
-            self.node.shell(ServeReads(record.oid))
+            self.spill_manager.reading(record.oid)
+            self.shell(ServeReads(record.oid))
             return
         if record.kind == m.ARENA:
-            self.node.spill_manager.told(record)
-            self.node.objects.grant(record, cid)
-        self.node.emit(cid, m.Value(m.VALUE, record.oid, record.kind, record.payload, record.held))
+            self.objects.lend(record, cid)
+        self.emit(cid, m.Value(m.VALUE, record.oid, record.kind, record.payload, record.held))
 
     def allocate(self, cid: int, message: m.Allocate) -> None:
         """ALLOCATE: memory for a value that the sender will write."""
         _, number, oid, size = message
-        record = self.node.objects.get(oid)
+        record = self.objects.get(oid)
         if record is not None and record.kind != m.PENDING:
             # A second attempt of a task whose first value is still there.
-            self.node.emit(cid, m.Reply(m.REPLY, number, True, None))
+            self.emit(cid, m.Reply(m.REPLY, number, True, None))
             return
-        self.node.admission.ask(Request(self, cid, oid, size, number))
+        self.admission.ask(Request(self, cid, oid, size, number))
 
     def granted(self, request: Request) -> None:
         """There is memory for a value that a process will write."""
-        node = self.node
         cid, offset = request.lane, request.offset
-        record = node.objects.ensure(request.oid)
+        record = self.objects.ensure(request.oid)
         if record.kind != m.PENDING:  # as above
-            node._release(offset)
-            node.emit(cid, m.Reply(m.REPLY, request.detail, True, None))
+            self.spill_manager.release(offset)
+            self.emit(cid, m.Reply(m.REPLY, request.detail, True, None))
             return
         if record.payload is not None:
-            node._release(record.payload[0])
+            self.spill_manager.release(record.payload[0])
         record.writer = cid
         record.payload = (offset, request.size)
-        node.emit(cid, m.Reply(m.REPLY, request.detail, True, offset))
+        self.emit(cid, m.Reply(m.REPLY, request.detail, True, offset))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """There is none."""
-        self.node.emit(request.lane, m.Reply(m.REPLY, request.detail, False, error))
+        self.emit(request.lane, m.Reply(m.REPLY, request.detail, False, error))
 
     def put(self, cid: int, message: m.Put) -> None:
         """PUT: a value from `ray.put` is written; the sender holds it."""
         _, oid, held = message
-        objects = self.node.objects
+        objects = self.objects
         record = objects.records[oid]
         objects.grant(record, cid)
         objects.fill(record, m.ARENA, record.payload, held)
 
     def forget_client(self, cid: int, called: bool = True) -> None:
         """Release everything that only a dead process held and, if it could have `called` anything, its requests."""
-        node = self.node
-        node.admission.forget_client(cid)
-        node.spill_manager.forget_client(cid)
-        node.objects.forget_client(cid)
-        for record in list(node.objects.records.values()):
+        self.admission.forget_client(cid)
+        self.spill_manager.forget_client(cid)
+        self.objects.forget_client(cid)
+        for record in list(self.objects.records.values()):
             self._lose_if_orphaned(record)
-        for actor in list(node.actors.actors.values()):
-            if actor.holders.pop(cid, None) is not None:
-                node.actor_manager.end_if_unwanted(actor)
+        self.actor_manager.forget_client(cid)
         if not called:  # as most workers, which end while very many tasks of others may wait
             return
         # The last ones first: they may be all that the results of earlier ones are for.
-        for task in reversed(list(node.tasks.values())):
+        for task in reversed(list(self.tasks.values())):
             if task.client == cid and task.kind != CREATION and not self._awaited(task):
-                node.task_manager.cancel(cid, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
+                self.task_manager.cancel(cid, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _lose_if_orphaned(self, record: ObjectRecord) -> None:
         """Fail objects that can never get a value: no task computes it, and the process that knew it has ended."""
-        node = self.node
         oid = record.oid
-        if record.kind != m.PENDING or record.writer is not None or oid[:24] in node.tasks:
+        if record.kind != m.PENDING or record.writer is not None or oid[:24] in self.tasks:
             return
         if record.away is not None and record.away.owner is not None:  # which is for that node to say
             return
-        if owner_of(oid) in node.clients or node.placement.will_settle(oid):
+        if owner_of(oid) in self.clients or self.placement.will_settle(oid):
             return
-        node.objects.fail(record, "OwnerDiedError", message=oid.hex())
-        node.objects.drop_if_unused(record)
+        self.objects.fail(record, "OwnerDiedError", message=oid.hex())
+        self.objects.drop_if_unused(record)
 
     def _awaited(self, task: Task) -> bool:
         """True if others than its caller know a task's results."""
         if task.template.streaming:
             return False
-        records = self.node.objects.records
+        records = self.objects.records
         return any(oid in records for oid in return_ids(task.task_id, max(1, task.template.returns)))

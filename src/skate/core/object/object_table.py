@@ -8,14 +8,11 @@ it; a process holds by *grants*, counted on both sides, so that giving back and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from skate.core.task.task import Task
+from skate.protocol.fields import ErrorValue
 from skate.protocol.messages import ARENA, ERROR, PENDING, SPILLED
-
-if TYPE_CHECKING:
-    from skate.core.cluster.remote_objects import RemoteObjects
-    from skate.core.memory.spill_manager import SpillManager
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 
@@ -57,28 +54,86 @@ class ObjectRecord:
         return f"<Object {self.oid.hex()[:16]} {kind} holders={self.holders} pins={self.pins}>"
 
 
+class Memory(Protocol):
+    """The memory that large values take, and the disk behind it."""
+
+    def arrived(self, record: ObjectRecord) -> None:
+        """Record that a value has been written."""
+
+    def told(self, record: ObjectRecord) -> None:
+        """Record that a process is being sent the place of a value."""
+
+    def forget(self, record: ObjectRecord) -> None:
+        """Forget a freed value, in memory and on disk."""
+
+    def release(self, offset: int) -> None:
+        """Give the memory at an offset back."""
+
+
+class Actors(Protocol):
+    """The actors: values contain handles to them as well as refs."""
+
+    def pin(self, actor_id: bytes, change: int) -> None:
+        """Count what keeps an actor besides the processes that hold it."""
+
+    def grant(self, cid: int, actor_id: bytes) -> None:
+        """Count one more hold of a process."""
+
+
+class Lineage(Protocol):
+    """The tasks that can make lost values again."""
+
+    needs: dict[bytes, int]
+
+    def retain(self, record: ObjectRecord) -> bool:
+        """True if the record of an object without users stays, for a task that may run again."""
+
+    def released(self, record: ObjectRecord) -> None:
+        """Handle the removal of a record that such a task has made."""
+
+
+class RemoteObjects(Protocol):
+    """The objects that are shared with other nodes."""
+
+    @property
+    def lineage(self) -> Lineage:
+        """The tasks that can make lost values again."""
+
+    def meet(self, record: ObjectRecord) -> None:
+        """A record is new: it may be of an object that another node owns."""
+
+    def used(self, record: ObjectRecord) -> None:
+        """Something here holds or pins an object."""
+
+    def unused(self, record: ObjectRecord) -> None:
+        """Handle the release of an object."""
+
+    def dropped(self, record: ObjectRecord) -> None:
+        """Handle the removal of a record."""
+
+
 class ObjectTable:
     """All objects of a node, by id."""
 
     def __init__(
         self,
-        release: Callable[[int], None],
-        pin_other: Callable[[bytes, int], None],
+        memory: Memory,
+        actors: Actors,
         deliver: Callable[[int, ObjectRecord], None],
+        freed: Callable[[int, bytes], None],
         arrived: Callable[[Task], None],
     ) -> None:
         self.records: dict[bytes, ObjectRecord] = {}
-        self._release = release
-        self._pin_other = pin_other
+        self._memory = memory
+        self._release = memory.release
+        self._actors = actors
         self._deliver = deliver
         #: What is shared with other nodes; None while there are none.
         self.remote_objects: RemoteObjects | None = None
         #: Who is told, by `freed`, that an object is freed.
         self.watched: dict[bytes, int] = {}
-        self.freed: Callable[[int, bytes], None]
+        self._freed = freed
         self._arrived = arrived
-        #: What goes to disk when memory is short.
-        self.spill_manager: SpillManager
 
     def get(self, oid: bytes) -> ObjectRecord | None:
         """The record of an object, or None if it is not (or no longer) known here."""
@@ -109,7 +164,7 @@ class ObjectTable:
         record.writer = None
         if kind == ARENA:
             record.size = payload[1]
-            self.spill_manager.arrived(record)
+            self._memory.arrived(record)
         for other in held:
             self.pin(other)
         for other in before:
@@ -132,6 +187,18 @@ class ObjectTable:
             owner = record.away.owner
             if owner is not None and owner.cid != cid:
                 self.remote_objects.used(record)
+
+    def grant_any(self, cid: int, any_id: bytes) -> None:
+        """Count a grant to a process, of an object or (by a shorter id) of an actor."""
+        if len(any_id) == 28:
+            self.grant(self.ensure(any_id), cid)
+        else:
+            self._actors.grant(cid, any_id)
+
+    def lend(self, record: ObjectRecord, cid: int) -> None:
+        """A process is being sent the place of a value in memory: the value stays there, and the process holds it."""
+        self._memory.told(record)
+        self.grant(record, cid)
 
     def free(self, cid: int, oid: bytes, grants: int) -> None:
         """A process gives grants back; none of them means that it will not write what it asked memory for."""
@@ -158,10 +225,19 @@ class ObjectTable:
             and bool(record.holders or record.pins > 0 or record.waiters or record.fetchers)
         )
 
+    def failed_argument(self, task: Task) -> ErrorValue | None:
+        """The error of an argument that could not be computed, or None."""
+        for _, oid in task.deps:
+            record = self.records[oid]
+            if record.kind == ERROR:
+                name, fields = record.payload
+                return (name, {**fields, "through": (*fields.get("through", ()), task.template.name)})
+        return None
+
     def pin(self, oid: bytes) -> None:
         """Keep an object (or, by a shorter id, an actor) for a task or for a value that contains it."""
         if len(oid) != 28:
-            self._pin_other(oid, 1)
+            self._actors.pin(oid, 1)
             return
         record = self.ensure(oid)
         record.pins += 1
@@ -171,7 +247,7 @@ class ObjectTable:
     def unpin(self, oid: bytes) -> None:
         """Undo one `pin`."""
         if len(oid) != 28:
-            self._pin_other(oid, -1)
+            self._actors.pin(oid, -1)
             return
         record = self.records.get(oid)
         if record is not None:
@@ -200,7 +276,7 @@ class ObjectTable:
         elif record.kind == PENDING and record.payload is not None:
             self._release(record.payload[0])
         if self.watched and record.oid in self.watched:
-            self.freed(self.watched.pop(record.oid), record.oid)
+            self._freed(self.watched.pop(record.oid), record.oid)
         held, record.held = record.held, ()
         for other in held:
             self.unpin(other)
@@ -212,7 +288,7 @@ class ObjectTable:
 
     def forget_value(self, record: ObjectRecord) -> None:
         """Give back what a large value takes, in memory and on disk."""
-        self.spill_manager.forget(record)
+        self._memory.forget(record)
         if record.kind == ARENA:
             self._release(record.payload[0])
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skate.core.cluster.bundle_directory import BundleDirectory
-from skate.core.resource.capacity import Capacity, Lease
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.cluster.bundle_directory import BundleDirectory, Cluster
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.object.object_table import ObjectTable
+from skate.core.placement.placement_group import PlacementGroup, removed_text
 from skate.core.schedule.feasibility import matches
 from skate.core.schedule.infeasible_request import infeasible_message
+from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
 from skate.protocol.fields import ErrorValue, GroupFacts
 from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
 from skate.protocol.strategies import BundleStrategy
-
-if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer
-    from skate.core.node import NodeCore
-
 
 # So many removed groups are remembered, for lists of them.
 REMOVED_MAX = 100
@@ -27,54 +27,34 @@ PLAIN_NODES_MAX = 32
 PAUSE_SECONDS_PER_NODE = 1e-4
 
 
-class PlacementGroup:
-    """One group: what its bundles ask for and where they are."""
-
-    __slots__ = (
-        "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
-        "value", "selectors", "places", "planned", "asked", "refused", "ready_at",
-    )  # fmt: skip
-
-    def __init__(
-        self, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any], owner: int
-    ) -> None:
-        self.group_id = group_id
-        self.bundles = bundles
-        self.strategy: str = fields.get("strategy") or "PACK"
-        self.name: str = fields.get("name") or ""
-        self.namespace: str = fields.get("namespace") or ""
-        self.detached: bool = bool(fields.get("detached"))
-        self.owner = owner
-        self.state: GroupState = GroupState.PENDING
-        #: The bundles that are here, by index.
-        self.leases: dict[int, tuple[Capacity, Lease]] = {}
-        #: Where each bundle is; where it is to be, until all nodes concerned have agreed; who has not answered or refused.
-        self.places: dict[int, Any] = {}
-        self.planned: dict[int, Any] = {}
-        self.asked: set[int] = set()
-        self.refused: set[int] = set()
-        #: Objects that become ready with the group.
-        self.ready: list[bytes] = []
-        self.ready_at: list[tuple[int, bytes]] = []  # those of other nodes
-        self.why = ""
-        #: The handle to the group, packed: the value of what becomes ready with it.
-        self.value: bytes = fields.get("value") or group_id
-        #: For each bundle the conditions on its node's labels.
-        self.selectors: tuple[Any, ...] = tuple(fields.get("selectors") or ())
-
-    def __repr__(self) -> str:
-        return f"<PlacementGroup {self.group_id.hex()[:8]} {self.strategy} {self.state.name} bundles={len(self.bundles)}>"
-
-
 class PlacementTable:
     """All groups of a node; waiting ones are tried again whenever resources come free."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        scheduler: Scheduler,
+        objects: ObjectTable,
+        members: Membership,
+        cluster: Cluster,
+    ) -> None:
+        self.task_manager = task_manager
+        self.tasks = task_manager.tasks
+        self.clock = task_manager.clock
+        self.later = task_manager.later
+        self.out = task_manager.out
+        self.actor_manager = actor_manager
+        self.actors = actor_manager.actors
+        self.scheduler = scheduler
+        self.capacity = scheduler.capacity
+        self.objects = objects
+        self.members = members
+        self.cluster = cluster
         self.groups: dict[bytes, PlacementGroup] = {}
         #: Objects here that follow a group's readiness, which the head will tell.
         self.awaiting: set[bytes] = set()
-        self.bundles = BundleDirectory(self)
+        self.bundles = BundleDirectory(self, scheduler, objects, members, cluster, self.out)
         self._not_before = 0.0
         self._will_retry = False
 
@@ -89,7 +69,7 @@ class PlacementTable:
 
     def retry(self) -> None:
         """Place the groups that wait, in the order they came."""
-        scheduler = self.node.scheduler
+        scheduler = self.scheduler
         scheduler.place = None  # placing one lets tasks go, which must not lead back here
         for group in list(self.groups.values()):
             if group.state in (GroupState.PENDING, GroupState.INFEASIBLE, GroupState.RESCHEDULING):
@@ -98,29 +78,29 @@ class PlacementTable:
             group.state in (GroupState.PENDING, GroupState.RESCHEDULING) for group in self.groups.values()
         ):
             scheduler.place = self.freed_here
-            nodes = len(self.node.peers.alive)
-            self._not_before = self.node.now + (
+            nodes = len(self.members.alive)
+            self._not_before = self.clock.now + (
                 PAUSE_SECONDS_PER_NODE * nodes if nodes > PLAIN_NODES_MAX else 0
             )
 
     def freed_here(self) -> None:
         """Something has come free on this node."""
-        self.freed(self.node.peers.here)
+        self.freed(self.members.here)
 
     def freed(self, place: Any) -> None:
         """Something has come free on a node: the groups that wait are tried if one of them could use it."""
         if not any(self._could_use(group, place) for group in self.groups.values()):
             return
-        pause = self._not_before - self.node.now
+        pause = self._not_before - self.clock.now
         if pause <= 0:
             self.retry()
         elif not self._will_retry:
             self._will_retry = True
-            self.node.later(pause, self._retry_now)
+            self.later(pause, self._retry_now)
 
     def _retry_now(self) -> None:
         self._will_retry = False
-        if self.node.scheduler.place is not None:
+        if self.scheduler.place is not None:
             self.retry()
 
     def _could_use(self, group: PlacementGroup, place: Any) -> bool:
@@ -150,7 +130,7 @@ class PlacementTable:
         if planned is None:
             return
         for index, place in planned.items():
-            if place is self.node.peers.here and not self.carve(group, index):
+            if place is self.members.here and not self.carve(group, index):
                 self.uncarve(group, planned)
                 return
         group.planned = planned
@@ -160,7 +140,7 @@ class PlacementTable:
 
     def carve(self, group: PlacementGroup, index: int) -> bool:
         """Set a bundle apart on this node."""
-        carved = self.node.capacity.carve(f"{group.group_id.hex()}:{index}", group.bundles[index])
+        carved = self.capacity.carve(f"{group.group_id.hex()}:{index}", group.bundles[index])
         if carved is not None:
             group.leases[index] = carved
         return carved is not None
@@ -168,14 +148,14 @@ class PlacementTable:
     def uncarve(self, group: PlacementGroup, indexes: Any) -> None:
         """Give bundles on this node back."""
         for index in indexes:
-            self.node.scheduler.pools.pop((group.group_id, index), None)
+            self.scheduler.pools.pop((group.group_id, index), None)
             carved = group.leases.pop(index, None)
             if carved is not None:
-                self.node.capacity.release(carved[1])
+                self.capacity.release(carved[1])
 
     def placed(self, group: PlacementGroup) -> None:
         """Commit the planned places of a group; it is complete unless a node was lost meanwhile."""
-        scheduler = self.node.scheduler
+        scheduler = self.scheduler
         group.places.update(group.planned)
         group.planned = {}
         whole = len(group.places) == len(group.bundles)
@@ -185,32 +165,31 @@ class PlacementTable:
         if whole:
             self._settle(group, m.INLINE, group.value)
         scheduler.dispatch_all()
-        if self.node.peers.active:
-            self.node.peers.pump()
+        self.cluster.pump()
 
     def open(self, group: PlacementGroup) -> None:
         """Let tasks into the bundles that are here."""
         for index, (pool, _) in group.leases.items():
-            self.node.scheduler.pools[(group.group_id, index)] = pool
+            self.scheduler.pools[(group.group_id, index)] = pool
 
     def _settle(self, group: PlacementGroup, kind: int, payload: Any) -> None:
         """Resolve the waits for the group; drop it if it has no holder."""
         waiting, group.ready = group.ready, []
         elsewhere, group.ready_at = group.ready_at, []
         for cid, oid in elsewhere:
-            self.node.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
+            self.out.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
         for oid in waiting:
-            record = self.node.objects.get(oid)
+            record = self.objects.get(oid)
             if record is not None:
-                self.node.objects.fill(record, kind, payload, ())
+                self.objects.fill(record, kind, payload, ())
 
     def _shortage(self, group: PlacementGroup) -> str:
         """Why the group can never be placed, or nothing."""
-        totals = self.node.node_totals()
+        totals = self.members.totals()
         who = f"placement group {group.name or group.group_id.hex()[:8]}"
         for index, selector in enumerate(group.selectors):
-            if not any(matches(labels, selector) for labels in self.node.node_labels()):
-                return f"bundle {index} of {who} asks for labels {selector}, but the nodes have {self.node.node_labels()}"
+            if not any(matches(labels, selector) for labels in self.members.labels()):
+                return f"bundle {index} of {who} asks for labels {selector}, but the nodes have {self.members.labels()}"
         for bundle in group.bundles:
             if not any(
                 all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals
@@ -235,10 +214,10 @@ class PlacementTable:
 
     def ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
         """The object `oid`, held by the asker, gets a value when the group is placed."""
-        if cid in self.node.peers.alive:
+        if cid in self.members.alive:
             self.bundles.ready_elsewhere(cid, group_id, oid)
             return
-        objects = self.node.objects
+        objects = self.objects
         record = objects.ensure(oid)
         objects.grant(record, cid)
         group = self.groups.get(group_id)
@@ -256,15 +235,14 @@ class PlacementTable:
         group = self.groups.get(group_id)
         if group is None or group.state == GroupState.REMOVED:
             return
-        node = self.node
         group.state = GroupState.REMOVED
         text = removed_text(group_id)
         self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))
-        node.scheduler.version += 1
+        self.scheduler.version += 1
         self.end(group)
         self.bundles.removed(group)
         self.retry()
-        node.scheduler.dispatch_all()
+        self.scheduler.dispatch_all()
         self.drop_removed()
 
     def drop_removed(self) -> None:
@@ -276,9 +254,20 @@ class PlacementTable:
     def end(self, group: PlacementGroup) -> None:
         """End what runs in a removed group here, and give its resources back."""
         for index in range(len(group.bundles)):  # closed first, so that the end of one lets no other in
-            self.node.scheduler.pools.pop((group.group_id, index), None)
+            self.scheduler.pools.pop((group.group_id, index), None)
         self._end_users(group, removed_text(group.group_id))
         self.uncarve(group, list(group.leases))
+
+    def pools_free(self) -> dict[str, int]:
+        """Return the free resources of the bundles on this node, under Ray's names."""
+        free: dict[str, int] = {}
+        for (group_id, index), pool in self.scheduler.pools.items():
+            for name, units in pool.available.items():
+                if units > 0:
+                    wild = f"{name}_group_{group_id.hex()}"
+                    free[wild] = free.get(wild, 0) + units
+                    free[f"{name}_group_{index}_{group_id.hex()}"] = units
+        return free
 
     def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
         """A group that the head has told of."""
@@ -299,8 +288,7 @@ class PlacementTable:
         self.bundles.node_left(peer)
 
     def _end_users(self, group: PlacementGroup, text: str) -> None:
-        node = self.node
-        for task in list(node.tasks.values()):
+        for task in list(self.tasks.values()):
             strategy = task.template.strategy
             if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
                 continue
@@ -310,29 +298,28 @@ class PlacementTable:
                 task.kind == PLAIN and task.state != ENDED
             ):  # not ended with another one, whose result it was to take
                 self._end_task(task, text)
-        for actor in list(node.actors.actors.values()):
+        for actor in list(self.actors.actors.values()):
             strategy = actor.template.strategy
             if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
                 continue
             if actor.state != DEAD:
                 if actor.worker is not None:
-                    node.shell(KillWorker(actor.worker.cid))
+                    self.out.shell(KillWorker(actor.worker.cid))
                 else:
-                    node.scheduler.dequeue(actor.creation)
-                node.actor_manager.die(actor, ("ActorDiedError", {"message": f"{actor.describe()}: {text}"}))
+                    self.scheduler.dequeue(actor.creation)
+                self.actor_manager.die(actor, ("ActorDiedError", {"message": f"{actor.describe()}: {text}"}))
 
     def _end_task(self, task: Task, text: str) -> None:
-        node = self.node
         worker = task.worker
         if worker is None:
-            node.scheduler.dequeue(task)
+            self.scheduler.dequeue(task)
         else:
-            node.shell(KillWorker(worker.cid))
+            self.out.shell(KillWorker(worker.cid))
             worker.leaving = True
             worker.outstanding.pop(task.task_id, None)
             if not worker.outstanding:
-                node.scheduler.end_lease(worker)
-        node.task_manager.fail(task, ("TaskPlacementGroupRemoved", {"message": text}))
+                self.scheduler.end_lease(worker)
+        self.task_manager.fail(task, ("TaskPlacementGroupRemoved", {"message": text}))
 
     def refusal(self, task: Task, group_id: bytes, index: int) -> ErrorValue | None:
         """Why a task can never run in a bundle, or None."""
@@ -361,8 +348,3 @@ class PlacementTable:
         for group in list(self.groups.values()):
             if group.owner == cid and not group.detached:
                 self.remove(group.group_id)
-
-
-def removed_text(group_id: bytes) -> str:
-    """The message of everything that wanted a removed group."""
-    return f"the placement group {group_id.hex()} has been removed"

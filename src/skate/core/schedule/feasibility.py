@@ -11,51 +11,65 @@ from skate.protocol.states import PLAIN
 from skate.protocol.strategies import BundleStrategy, LabelStrategy, NodeStrategy
 
 if TYPE_CHECKING:
-    from skate.core.node import NodeCore
+    from collections.abc import Callable
+
+    from skate.core.cluster.membership import Membership
+    from skate.core.schedule.scheduler import Scheduler
+
+    BundleRefusal = Callable[[Task, bytes, int], ErrorValue | None]
 
 
-def refusal(node: NodeCore, task: Task) -> ErrorValue | None:
-    """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
-    template = task.template
-    if template.feasible_version != node.scheduler.version:
-        template.feasible_version = node.scheduler.version
-        template.refusal = _judge(node, task)
-    return template.refusal
+class Feasibility:
+    """Judges tasks by what the nodes of the cluster have in all."""
 
+    def __init__(self, scheduler: Scheduler, members: Membership, bundle_refusal: BundleRefusal) -> None:
+        self.scheduler = scheduler
+        self.members = members
+        self._bundle_refusal = bundle_refusal
 
-def _judge(node: NodeCore, task: Task) -> ErrorValue | None:
-    template = task.template
-    strategy = template.strategy
-    what = "Task" if task.kind == PLAIN else "Actor"
-    totals = node.node_totals()
-    if isinstance(strategy, BundleStrategy):
-        return node.placement.refusal(task, strategy.group_id, strategy.bundle)
-    if isinstance(strategy, NodeStrategy):
-        _, wanted, soft = strategy
-        if not soft and wanted not in node.node_ids():
-            known = ", ".join(each.hex() for each in node.node_ids())
-            text = (
-                f"{template.name} must run on node {wanted.hex()}, but no such node is alive; alive: {known}; "
-                "choose one of them or pass soft=True"
-            )
-            return (f"{what}UnschedulableError", {"message": text})
-        if not soft:
-            totals = [total for each, total in zip(node.node_ids(), totals, strict=True) if each == wanted]
-    if isinstance(strategy, LabelStrategy):
-        hard = strategy.hard
-        if not any(matches(labels, hard) for labels in node.node_labels()):
-            text = (
-                f"{template.name} asks for a node with labels {hard}, but the nodes have {node.node_labels()}"
-            )
-            return (f"{what}UnschedulableError", {"message": text})
-        totals = [
-            total for labels, total in zip(node.node_labels(), totals, strict=True) if matches(labels, hard)
-        ]
-    request = {**template.request, **template.placement}
-    if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
-        return None
-    message = infeasible_message(request, totals, template.name)
-    return (f"{what}UnschedulableError", {"message": message})
+    def refusal(self, task: Task) -> ErrorValue | None:
+        """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
+        template = task.template
+        if template.feasible_version != self.scheduler.version:
+            template.feasible_version = self.scheduler.version
+            template.refusal = self._judge(task)
+        return template.refusal
+
+    def _judge(self, task: Task) -> ErrorValue | None:
+        template = task.template
+        strategy = template.strategy
+        what = "Task" if task.kind == PLAIN else "Actor"
+        totals = self.members.totals()
+        if isinstance(strategy, BundleStrategy):
+            return self._bundle_refusal(task, strategy.group_id, strategy.bundle)
+        if isinstance(strategy, NodeStrategy):
+            _, wanted, soft = strategy
+            if not soft and wanted not in self.members.ids():
+                known = ", ".join(each.hex() for each in self.members.ids())
+                text = (
+                    f"{template.name} must run on node {wanted.hex()}, but no such node is alive; alive: {known}; "
+                    "choose one of them or pass soft=True"
+                )
+                return (f"{what}UnschedulableError", {"message": text})
+            if not soft:
+                totals = [
+                    total for each, total in zip(self.members.ids(), totals, strict=True) if each == wanted
+                ]
+        if isinstance(strategy, LabelStrategy):
+            hard = strategy.hard
+            if not any(matches(labels, hard) for labels in self.members.labels()):
+                text = f"{template.name} asks for a node with labels {hard}, but the nodes have {self.members.labels()}"
+                return (f"{what}UnschedulableError", {"message": text})
+            totals = [
+                total
+                for labels, total in zip(self.members.labels(), totals, strict=True)
+                if matches(labels, hard)
+            ]
+        request = {**template.request, **template.placement}
+        if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
+            return None
+        message = infeasible_message(request, totals, template.name)
+        return (f"{what}UnschedulableError", {"message": message})
 
 
 def matches(labels: dict[str, str], wanted: Any) -> bool:

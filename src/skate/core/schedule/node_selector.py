@@ -11,14 +11,26 @@ from skate.protocol.states import PLAIN
 from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, LabelStrategy, NodeStrategy, SpreadStrategy
 
 if TYPE_CHECKING:
-    from skate.core.cluster.peer_table import Peer, PeerTable
+    from skate.core.cluster.membership import Membership, Peer
+    from skate.core.object.object_table import ObjectTable
+    from skate.core.placement.placement_group import PlacementGroup
+    from skate.core.schedule.scheduler import Scheduler
 
 
 class NodeSelector:
     """Chooses nodes."""
 
-    def __init__(self, peers: PeerTable) -> None:
-        self._peers = peers
+    def __init__(
+        self,
+        members: Membership,
+        scheduler: Scheduler,
+        objects: ObjectTable,
+        groups: dict[bytes, PlacementGroup],
+    ) -> None:
+        self._members = members
+        self._scheduler = scheduler
+        self._objects = objects
+        self._groups = groups
         self._turn = 0
         self.changes = Changes()
         #: By template; those that ask for the same share theirs.
@@ -30,11 +42,11 @@ class NodeSelector:
         """Recompute after a node has joined or left."""
         self._choices.clear()
         self._shared.clear()
-        self.changes.resize(len(self._peers.alive))
+        self.changes.resize(len(self._members.alive))
 
     def choose(self, task: Task) -> Peer | None:
         """The node for a task, this one included; None if it has to wait for one."""
-        here = self._peers.here
+        here = self._members.here
         template = task.template
         strategy = template.strategy
         if isinstance(strategy, BundleStrategy):
@@ -82,13 +94,13 @@ class NodeSelector:
             found = self._shared.get(shape)
             if found is None:
                 nodes = self._candidates(template)
-                found = self._shared[shape] = Choices(nodes, self._peers.here, self.linear_max)
+                found = self._shared[shape] = Choices(nodes, self._members.here, self.linear_max)
             self._choices[template.key] = found
         return found
 
     def _candidates(self, template: Template) -> list[Peer]:
         """The nodes that could run it when they are idle, those that it would rather have if there are such."""
-        peers = self._peers
+        peers = self._members
         strategy = template.strategy
         request, placement = template.request, template.placement
         if isinstance(strategy, NodeStrategy):
@@ -116,8 +128,8 @@ class NodeSelector:
         return template.placement if template.placement else template.request
 
     def _free_here(self, task: Task, need: dict[str, int]) -> bool:
-        scheduler = self._peers.node.scheduler
-        return self._peers.here.fits(need) and scheduler.class_of(task) not in scheduler.waiting
+        scheduler = self._scheduler
+        return self._members.here.fits(need) and scheduler.class_of(task) not in scheduler.waiting
 
     def _room(self, task: Task, peer: Peer, need: dict[str, int]) -> bool:
         """True if a peer can take one more: it has free resources, or its short tasks will end soon."""
@@ -125,7 +137,7 @@ class NodeSelector:
             return True
         if task.kind != PLAIN:
             return False
-        scheduler = self._peers.node.scheduler
+        scheduler = self._scheduler
         depth = scheduler.depth(task)
         under_way = peer.classes.get(scheduler.class_of(task), 0)
         if depth <= 1 or not under_way:
@@ -136,7 +148,7 @@ class NodeSelector:
     def _roomiest(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
         """The peer of which the largest part is free, of those with room."""
         if choices.many:
-            group = self._peers.node.scheduler.class_of(task)
+            group = self._scheduler.class_of(task)
             ranking = choices.rankings.get(group)
             if ranking is None:
                 ranking = Ranking(choices.others, lambda node: -_free_part(node, need), self.changes)
@@ -155,7 +167,7 @@ class NodeSelector:
         """The node where the largest argument is, if it has room."""
         if not task.deps:
             return None
-        objects = self._peers.node.objects
+        objects = self._objects
         best: Any = None
         most = 0
         for _, oid in task.deps:
@@ -163,19 +175,19 @@ class NodeSelector:
             if record is not None and record.size > most:
                 most = record.size
                 best = (
-                    self._peers.here
+                    self._members.here
                     if record.away is None or record.away.place is None
                     else record.away.place
                 )
         if best is None or best.cid not in choices.cids:
             return None
-        if best is self._peers.here:
+        if best is self._members.here:
             return best if self._free_here(task, need) else None
         return best if self._room(task, best, need) else None
 
     def _spread(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
         """In turn among those that have room."""
-        here, nodes = self._peers.here, choices.nodes
+        here, nodes = self._members.here, choices.nodes
         if choices.many:
             return self._spread_widely(task, choices, need)
         count = len(nodes)
@@ -205,14 +217,14 @@ class NodeSelector:
 
     def _bundle(self, task: Task, strategy: BundleStrategy) -> Peer | None:
         """Where its bundle is; of several that would do, the one with the fewest tasks to a bundle."""
-        peers = self._peers
+        peers = self._members
         _, group_id, index, _ = strategy
-        group = peers.node.placement.groups.get(group_id)
+        group = self._groups.get(group_id)
         if group is None:  # it was removed, which the task is told in a while
             return None
         if index != ANY_BUNDLE:
             return group.places.get(index)
-        scheduler = peers.node.scheduler
+        scheduler = self._scheduler
         sched_class = scheduler.class_of(task)
         request = task.template.request
         slots: dict[Peer, int] = {}

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from skate.core.clock import Clock
 from skate.core.resource.capacity import Capacity
 from skate.core.schedule.worker_record import Worker
 from skate.core.schedule.zero_cpu_admission import ZeroCpuAdmission
@@ -64,13 +65,45 @@ class SchedClass:
         return f"<SchedClass {self.key} queued={len(self.queue)} workers={list(self.workers)}>"
 
 
+class Starter(Protocol):
+    """Puts tasks on the wire, for workers that were chosen here."""
+
+    def lend(self, worker: Worker, task: Task) -> None:
+        """Tell a worker what it runs with from now on."""
+
+    def start(self, task: Task) -> None:
+        """Send a task to the worker it was given to."""
+
+
+class Disk(Protocol):
+    """The values that are on disk only."""
+
+    spilled: dict[bytes, Any]
+
+    def lacks(self, task: Task) -> bool:
+        """True if a task takes one of them, which is brought back then."""
+
+
 class Scheduler:
     """Queues, leases and idle workers of one node."""
 
-    def __init__(self, capacity: Capacity, emit: Emit, start: Callable[[Task], None]) -> None:
+    def __init__(
+        self,
+        capacity: Capacity,
+        clock: Clock,
+        emit: Emit,
+        starter: Starter,
+        spawn: Callable[[str, str | None], Worker],
+        disk: Disk,
+    ) -> None:
         self.capacity = capacity
+        self.clock = clock
         self.emit = emit
-        self._start = start  # put the task's message on the wire
+        self._start = starter.start
+        self._lend = starter.lend
+        self._spawn = spawn
+        self.spilled = disk.spilled
+        self._lacks = disk.lacks
         self.crowd = ZeroCpuAdmission(capacity)
         self.pools: dict[tuple[bytes, int], Capacity] = {}
         self.classes: dict[Any, SchedClass] = {}
@@ -79,12 +112,6 @@ class Scheduler:
         self.waiting: dict[
             SchedClass, SchedClass
         ] = {}  # classes with a queue, in the order they began to wait
-        self.now = 0.0
-        self.spawn: Callable[[str, str | None], Worker]
-        self.lend: Callable[[Worker, Task], None]
-        #: Values that are on disk only, and what looks whether a task takes one of them and has it brought back.
-        self.spilled: dict[bytes, Any] = {}
-        self.lacks: Callable[[Task], bool]
         self.watchful = False  # something may have to be done after some time
         self.version = 0  # counts changes of what the node has
         #: Set while placement groups wait for resources: tries to place them.
@@ -120,7 +147,7 @@ class Scheduler:
     def enqueue(self, task: Task, front: bool = False) -> None:
         """A task whose arguments are there waits for a worker; it may get one at once."""
         group = task.template.sched_class or self.class_of(task)
-        if group not in self.waiting and not (self.spilled and task.deps and self.lacks(task)):
+        if group not in self.waiting and not (self.spilled and task.deps and self._lacks(task)):
             lease = self._acquire(group, task)
             if lease is not None:
                 self._launch(group, task, lease)
@@ -172,7 +199,7 @@ class Scheduler:
         """Send what can be sent of one class."""
         queue = group.queue
         while queue:
-            if self.spilled and queue[0].deps and self.lacks(queue[0]):
+            if self.spilled and queue[0].deps and self._lacks(queue[0]):
                 break
             lease = self._acquire(group, queue[0])
             if lease is None:
@@ -188,15 +215,15 @@ class Scheduler:
     def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
         """Give a task a worker of its own, with the resources taken for it."""
         idle = self.idle.get(group.env_key)
-        worker = idle.pop() if idle else self.spawn(group.env_key, group.environment)
+        worker = idle.pop() if idle else self._spawn(group.env_key, group.environment)
         worker.lease = lease
         worker.sched_class = group
         worker.stalled = worker.asked_back = False
-        worker.leased_at = self.now
+        worker.leased_at = self.clock.now
         group.workers[worker.cid] = worker
         if not group.request and task.kind != CREATION:
             self.crowd.members[worker.cid] = worker
-        self.lend(worker, task)
+        self._lend(worker, task)
         self._send(worker, task)
 
     def _send_ahead(self, group: SchedClass) -> None:
@@ -213,7 +240,7 @@ class Scheduler:
             for worker in room:
                 if not queue:
                     break
-                if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                if self.spilled and queue[0].deps and self._lacks(queue[0]):
                     return
                 self._send(worker, queue.popleft())
                 if len(worker.outstanding) < depth:
@@ -260,7 +287,7 @@ class Scheduler:
         if worker.outstanding:
             self.watchful = True
         else:
-            worker.progress = self.now
+            worker.progress = self.clock.now
         worker.outstanding[task.task_id] = task
         self._start(task)
 
@@ -268,7 +295,7 @@ class Scheduler:
 
     def finished(self, worker: Worker, task: Task) -> None:
         """A worker answered for a task: give it the next ones, or let it go."""
-        worker.progress = self.now
+        worker.progress = self.clock.now
         worker.asked_back = False
         if worker.blocked:
             self.unblocked(worker, task.task_id)
@@ -277,14 +304,14 @@ class Scheduler:
             return
         queue = group.queue
         # A class that has a worker for long lets the others have a turn.
-        over = len(self.waiting) > 1 and self.now - worker.leased_at > LEASE_SECONDS_MAX
+        over = len(self.waiting) > 1 and self.clock.now - worker.leased_at > LEASE_SECONDS_MAX
         worker.stalled = over or bool(worker.blocked)
         if over and group in self.waiting:
             self.waiting[group] = self.waiting.pop(group)
         elif queue and not worker.leaving and not worker.blocked and self.held is None:
             depth = self.depth(queue[0]) if worker.outstanding else 1
             while queue and len(worker.outstanding) < depth:
-                if self.spilled and queue[0].deps and self.lacks(queue[0]):
+                if self.spilled and queue[0].deps and self._lacks(queue[0]):
                     break
                 self._send(worker, queue.popleft())
             if not queue:
@@ -296,7 +323,7 @@ class Scheduler:
         """End a worker's lease; it is idle, or leaves."""
         self.end_lease(worker)
         if not worker.leaving:
-            worker.idle_since = self.now
+            worker.idle_since = self.clock.now
             idle = self.idle.setdefault(worker.env_key, [])
             idle.append(worker)
             if len(idle) > 1 or worker.env_key:

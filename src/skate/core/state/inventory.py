@@ -7,22 +7,22 @@ Rows are dicts of what msgpack carries; names and numbers are turned into the wo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
-from skate.protocol.states import DEAD, METHOD, PENDING, PLAIN, SENT, WAITING
+from skate.protocol.states import DEAD, METHOD, PENDING, SENT, WAITING
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.actor.actor_table import Actor
-    from skate.core.node import NodeCore
+    from skate.core.node_tables import NodeTables
     from skate.core.object.object_table import ObjectRecord
     from skate.core.schedule.worker_record import Worker
 
 Row = dict[str, Any]
 
-FAILURES_MAX = 2_000
 ENDED_MAX = 1_000
 MESSAGE_MAX = 2_000
 #: Parts of a survey that only the processes themselves can tell.
@@ -45,11 +45,16 @@ class Survey:
 class Inventory:
     """Answers surveys, and keeps the little that is worth knowing of what has ended."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(self, tables: NodeTables, explain: Callable[[Task], str], needs: dict[bytes, int]) -> None:
+        self._tables = tables
+        self._node_id = tables.members.here.node_id
+        self._peers = tables.members.alive
+        self._scheduler = tables.scheduler
+        self._emit = tables.out.emit
+        self._explain = explain
+        self._needs = needs  # objects that kept tasks take
         #: Under way, by node and process of who asked, and the number that they gave.
         self.surveys: dict[bytes, Survey] = {}
-        self.failures: list[tuple[Any, ...]] = []
         self.ended: list[Row] = []
         self._views = {
             "tasks": self.tasks,
@@ -58,29 +63,13 @@ class Inventory:
             "workers": self.workers,
             "environments": self.environments,
         }
-        node.handlers[m.SURVEY] = self.asked
-        node.handlers[m.SURVEYED] = self.surveyed
-        node.handlers[m.SURVEY_END] = self.survey_ended
 
     # -- what has ended
-
-    def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
-        """A task has ended with an error, whether or not it ever ran."""
-        name, fields = error
-        if fields.get("cancelled"):
-            name = "TaskCancelledError"
-        text = fields.get("traceback") or fields.get("message") or ""
-        self.failures.append(
-            (task.task_id, task.attempt, task.kind, task.template, _actor_of(task), task.parent, self.node.now, name,
-             text[-MESSAGE_MAX:])
-        )  # fmt: skip
-        if len(self.failures) > 2 * FAILURES_MAX:
-            del self.failures[:FAILURES_MAX]
 
     def worker_ended(self, worker: Worker, reason: str) -> None:
         """Record the end of a worker process."""
         row = self._worker(worker)
-        row.update(alive=False, reason=reason, at=self.node.now, intended=worker.leaving)
+        row.update(alive=False, reason=reason, at=self._tables.clock.now, intended=worker.leaving)
         self.ended.append(row)
         if len(self.ended) > 2 * ENDED_MAX:
             del self.ended[:ENDED_MAX]
@@ -92,9 +81,9 @@ class Inventory:
         key = self._key(cid, token)
         survey = self.surveys[key] = Survey(cid, number)
         self._start(survey, key, kinds)
-        for peer in self.node.peers.alive.values():
+        for peer in self._peers.values():
             survey.waiting.add((peer.node_id, peer.cid))
-            self.node.emit(peer.cid, m.Survey(m.SURVEY, key, kinds))
+            self._emit(peer.cid, m.Survey(m.SURVEY, key, kinds))
         self._end_if_complete(key)
 
     def give_up(self, cid: int, token: int) -> tuple[list[Row], list[Row]]:
@@ -105,19 +94,18 @@ class Inventory:
         return survey.parts, [self._silent(*who) for who in sorted(survey.waiting)]
 
     def _key(self, cid: int, token: int) -> bytes:
-        return self.node.tag + cid.to_bytes(4, "little") + token.to_bytes(8, "little")
+        return self._node_id[:8] + cid.to_bytes(4, "little") + token.to_bytes(8, "little")
 
     def _start(self, survey: Survey, key: bytes, kinds: tuple[str, ...]) -> None:
         """Tell what this node knows, and ask its processes."""
-        node = self.node
         self._take(survey, key, self.view(kinds))
         if OF_PROCESSES.isdisjoint(kinds):
             return
-        for cid in list(node.clients):
-            worker = node.scheduler.workers.get(cid)
-            if cid not in node.peers.alive and (worker is None or worker.pid):
-                survey.waiting.add((node.node_id, cid))
-                node.emit(cid, m.Survey(m.SURVEY, key, kinds))
+        for cid in list(self._tables.clients):
+            worker = self._scheduler.workers.get(cid)
+            if cid not in self._peers and (worker is None or worker.pid):
+                survey.waiting.add((self._node_id, cid))
+                self._emit(cid, m.Survey(m.SURVEY, key, kinds))
 
     def asked(self, cid: int, message: m.Survey) -> None:
         """SURVEY from a peer: what comes is passed on as it comes, the end of it last."""
@@ -132,9 +120,9 @@ class Inventory:
         survey = self.surveys.get(key)
         if survey is None:
             return
-        if cid not in self.node.peers.alive:
-            part.update(node=self.node.node_id, cid=cid)
-            survey.waiting.discard((self.node.node_id, cid))
+        if cid not in self._peers:
+            part.update(node=self._node_id, cid=cid)
+            survey.waiting.discard((self._node_id, cid))
         self._take(survey, key, part)
         self._end_if_complete(key)
 
@@ -142,7 +130,7 @@ class Inventory:
         """SURVEY_END from a peer: all of its processes have answered."""
         _, key = message
         survey = self.surveys.get(key)
-        peer = self.node.peers.alive.get(cid)
+        peer = self._peers.get(cid)
         if survey is not None and peer is not None:
             survey.waiting.discard((peer.node_id, cid))
             self._end_if_complete(key)
@@ -160,7 +148,7 @@ class Inventory:
         if survey.number is not None:
             survey.parts.append(part)
         else:
-            self.node.emit(survey.cid, m.Surveyed(m.SURVEYED, key, part))
+            self._emit(survey.cid, m.Surveyed(m.SURVEYED, key, part))
 
     def _end_if_complete(self, key: bytes) -> None:
         survey = self.surveys.get(key)
@@ -168,12 +156,12 @@ class Inventory:
             return
         del self.surveys[key]
         if survey.number is not None:
-            self.node.emit(survey.cid, m.Reply(m.REPLY, survey.number, True, (survey.parts, [])))
+            self._emit(survey.cid, m.Reply(m.REPLY, survey.number, True, (survey.parts, [])))
         else:
-            self.node.emit(survey.cid, m.SurveyEnd(m.SURVEY_END, key))
+            self._emit(survey.cid, m.SurveyEnd(m.SURVEY_END, key))
 
     def _silent(self, node_id: bytes, cid: int) -> Row:
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self._scheduler.workers.get(cid)
         if worker is not None:
             return self._worker(worker)
         return {"node": node_id, "cid": cid, "pid": 0, "actor": b"", "name": ""}
@@ -182,8 +170,11 @@ class Inventory:
 
     def view(self, kinds: tuple[str, ...]) -> Row:
         """The rows of each kind, and what they have in common."""
-        node = self.node
-        found: Row = {"node": node.node_id, "head": node.peers.head is None, "now": node.now}
+        found: Row = {
+            "node": self._node_id,
+            "head": self._tables.members.head is None,
+            "now": self._tables.clock.now,
+        }
         for kind in kinds:
             rows = self._views.get(kind)
             if rows is not None:
@@ -192,9 +183,8 @@ class Inventory:
 
     def tasks(self) -> list[Row]:
         """Tasks under way, those that ended last, and those that failed."""
-        node = self.node
         rows: dict[tuple[bytes, int], Row] = {}
-        for entry in node.history:
+        for entry in self._tables.history.finished:
             name, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent = entry
             row = self._task(task_id, kind, attempt, template, actor, parent)
             row.update(
@@ -207,13 +197,13 @@ class Inventory:
             if status == m.CANCELLED:
                 row["error"] = "TaskCancelledError"
             rows[task_id, attempt] = row
-        for task_id, attempt, kind, template, actor, parent, at, error, text in self.failures:
+        for task_id, attempt, kind, template, actor, parent, at, error, text in self._tables.history.failures:
             ran = rows.get((task_id, attempt))
             if ran is None:
                 ran = rows[task_id, attempt] = self._task(task_id, kind, attempt, template, actor, parent)
                 ran["end"] = at
             ran.update(state="FAILED", error=error, message=text)
-        for task in node.tasks.values():
+        for task in self._tables.tasks.values():
             rows[task.task_id, task.attempt] = self._under_way(task)
         return list(rows.values())
 
@@ -235,7 +225,7 @@ class Inventory:
     def _under_way(self, task: Task) -> Row:
         row = self._task(task.task_id, task.kind, task.attempt, task.template, task.actor, task.parent)
         row["state"] = self._state(task)
-        row["why"] = self.node.why_waiting(task)
+        row["why"] = self._explain(task)
         if task.node is not None:
             row["place"] = task.node.node_id
         worker = task.worker
@@ -261,11 +251,11 @@ class Inventory:
 
     def actors(self) -> list[Row]:
         """All actors that this node decides about, the dead ones too."""
-        return [self._actor(actor) for actor in self.node.actors.actors.values()]
+        return [self._actor(actor) for actor in self._tables.actors.actors.values()]
 
     def _actor(self, actor: Actor) -> Row:
         template = actor.template
-        place = self.node.node_id if actor.node is None else actor.node.node_id
+        place = self._node_id if actor.node is None else actor.node.node_id
         unready = actor.state == PENDING and actor.creation.missing > 0
         row: Row = {
             "actor": actor.actor_id,
@@ -294,10 +284,12 @@ class Inventory:
 
     def objects(self) -> list[Row]:
         """The objects that have escaped from the process that made them, with all that keeps them."""
-        node = self.node
         used: dict[bytes, list[Row]] = {}
-        creations = [a.creation for a in node.actors.actors.values() if a.state != DEAD]
-        for task in (*node.tasks.values(), *(each for each in creations if each.task_id not in node.tasks)):
+        creations = [a.creation for a in self._tables.actors.actors.values() if a.state != DEAD]
+        for task in (
+            *self._tables.tasks.values(),
+            *(each for each in creations if each.task_id not in self._tables.tasks),
+        ):
             user: Row = {
                 "task": task.task_id,
                 "kind": task.kind,
@@ -308,16 +300,16 @@ class Inventory:
             for oid in {*(oid for _, oid in task.deps), *task.held}:
                 used.setdefault(oid, []).append(user)
         inside: dict[bytes, list[bytes]] = {}
-        for record in node.objects.records.values():
+        for record in self._tables.objects.records.values():
             for oid in record.held:
                 inside.setdefault(oid, []).append(record.oid)
         captured: dict[bytes, list[str]] = {}
-        names = {template.function: template.name for template in node.templates.values()}
-        for key, (_, held) in node.functions.items():
+        names = {template.function: template.name for template in self._tables.functions.templates.values()}
+        for key, (_, held) in self._tables.functions.functions.items():
             for oid in held:
                 captured.setdefault(oid, []).append(names.get(key, "a function"))
         rows = []
-        for record in node.objects.records.values():
+        for record in self._tables.objects.records.values():
             row = self._object(record)
             row["used"] = used.get(record.oid, [])
             row["inside"] = inside.get(record.oid, [])
@@ -326,7 +318,6 @@ class Inventory:
         return rows
 
     def _object(self, record: ObjectRecord) -> Row:
-        node = self.node
         away = record.away
         return {
             "object": record.oid,
@@ -334,17 +325,17 @@ class Inventory:
             "size": record.size or (len(record.payload) if record.kind == m.INLINE else 0),
             "where": self._where(record),
             "place": b"" if away is None or away.place is None else away.place.node_id,
-            "owner": node.node_id if away is None or away.owner is None else away.owner.node_id,
+            "owner": self._node_id if away is None or away.owner is None else away.owner.node_id,
             "holders": dict(record.holders),
             "pins": record.pins,
             "writer": -1 if record.writer is None else record.writer,
-            "lineage": record.oid in node.remote_objects.lineage.needs,
-            "making": record.oid[:24] in node.tasks,
+            "lineage": record.oid in self._needs,
+            "making": record.oid[:24] in self._tables.tasks,
         }
 
     def _where(self, record: ObjectRecord) -> str:
         if record.kind == m.ARENA:
-            return "arena" if record.payload[0] < self.node.allocator.boundary else "disk"
+            return "arena" if record.payload[0] < self._tables.disk.allocator.boundary else "disk"
         if record.kind == m.SPILLED:
             return "disk"
         if record.kind == m.INLINE:
@@ -357,12 +348,12 @@ class Inventory:
 
     def workers(self) -> list[Row]:
         """The worker processes, and those that ended last."""
-        return [*map(self._worker, self.node.scheduler.workers.values()), *self.ended]
+        return [*map(self._worker, self._scheduler.workers.values()), *self.ended]
 
     def _worker(self, worker: Worker) -> Row:
         actor = worker.actor
         return {
-            "node": self.node.node_id,
+            "node": self._node_id,
             "cid": worker.cid,
             "pid": worker.pid,
             "alive": True,
@@ -373,11 +364,10 @@ class Inventory:
 
     def environments(self) -> list[Row]:
         """The runtime environments that tasks and actors have asked for, and how many workers have each."""
-        node = self.node
         counts: dict[str, int] = {}
-        for worker in node.scheduler.workers.values():
+        for worker in self._scheduler.workers.values():
             counts[worker.env_key] = counts.get(worker.env_key, 0) + 1
-        known = {t.env_key: t.environment for t in node.templates.values() if t.environment}
+        known = {t.env_key: t.environment for t in self._tables.functions.templates.values() if t.environment}
         return [{"environment": text, "workers": counts.get(key, 0)} for key, text in known.items()]
 
 
@@ -385,10 +375,6 @@ def group_of(template: Template) -> bytes:
     """The placement group that a template asks for, or nothing."""
     strategy = template.strategy
     return strategy.group_id if isinstance(strategy, BundleStrategy) else b""
-
-
-def _actor_of(task: Task) -> Any:
-    return task.actor if task.kind != PLAIN else None
 
 
 def _init_text(fields: Row) -> str:

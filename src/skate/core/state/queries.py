@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from skate.core.diagnosis.wait_explainer import WaitExplainer
+from skate.core.node_tables import NodeTables
 from skate.core.resource.resources import UNIT
+from skate.core.state.inventory import Inventory
 from skate.protocol import messages as m
 from skate.protocol.fields import Bundle, Count, GroupId, ObjectId
 from skate.protocol.states import DEAD, METHOD, GroupState
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
-
 
 #: What only the head of a cluster knows.
 HEAD_VERBS = frozenset(
@@ -32,11 +31,31 @@ class Refused(Exception):
         self.error = (error, fields)
 
 
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
+        """Pass a client's question on; False if this node answers it."""
+
+
 class Queries:
     """Answers REQUEST messages, each by the verb in it."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self, tables: NodeTables, wait_explainer: WaitExplainer, inventory: Inventory, cluster: Cluster
+    ) -> None:
+        self.tasks = tables.tasks
+        self.history = tables.history
+        self.objects = tables.objects
+        self.actors = tables.actors
+        self.members = tables.members
+        self.placement = tables.placement
+        self.capacity = tables.scheduler.capacity
+        self.allocator = tables.disk.allocator
+        self.emit = tables.out.emit
+        self.wait_explainer = wait_explainer
+        self.inventory = inventory
+        self.cluster = cluster
         #: What programs keep under keys, by namespace and key.
         self.kept: dict[tuple[bytes, bytes], bytes] = {}
         self.verbs: dict[str, Callable[..., Any]] = {
@@ -68,28 +87,25 @@ class Queries:
         """REQUEST: look the verb up, answer with its result or with the error it raises."""
         _, number, verb, arguments = message
         if verb == "why":
-            self.node.wait_explainer.ask(cid, message)
+            self.wait_explainer.ask(cid, message)
             return
-        if self.node.peers.head is not None and verb in HEAD_VERBS:
-            if verb == "group_ready":
-                self.node.placement.bundles.await_head(cid, arguments[1])
-            self.node.peers.ask_head(cid, number, verb, arguments)
+        if verb in HEAD_VERBS and self.cluster.ask_head(cid, number, verb, arguments):
             return
         if verb == "survey":  # which others answer before this node does
-            self.node.inventory.begin(cid, number, *arguments)
+            self.inventory.begin(cid, number, *arguments)
             return
         try:
             value = self.verbs[verb](cid, *arguments)
         except Refused as refused:
-            self.node.emit(cid, m.Reply(m.REPLY, number, False, refused.error))
+            self.emit(cid, m.Reply(m.REPLY, number, False, refused.error))
         else:
-            self.node.emit(cid, m.Reply(m.REPLY, number, True, value))
+            self.emit(cid, m.Reply(m.REPLY, number, True, value))
 
     # -- actors
 
     def reserve_name(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes] | None:
         """The living actor that has a name, as (id, handle); None if the name is free."""
-        actor = self.node.actors.named(namespace, name)
+        actor = self.actors.named(namespace, name)
         if actor is None:
             return None
         return actor.actor_id, actor.public
@@ -98,18 +114,18 @@ class Queries:
         """The actor of that name; the handle made of it does not keep the actor alive."""
         found = self.reserve_name(cid, namespace, name)
         if found is None:
-            others = sorted(space for space, known in self.node.actors.names if known == name)
-            same = sorted(known for space, known in self.node.actors.names if space == namespace)
+            others = sorted(space for space, known in self.actors.names if known == name)
+            same = sorted(known for space, known in self.actors.names if space == namespace)
             raise Refused("no such actor", name=name, namespace=namespace, elsewhere=others, here=same)
         return found
 
     def list_named_actors(self, cid: int, namespace: str | None) -> list[tuple[str, str]]:
         """(namespace, name) of the living named actors, of one namespace or of all."""
-        return sorted(key for key in self.node.actors.names if namespace is None or key[0] == namespace)
+        return sorted(key for key in self.actors.names if namespace is None or key[0] == namespace)
 
     def actor_state(self, cid: int, actor_id: bytes) -> str | None:
         """Return the name of an actor's state, or None."""
-        actor = self.node.actors.actors.get(actor_id)
+        actor = self.actors.actors.get(actor_id)
         return None if actor is None else actor.state.public
 
     def list_actors(self, cid: int) -> list[dict[str, Any]]:
@@ -125,7 +141,7 @@ class Queries:
                 "restarts": actor.restarts,
                 "alive": actor.state != DEAD,
             }
-            for actor in self.node.actors.actors.values()
+            for actor in self.actors.actors.values()
         ]
 
     # -- keys and values
@@ -155,7 +171,7 @@ class Queries:
     def cluster_resources(self, cid: int) -> dict[str, int]:
         """Return the total resources of the nodes, in units."""
         total: dict[str, int] = {}
-        for each in self.node.node_totals():
+        for each in self.members.totals():
             for name, units in each.items():
                 total[name] = total.get(name, 0) + units
         return total
@@ -163,33 +179,22 @@ class Queries:
     def available_resources(self, cid: int) -> dict[str, int]:
         """Return the free resources, in units; those of placement groups have names of their own."""
         free: dict[str, int] = {}
-        here = [self.node.capacity.available, self.pools_free()]
+        here = [self.capacity.available, self.placement.pools_free()]
         for each in (
             *here,
-            *(part for peer in self.node.peers.alive.values() for part in (peer.available, peer.pools)),
+            *(part for peer in self.members.alive.values() for part in (peer.available, peer.pools)),
         ):
             for name, units in each.items():
                 if units > 0:
                     free[name] = free.get(name, 0) + units
         store = free.get("object_store_memory")
         if store is not None:  # nobody reserves it: what is free is what no value takes
-            free["object_store_memory"] = max(0, store - self.node.allocator.arena.used * UNIT)
-        return free
-
-    def pools_free(self) -> dict[str, int]:
-        """Return the free resources of the bundles on this node, under Ray's names."""
-        free: dict[str, int] = {}
-        for (group_id, index), pool in self.node.scheduler.pools.items():
-            for name, units in pool.available.items():
-                if units > 0:
-                    wild = f"{name}_group_{group_id.hex()}"
-                    free[wild] = free.get(wild, 0) + units
-                    free[f"{name}_group_{index}_{group_id.hex()}"] = units
+            free["object_store_memory"] = max(0, store - self.allocator.arena.used * UNIT)
         return free
 
     def nodes(self, cid: int) -> list[dict[str, Any]]:
         """Return one row per node."""
-        return self.node.describe_nodes()
+        return self.members.describe()
 
     # -- placement groups
 
@@ -199,18 +204,18 @@ class Queries:
         """Create a placement group."""
         name = fields.get("name")
         if name and any(
-            g.name == name and g.state != GroupState.REMOVED for g in self.node.placement.groups.values()
+            g.name == name and g.state != GroupState.REMOVED for g in self.placement.groups.values()
         ):
             raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
-        self.node.placement.create(cid, group_id, tuple(bundles), fields)
+        self.placement.create(cid, group_id, tuple(bundles), fields)
 
     def group_ready(self, cid: int, group_id: GroupId, oid: ObjectId) -> None:
         """Have an object follow a group's readiness."""
-        self.node.placement.ready(cid, group_id, oid)
+        self.placement.ready(cid, group_id, oid)
 
     def remove_group(self, cid: int, group_id: GroupId) -> None:
         """Remove a group."""
-        self.node.placement.remove(group_id)
+        self.placement.remove(group_id)
 
     def group_table(self, cid: int) -> list[dict[str, Any]]:
         """Return one row per group."""
@@ -224,12 +229,12 @@ class Queries:
                 "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
                 "why": group.why,
             }
-            for group in self.node.placement.groups.values()
+            for group in self.placement.groups.values()
         ]
 
     def find_group(self, cid: int, name: str) -> tuple[bytes, Any] | None:
         """The group of that name, as (id, bundles)."""
-        for group in self.node.placement.groups.values():
+        for group in self.placement.groups.values():
             if group.name == name and group.state != GroupState.REMOVED:
                 return group.group_id, group.bundles
         return None
@@ -239,25 +244,25 @@ class Queries:
     def timeline(self, cid: int) -> list[tuple[Any, ...]]:
         """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status, function)."""
         return [
-            (*entry[:8], entry[9].fields.get("qualified") or entry[9].name) for entry in self.node.history
+            (*entry[:8], entry[9].fields.get("qualified") or entry[9].name) for entry in self.history.finished
         ]
 
     def survey_so_far(self, cid: int, token: Count) -> Any:
         """Return the partial result of a survey whose client stops waiting."""
-        return self.node.inventory.give_up(cid, token)
+        return self.inventory.give_up(cid, token)
 
     def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
         """How far a task is, and what it waits for; None once it has ended."""
-        task = self.node.tasks.get(task_id)
-        return None if task is None else (task.state, self.node.why_waiting(task))
+        task = self.tasks.get(task_id)
+        return None if task is None else (task.state, self.wait_explainer.of_task(task))
 
     def object_state(self, cid: int, oid: bytes) -> dict[str, Any] | None:
         """Return the node's knowledge of an object."""
-        record = self.node.objects.records.get(oid)
+        record = self.objects.records.get(oid)
         if record is None:
             return None
         place = None if record.away is None else record.away.place
-        here = [self.node.node_id.hex()] if record.kind in (m.ARENA, m.INLINE, m.SPILLED) else []
+        here = [self.members.here.node_id.hex()] if record.kind in (m.ARENA, m.INLINE, m.SPILLED) else []
         return {
             "kind": record.kind,
             "size": record.size,
@@ -268,5 +273,5 @@ class Queries:
 
     def is_method(self, cid: int, task_id: bytes) -> bool:
         """True if a task under way is a method call."""
-        task = self.node.tasks.get(task_id)
+        task = self.tasks.get(task_id)
         return task is not None and task.kind == METHOD

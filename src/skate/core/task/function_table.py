@@ -6,14 +6,15 @@ a program that makes a new function for every call does not fill the node and it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from skate.core.task.task import Template
+from skate.core.actor.actor_table import ActorTable
+from skate.core.client import Client
+from skate.core.cluster.membership import Membership
+from skate.core.object.object_table import ObjectTable
+from skate.core.outbox import Outbox
+from skate.core.schedule.scheduler import Scheduler
+from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 # So many keys may be without anybody to name them before it is looked whether they are still in use.
 LOOSE_MAX = 256
@@ -22,8 +23,23 @@ LOOSE_MAX = 256
 class FunctionTable:
     """All functions and templates of a node, by key, with the processes that may name them."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        clients: dict[int, Client],
+        tasks: dict[bytes, Task],
+        actors: ActorTable,
+        objects: ObjectTable,
+        scheduler: Scheduler,
+        members: Membership,
+        out: Outbox,
+    ) -> None:
+        self.clients = clients
+        self.tasks = tasks
+        self.actors = actors
+        self.objects = objects
+        self.scheduler = scheduler
+        self.members = members
+        self.out = out
         self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
         self.templates: dict[bytes, Template] = {}
         self._holders: dict[bytes, set[int]] = {}
@@ -37,13 +53,13 @@ class FunctionTable:
         if key not in self.functions:
             self.functions[key] = (blob, held)
             for oid in held:
-                self.node.objects.pin(oid)
+                self.objects.pin(oid)
 
     def template(self, cid: int, message: m.Template) -> None:
         """TEMPLATE: a function with its options."""
         _, key, fields = message
         self._hold(cid, key)
-        client = self.node.clients.get(cid)
+        client = self.clients.get(cid)
         if client is not None:
             client.calls = True
         if key not in self.templates:
@@ -77,15 +93,10 @@ class FunctionTable:
 
     def sweep(self) -> None:
         """Drop unreferenced and unused functions; workers drop them as well."""
-        node = self.node
-        if node.peers.active:  # which may have been told of it
+        if self.members.active:  # which may have been told of it
             return
-        used = {
-            task.template.key
-            for tasks in (node.tasks, node.remote_objects.lineage.tasks)
-            for task in tasks.values()
-        }
-        used |= {actor.template.key for actor in node.actors.actors.values() if actor.state != DEAD}
+        used = {task.template.key for task in self.tasks.values()}
+        used |= {actor.template.key for actor in self.actors.actors.values() if actor.state != DEAD}
         gone = [key for key in self._loose if key in self.templates and key not in used]
         for key in gone:
             del self.templates[key]
@@ -93,20 +104,20 @@ class FunctionTable:
         code = [key for key in self._loose if key in self.functions and key not in called]
         for key in code:
             for oid in self.functions.pop(key)[1]:
-                node.objects.unpin(oid)
+                self.objects.unpin(oid)
         gone += code
         for key in gone:
             self._loose.pop(key, None)
-        for worker in node.scheduler.workers.values():
+        for worker in self.scheduler.workers.values():
             known = tuple(key for key in gone if key in worker.known)
             if known:
                 worker.known.difference_update(known)
-                node.emit(worker.cid, m.Forget(m.FORGET, known))
-        node.scheduler.forget_classes({id(template.sched_class) for template in self.templates.values()})
+                self.out.emit(worker.cid, m.Forget(m.FORGET, known))
+        self.scheduler.forget_classes({id(template.sched_class) for template in self.templates.values()})
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
-        for task in self.node.tasks.values():
+        for task in self.tasks.values():
             assert task.template.key in self.templates, f"{task} has lost its template"
             assert not task.template.function or task.template.function in self.functions, task
         for key in (*self.functions, *self.templates):

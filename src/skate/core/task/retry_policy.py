@@ -9,18 +9,18 @@ but not forever, and only when there is room again for what it held.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
+from skate.core.actor.actor_table import Actor
+from skate.core.memory.memory_pressure import MemoryPressure
+from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import START_FAILED, Worker
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.core.timers import growing
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, QUEUED
-
-if TYPE_CHECKING:
-    from skate.core.actor.actor_table import Actor
-    from skate.core.node import NodeCore
-
 
 #: Attempts of a task that follow a crash at once; later ones wait.
 AT_ONCE = 3
@@ -40,31 +40,56 @@ def died_of_memory(worker: Worker) -> bool:
     return worker.kill_reason is not None and worker.kill_reason.error == OUT_OF_MEMORY
 
 
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def task_retried(self, task: Task) -> None:
+        """A task of a peer's runs again here."""
+
+    def pump(self) -> None:
+        """Send queued tasks to where there is room."""
+
+
 class RetryPolicy:
     """Decides what follows the death of a worker process."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        scheduler: Scheduler,
+        memory_pressure: MemoryPressure,
+        cluster: Cluster,
+        die: Callable[[Actor, ErrorValue], None],
+    ) -> None:
+        self.task_manager = task_manager
+        self.tasks = task_manager.tasks
+        self.clock = task_manager.clock
+        self.later = task_manager.later
+        self.scheduler = scheduler
+        self.memory_pressure = memory_pressure
+        self.cluster = cluster
+        self.die = die  # end an actor for good
+        #: Tasks that wait before they are tried again, and until when.
+        self.pausing: dict[bytes, float] = {}
         self.oom_retries_max = OOM_RETRIES_MAX
 
     # -- tasks
 
     def task(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
         """A plain task was with a worker that has died."""
-        node = self.node
         if task.cancelled:
-            node.task_manager.cancelled(task)
+            self.task_manager.cancelled(task)
         elif worker.kill_reason is not None and worker.kill_reason.error in START_FAILED:
-            node.task_manager.fail(task, worker.kill_reason)
+            self.task_manager.fail(task, worker.kill_reason)
         elif not worker.had_begun(task.sequence, begun):
-            node.scheduler.requeue(task)
+            self.scheduler.requeue(task)
         elif task.retries and self._may_again(task, worker):
             task.attempt += 1
             if task.origin is not None:
-                node.task_forwarder.tell_retried(task)
+                self.cluster.task_retried(task)
             self._again(task, worker)
         else:
-            node.task_manager.fail(task, self.task_error(task, worker, reason))
+            self.task_manager.fail(task, self.task_error(task, worker, reason))
 
     def _may_again(self, task: Task, worker: Worker) -> bool:
         """Count an attempt; False if it was one too many."""
@@ -79,41 +104,38 @@ class RetryPolicy:
         return task.oom_kills <= self.oom_retries_max
 
     def _again(self, task: Task, worker: Worker) -> None:
-        node = self.node
         if died_of_memory(worker):
             assert worker.kill_reason is not None
             needed = worker.kill_reason.fields.get("resident", 0)
-            self._later(task, growing(task.oom_kills + 1), needed, node.now + ROOM_SECONDS_MAX)
-        elif node.now - worker.progress >= LIVED_SECONDS:
-            node.scheduler.requeue(task)
+            self._later(task, growing(task.oom_kills + 1), needed, self.clock.now + ROOM_SECONDS_MAX)
+        elif self.clock.now - worker.progress >= LIVED_SECONDS:
+            self.scheduler.requeue(task)
         else:
             self._later(task, growing(task.attempt - AT_ONCE + 1), 0, 0.0)
 
     def _later(self, task: Task, seconds: float, needed: int, until: float) -> None:
         """Queue a task again after a pause, and once there are `needed` bytes of memory for it or `until` has come."""
-        node = self.node
         if not seconds and not needed:
-            node.scheduler.requeue(task)
+            self.scheduler.requeue(task)
             return
         attempt = task.attempt
         task.state = QUEUED
-        node.pausing[task.task_id] = node.now + seconds
+        self.pausing[task.task_id] = self.clock.now + seconds
 
         def resume() -> None:
             if task.attempt != attempt:  # it has a pause of its own by now
                 return
-            there = node.tasks.get(task.task_id) is task and task.state == QUEUED
-            if there and needed and node.now < until and not node.memory_pressure.has_room(needed):
-                node.later(ROOM_SECONDS, resume)
+            there = self.tasks.get(task.task_id) is task and task.state == QUEUED
+            if there and needed and self.clock.now < until and not self.memory_pressure.has_room(needed):
+                self.later(ROOM_SECONDS, resume)
                 return
-            node.pausing.pop(task.task_id, None)
+            self.pausing.pop(task.task_id, None)
             if there and not (task.kind == CREATION and self._unwanted(task.actor)):
-                node.scheduler.requeue(task)
-                node.scheduler.dispatch_all()
-                if node.peers.active:  # what had room when it began to wait may have it elsewhere by now
-                    node.peers.pump()
+                self.scheduler.requeue(task)
+                self.scheduler.dispatch_all()
+                self.cluster.pump()  # what had room when it began to wait may have it elsewhere by now
 
-        node.later(seconds, resume)
+        self.later(seconds, resume)
 
     def task_error(self, task: Task, worker: Worker, reason: str) -> ErrorValue:
         """The error of a task that is not tried again."""
@@ -143,21 +165,21 @@ class RetryPolicy:
     def restart(self, actor: Actor, worker: Worker) -> None:
         """An actor is to start again: at once, unless it crashes again and again."""
         answered = worker.sent - worker.owed > 1  # of what it was sent the first is its constructor
-        if answered and self.node.now - worker.leased_at >= LIVED_SECONDS:
+        if answered and self.clock.now - worker.leased_at >= LIVED_SECONDS:
             actor.crashes = 0
         actor.crashes += 1
         needed = 0
         if died_of_memory(worker):
             assert worker.kill_reason is not None
             needed = worker.kill_reason.fields.get("resident", 0)
-        self._later(actor.creation, growing(actor.crashes), needed, self.node.now + ROOM_SECONDS_MAX)
+        self._later(actor.creation, growing(actor.crashes), needed, self.clock.now + ROOM_SECONDS_MAX)
 
     def _unwanted(self, actor: Actor) -> bool:
         """True if an actor that was to restart has been forgotten meanwhile; it ends then."""
         if actor.wanted or actor.queue or actor.lanes or actor.routed:
             return False
         text = "its process had crashed, and by the time it was to be started again nobody could call it any more"
-        self.node.actor_manager.die(actor, ("ActorDiedError", {"message": text, "reason": "OUT_OF_SCOPE"}))
+        self.die(actor, ("ActorDiedError", {"message": text, "reason": "OUT_OF_SCOPE"}))
         return True
 
     def call_error(self, actor: Actor, task: Task, worker: Worker, reason: str) -> ErrorValue:

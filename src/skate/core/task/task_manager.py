@@ -2,59 +2,169 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from skate.core.object.object_table import ObjectRecord
-from skate.core.schedule.feasibility import refusal
+from skate.core.client import Client
+from skate.core.clock import Clock
+from skate.core.object.object_table import ObjectRecord, ObjectTable
+from skate.core.outbox import Outbox
+from skate.core.schedule.feasibility import Feasibility
+from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import Worker
+from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task, return_ids
+from skate.core.task.task_history import TaskHistory
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask
-from skate.protocol.fields import ErrorValue, LeaseFields
+from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
-from skate.protocol.strategies import BundleStrategy
-
-if TYPE_CHECKING:
-    from skate.core.node import NodeCore
 
 #: How long a worker may take to leave by itself with a task that is ended by force.
 GRACE_SECONDS = 0.5
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
 
 
+class Actors(Protocol):
+    """Handles constructors, and the processes of actors."""
+
+    def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
+        """A constructor has ended."""
+
+    def arguments_failed(self, task: Task, error: ErrorValue) -> None:
+        """An argument of a constructor could not be computed."""
+
+    def end_if_unwanted(self, actor: Any) -> None:
+        """End an actor that nobody can call."""
+
+    def worker_died(self, worker: Worker, tasks: list[Task], begun: int, reason: str) -> None:
+        """Handle the death of an actor's process."""
+
+    def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
+        """The worker was lost before the constructor was sent or answered."""
+
+
+class Calls(Protocol):
+    """Handles calls."""
+
+    def arguments_ready(self, task: Task) -> None:
+        """The arguments of a call are there."""
+
+    def answered(self, worker: Worker) -> None:
+        """A call has been answered."""
+
+    def retry(self, task: Task) -> None:
+        """Make a failed call again."""
+
+    def dequeue(self, task: Task) -> None:
+        """Take a call out of its queue."""
+
+
+class Retries(Protocol):
+    """Decides what follows the death of a worker."""
+
+    def task(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
+        """A plain task was with a worker that has died."""
+
+
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def task_retried(self, task: Task) -> None:
+        """A task of a peer's runs again here."""
+
+    def task_ended(self, task: Task) -> None:
+        """A task has ended here."""
+
+    def stream_failed(self, task: Task, error: ErrorValue) -> None:
+        """A stream has failed: what was lost of it is not made again."""
+
+    def want(self, record: ObjectRecord) -> None:
+        """A value that is elsewhere is needed here."""
+
+    def cancel(self, task_id: bytes, message: m.Cancel) -> None:
+        """CANCEL of a task that is not known here."""
+
+    def pump(self) -> None:
+        """Send queued tasks to where there is room."""
+
+
 class TaskManager:
     """Moves the tasks of a node through their states."""
 
-    def __init__(self, node: NodeCore) -> None:
-        self.node = node
+    def __init__(
+        self,
+        tasks: dict[bytes, Task],
+        clients: dict[int, Client],
+        history: TaskHistory,
+        cluster: Cluster,
+        clock: Clock,
+        out: Outbox,
+        later: Callable[[float, Callable[[], None]], None],
+    ) -> None:
+        self.tasks = tasks
+        self.clients = clients
+        self.history = history
+        self.cluster = cluster
+        self.clock = clock
+        self.out = out
+        self.emit = out.emit
+        self.later = later
+        self.scheduler: Scheduler
+        self.objects: ObjectTable
+        self.actor_manager: Actors
+        self.calls: Calls
+        self.retry_policy: Retries
+        self.refusal: Callable[[Task], ErrorValue | None]
+        #: Has a task run here as soon as it can, or on another node.
+        self.admit: Callable[[Task], None]
+
+    def connect(
+        self,
+        scheduler: Scheduler,
+        objects: ObjectTable,
+        functions: FunctionTable,
+        feasibility: Feasibility,
+        actors: Actors,
+        calls: Calls,
+        retries: Retries,
+    ) -> None:
+        """Take what is built around tasks, and calls back."""
+        self.scheduler = scheduler
+        self.admit = scheduler.enqueue
+        self.objects = objects
+        self.functions, self.templates = functions.functions, functions.templates
+        self.refusal = feasibility.refusal
+        self.actor_manager = actors
+        self.calls = calls
+        self.retry_policy = retries
 
     # -- in
 
     def submit(self, cid: int, message: m.Submit) -> None:
         """SUBMIT: a task is born; it runs once its arguments are there and resources are free."""
         _, task_id, key, args, deps, held, parent = message
-        task = Task(task_id, PLAIN, cid, self.node.templates[key], args, deps, held, parent)
-        self.node.tasks[task_id] = task
+        task = Task(task_id, PLAIN, cid, self.templates[key], args, deps, held, parent)
+        self.tasks[task_id] = task
         self.enter(task)
 
     def enter(self, task: Task) -> None:
         """A new task: take its arguments, and let it run if it can."""
-        node = self.node
         if task.deps or task.held:
             self.take_arguments(task)
-            refused = refusal(node, task)
+            refused = self.refusal(task)
             if refused is None and not task.missing:
-                refused = self.failed_argument(task)
+                refused = self.objects.failed_argument(task)
         else:
-            refused = refusal(node, task)
+            refused = self.refusal(task)
         if refused is not None:
             self.fail(task, refused)
         elif not task.missing:
-            node.admit(task)
+            self.admit(task)
 
     def take_arguments(self, task: Task) -> None:
         """Pin what the task was given; count the arguments whose values are still to come."""
-        objects = self.node.objects
+        objects = self.objects
         for oid in task.held:
             objects.pin(oid)
         for _, oid in task.deps:
@@ -65,7 +175,7 @@ class TaskManager:
             if record.kind == m.PENDING or (record.kind == m.REMOTE and node_needed(task, record)):
                 self.await_argument(task, record)
                 if record.away is not None:
-                    self.node.remote_objects.want(record)
+                    self.cluster.want(record)
         task.missing -= 1
 
     def await_argument(self, task: Task, record: ObjectRecord) -> None:
@@ -83,108 +193,22 @@ class TaskManager:
     def arguments_there(self, task: Task) -> None:
         """All values that a task takes are there, or failed."""
         if task.kind == METHOD:
-            self.node.actor_manager.arguments_ready(task)
+            self.calls.arguments_ready(task)
         else:
-            failed = self.failed_argument(task)
+            failed = self.objects.failed_argument(task)
             if failed is None:
-                self.node.admit(task)
+                self.admit(task)
             elif task.kind == CREATION:
-                self.node.actor_manager.arguments_failed(task, failed)
+                self.actor_manager.arguments_failed(task, failed)
             else:
                 self.fail(task, failed)
-
-    def failed_argument(self, task: Task) -> ErrorValue | None:
-        """The error of an argument that could not be computed, or None."""
-        for _, oid in task.deps:
-            record = self.node.objects.records[oid]
-            if record.kind == m.ERROR:
-                name, fields = record.payload
-                return (name, {**fields, "through": (*fields.get("through", ()), task.template.name)})
-        return None
-
-    # -- out to a worker
-
-    def lend(self, worker: Worker, task: Task) -> None:
-        """Tell a worker what it runs with from now on."""
-        lease = worker.lease
-        client = (
-            self.node.clients.get(task.client)
-            if task.origin is None
-            else self.node.task_forwarder.client_of(task)
-        )
-        lent = (worker.sched_class, lease.gpus, lease.devices, client)
-        if lent == worker.lent:
-            return
-        worker.lent = lent
-        fields: LeaseFields = {"resources": lease.request, "gpus": [gpu for gpu, _ in lease.gpus]}
-        if lease.devices:
-            fields["devices"] = {name: [one for one, _ in held] for name, held in lease.devices.items()}
-        strategy = task.template.strategy
-        if isinstance(strategy, BundleStrategy):
-            fields["group"] = strategy.group_id
-            fields["capture"] = strategy.capture
-        if client is not None:
-            fields["job"] = client.job
-            fields["namespace"] = client.namespace
-            mine = self.node.clients.get(worker.cid)
-            if mine is not None:
-                mine.job, mine.namespace = client.job, client.namespace
-        self.node.emit(worker.cid, m.Lease(m.LEASE, fields))
-
-    def start(self, task: Task) -> None:
-        """Send a task to the worker it was given to."""
-        worker = task.worker
-        if task.deps:
-            failed = self.failed_argument(task) if task.kind != METHOD else None
-            if failed is not None:  # it was rebuilt meanwhile, and failed
-                task.error = failed
-        self.introduce(worker, task.template.key)
-        deps = self._values(task, worker.cid) if task.deps else ()
-        run: m.RunTuple
-        if task.kind == PLAIN:
-            run = (m.EXECUTE, task.task_id, task.template.key, task.args, deps, task.attempt)
-        elif task.kind == METHOD:
-            run = (m.INVOKE, task.task_id, task.template.key, task.args, deps, task.attempt)
-        else:
-            self.node.actor_manager.construct(task, deps)
-            return
-        self.node.effects.append((worker.cid, run))
-        if task.consumed:  # of an earlier attempt: a generator that waits for its reader must know
-            self.node.emit(worker.cid, m.Ack(m.ACK, task.task_id, task.consumed))
-
-    def introduce(self, worker: Worker, key: bytes) -> None:
-        """Send a worker the template and the function it does not have yet."""
-        if key in worker.known:
-            return
-        node = self.node
-        template = node.templates[key]
-        worker.known.add(key)
-        if template.function and template.function not in worker.known:
-            worker.known.add(template.function)
-            node.emit(
-                worker.cid,
-                m.Function(m.FUNCTION, template.function, node.functions[template.function][0], ()),
-            )
-        node.emit(worker.cid, m.Template(m.TEMPLATE, key, template.fields))
-
-    def _values(self, task: Task, cid: int) -> tuple[Any, ...]:
-        objects = self.node.objects
-        values = []
-        for place, oid in task.deps:
-            record = objects.records[oid]
-            if record.kind == m.ARENA:
-                self.node.spill_manager.told(record)
-                objects.grant(record, cid)
-            values.append((place, oid, record.kind, record.payload))
-        return tuple(values)
 
     # -- back
 
     def done(self, cid: int, message: m.Done) -> None:
         """DONE: a worker answers for one task."""
         _, task_id, status, returns, micros, retriable = message
-        node = self.node
-        worker = node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         task = None if worker is None else worker.outstanding.pop(task_id, None)
         if worker is None or task is None:
             return
@@ -194,12 +218,12 @@ class TaskManager:
             returns, made = returns
         template = task.template
         template.ran(micros * 1e-6)
-        node.history.append(
-            (template.name, task_id, task.kind, cid, worker.pid, node.now, micros, status, task.attempt, template,
+        self.history.finished.append(
+            (template.name, task_id, task.kind, cid, worker.pid, self.clock.now, micros, status, task.attempt, template,
              task.actor, task.parent)
         )  # fmt: skip
         if task.kind == CREATION:
-            node.actor_manager.constructed(task, worker, status, returns)
+            self.actor_manager.constructed(task, worker, status, returns)
             return
         if template.max_calls and task.kind != METHOD:  # first, for what follows may look for a worker
             self._count_call(worker, template)
@@ -209,7 +233,7 @@ class TaskManager:
             task.attempt += 1
             task.worker = None
             if task.origin is not None:
-                self.node.task_forwarder.tell_retried(task)
+                self.cluster.task_retried(task)
         elif status == m.OK:
             self._complete(task, returns)
         elif status == m.CANCELLED:
@@ -218,20 +242,20 @@ class TaskManager:
             self.fail(task, returns, made)
         if task.kind == METHOD:
             if again:
-                node.actor_manager.retry(task)
-            node.actor_manager.answered(worker)
+                self.calls.retry(task)
+            self.calls.answered(worker)
             return
         if again:
-            node.scheduler.requeue(task)
-        node.scheduler.finished(worker, task)
+            self.scheduler.requeue(task)
+        self.scheduler.finished(worker, task)
         if again:
-            node.scheduler.dispatch_all()
+            self.scheduler.dispatch_all()
 
     def _count_call(self, worker: Worker, template: Any) -> None:
         calls = worker.calls[template.function] = worker.calls.get(template.function, 0) + 1
         if calls >= template.max_calls and not worker.leaving:
             worker.leaving = True
-            self.node.emit(worker.cid, m.Exit(m.EXIT, "max_calls"))
+            self.emit(worker.cid, m.Exit(m.EXIT, "max_calls"))
 
     def _complete(self, task: Task, returns: tuple[Any, ...]) -> None:
         if task.template.streaming:
@@ -253,84 +277,82 @@ class TaskManager:
         if task.given is not None and oid in task.given:
             return
         if task.given is not None and oid in task.told:
-            lost = self.node.objects.get(oid)
+            lost = self.objects.get(oid)
             if lost is not None and lost.kind == m.PENDING:
                 self.refill(oid, kind, payload, held)
             return
-        node = self.node
-        record = node.objects.records.get(oid)
+        record = self.objects.records.get(oid)
         client = task.client
-        present = client in node.clients
+        present = client in self.clients
         kept = 0
         if record is not None:
             if present:
-                node.objects.grant(record, client)
-            node.objects.fill(record, kind, payload, held)
-            node.objects.drop_if_unused(record)
+                self.objects.grant(record, client)
+            self.objects.fill(record, kind, payload, held)
+            self.objects.drop_if_unused(record)
             kept = 1
         elif held and present:
             for other in held:
-                node.lifetimes.grant(client, other)
+                self.objects.grant_any(client, other)
         if present:
             message: m.ResultTuple | m.StreamTuple
             if index is None:
                 message = (m.RESULT, oid, kind, payload, held, kept)
             else:
                 message = (m.STREAM, task.task_id, index, kind, payload, held, kept)
-            node.effects.append((client, message))
+            self.out.effects.append((client, message))
 
     def item(self, cid: int, message: m.Item) -> None:
         """ITEM: one more value of a generator."""
         _, task_id, index, kind, payload, held = message
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is None:
             return
         task = worker.outstanding.get(task_id)
-        worker.progress = self.node.now
+        worker.progress = self.clock.now
         oid = task_id + index.to_bytes(4, "little")
         if task is not None and index > task.items:
             task.items = index
             self.give(task, oid, kind, payload, held, index)
-        elif self.node.objects.wanted(oid):  # it was lost, and is made again
+        elif self.objects.wanted(oid):  # it was lost, and is made again
             self.refill(oid, kind, payload, held)
         elif kind == m.ARENA:  # made once more by a second attempt
             self._unwritten(cid, oid)
 
     def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
         """Give an object a value again after the first one was lost; its caller knows of the first."""
-        record = self.node.objects.records[oid]
-        self.node.objects.fill(record, kind, payload, held)
-        self.node.objects.drop_if_unused(record)
+        record = self.objects.records[oid]
+        self.objects.fill(record, kind, payload, held)
+        self.objects.drop_if_unused(record)
 
     def _unwritten(self, cid: int, oid: bytes) -> None:
         """Discard a value that a worker has written into the arena and that is not needed any more."""
-        record = self.node.objects.get(oid)
+        record = self.objects.get(oid)
         if record is not None and record.writer == cid:
             record.writer = None
-            self.node.objects.drop_if_unused(record)
+            self.objects.drop_if_unused(record)
 
     def consumed(self, cid: int, message: m.Consumed) -> None:
         """CONSUMED: the reader of a stream has taken so many items."""
         _, task_id, count = message
-        task = self.node.tasks.get(task_id)
+        task = self.tasks.get(task_id)
         if task is not None:
             task.consumed = count
             if task.worker is not None:
-                self.node.emit(task.worker.cid, m.Ack(m.ACK, task_id, count))
+                self.emit(task.worker.cid, m.Ack(m.ACK, task_id, count))
             elif task.node is not None:
-                self.node.emit(task.node.cid, message)
+                self.emit(task.node.cid, message)
 
     def _end_stream(self, task: Task, count: int) -> None:
-        if task.client in self.node.clients:
-            self.node.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, count))
+        if task.client in self.clients:
+            self.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, count))
 
     def fail(self, task: Task, error: ErrorValue, made: tuple[Any, ...] = ()) -> None:
         """End a task with an error in place of its results, but for the first ones if those were `made`."""
-        self.node.inventory.failed(task, error)
+        self.history.failed(task, error)
         held = error[1].get("held", ())
         if task.template.streaming:
-            if self.node.peers.active:
-                self.node.remote_objects.lineage.unmade(task, error)
+            self.cluster.stream_failed(task, error)
             task.items += 1
             oid = task.task_id + task.items.to_bytes(4, "little")
             self.give(task, oid, m.ERROR, error, held, task.items)
@@ -345,15 +367,14 @@ class TaskManager:
         """A task has ended: what it was given is unpinned."""
         task.state = ENDED
         task.worker = None
-        self.node.tasks.pop(task.task_id, None)
-        if self.node.peers.active:
-            self.node.task_forwarder.ended(task)
+        self.tasks.pop(task.task_id, None)
+        self.cluster.task_ended(task)
         if task.deps or task.held:
             self.drop_arguments(task)
 
     def drop_arguments(self, task: Task) -> None:
         """Unpin what a task was given, and wait for it no more."""
-        objects = self.node.objects
+        objects = self.objects
         if task.missing > 0:
             for _, oid in task.deps:
                 record = objects.records[oid]
@@ -368,7 +389,7 @@ class TaskManager:
 
     def returned(self, cid: int, message: m.Returned) -> None:
         """RETURNED: tasks that the worker has not begun."""
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is None:
             return
         _, task_ids = message
@@ -377,52 +398,52 @@ class TaskManager:
             if task.cancelled:  # the word of it crossed with this one
                 del worker.outstanding[task.task_id]
                 self.fail(task, cancelled_error(task))
-        self.node.scheduler.returned(worker, tasks)
+        self.scheduler.returned(worker, tasks)
 
     def blocked(self, cid: int, message: m.Blocked) -> None:
         """BLOCKED: a task waits in get."""
         _, task_id = message
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is not None:
-            self.node.scheduler.blocked(worker, task_id)
+            self.scheduler.blocked(worker, task_id)
 
     def unblocked(self, cid: int, message: m.Unblocked) -> None:
         """UNBLOCKED: it goes on."""
         _, task_id = message
-        worker = self.node.scheduler.workers.get(cid)
+        worker = self.scheduler.workers.get(cid)
         if worker is not None:
-            self.node.scheduler.unblocked(worker, task_id)
+            self.scheduler.unblocked(worker, task_id)
 
     # -- cancellation and death
 
     def cancel(self, cid: int, message: m.Cancel) -> None:
         """CANCEL: end a task, queued or running, and those it started."""
         _, task_id, force, recursive = message
-        task = self.node.tasks.get(task_id)
-        if task is None and self.node.peers.active:
-            self.node.peers.pass_on(task_id, message)
+        task = self.tasks.get(task_id)
+        if task is None:
+            self.cluster.cancel(task_id, message)
         if task is None or task.kind == CREATION:
             return
         # What was never sent has started nothing.
         if recursive and (task.state == SENT or task.attempt):
-            for child in [t for t in self.node.tasks.values() if t.parent == task_id]:
+            for child in [t for t in self.tasks.values() if t.parent == task_id]:
                 self.cancel(cid, m.Cancel(m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
             if task.state == ENDED:  # with the children that it waited for
                 return
         task.cancelled = True
         if task.state in (WAITING, QUEUED):
             if task.state == QUEUED and task.kind == PLAIN:
-                self.node.scheduler.dequeue(task)
+                self.scheduler.dequeue(task)
             elif task.kind == METHOD:
-                self.node.actor_manager.dequeue(task)
+                self.calls.dequeue(task)
             self.fail(task, cancelled_error(task))
             if task.kind == METHOD:
-                self.node.actor_manager.end_if_unwanted(task.actor)
+                self.actor_manager.end_if_unwanted(task.actor)
         elif task.state == SENT and task.node is not None:
-            self.node.emit(task.node.cid, message)
+            self.emit(task.node.cid, message)
         elif task.state == SENT:
             force = force and task.kind == PLAIN
-            self.node.emit(task.worker.cid, m.StopTask(m.STOP_TASK, task_id, force))
+            self.emit(task.worker.cid, m.StopTask(m.STOP_TASK, task_id, force))
             if force:
                 task.worker.stalled = True  # it is likely to end
                 self._insist(task, task.worker, task.sequence)
@@ -432,10 +453,10 @@ class TaskManager:
 
         def still() -> None:
             if task.worker is worker and task.state == SENT and task.sequence == sequence:
-                self.node.shell(EndTask(worker.cid, sequence))
+                self.out.shell(EndTask(worker.cid, sequence))
                 self._insist(task, worker, sequence)
 
-        self.node.later(GRACE_SECONDS, still)
+        self.later(GRACE_SECONDS, still)
 
     def cancelled(self, task: Task) -> None:
         """Cancel a task."""
@@ -443,25 +464,23 @@ class TaskManager:
 
     def worker_died(self, worker: Worker, begun: int, reason: str) -> None:
         """Handle a worker's death: its running task is retried or fails, tasks it had not begun run elsewhere."""
-        node = self.node
         tasks = list(worker.outstanding.values())
         worker.owed = len(tasks)
         worker.outstanding.clear()
-        node.scheduler.remove(worker)
+        self.scheduler.remove(worker)
         for task in tasks:
             task.worker = None
             task.state = QUEUED
         if worker.actor is not None:
-            node.actor_manager.worker_died(worker, tasks, begun, reason)
+            self.actor_manager.worker_died(worker, tasks, begun, reason)
         else:
             for task in reversed(tasks):
                 if task.kind == CREATION:
-                    node.actor_manager.creation_died(task, worker, reason)
+                    self.actor_manager.creation_died(task, worker, reason)
                 else:
-                    node.retry_policy.task(task, worker, begun, reason)
-        node.scheduler.dispatch_all()
-        if node.peers.active:  # what is queued again may have room elsewhere
-            node.peers.pump()
+                    self.retry_policy.task(task, worker, begun, reason)
+        self.scheduler.dispatch_all()
+        self.cluster.pump()  # what is queued again may have room elsewhere
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:

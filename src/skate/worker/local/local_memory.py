@@ -11,8 +11,8 @@ from skate.core.memory.memory_plan import MemoryPlan
 class LocalMemory(MemoryPlan):
     """Plan and memory in one: it counts like an arena, and keeps plain bytes."""
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__(capacity, ())
+    def __init__(self, capacity: int, disks: Sequence[int] = ()) -> None:
+        super().__init__(capacity, disks)
         self._stored: dict[int, memoryview] = {}
 
     def free(self, offset: int) -> tuple[int, int] | None:

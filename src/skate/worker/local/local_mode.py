@@ -30,6 +30,12 @@ STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 WAITING_TASKS_SHOWN = 5
 
 
+class LocalCore(NodeCore):
+    """A core whose memory is plain bytes of this process."""
+
+    plan_memory = LocalMemory
+
+
 class LocalHost:
     """Owns the core and the inline workers of a node in local mode."""
 
@@ -45,21 +51,19 @@ class LocalHost:
         )
         self.workers: dict[int, InlineWorker] = {}
         self._settling = False
-        memory = LocalMemory(settings.object_store_memory)
         node_id = os.urandom(28)
-        self.core = NodeCore(
+        self.core = LocalCore(
             settings.totals(),
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             node_id=node_id,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
         )
-        self.core.allocator = memory
-        self.core.actor_manager.patient = True  # nothing runs here while no thread waits
+        self.core.actor_calls.patient = True  # nothing runs here while no thread waits
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
         self.process.connect(LocalLink(self))
-        self.process.mapping = memory
+        self.process.mapping = self.core.allocator
         self.process.is_driver = True
         self.process.namespace = settings.namespace
         self.process.node_id = node_id

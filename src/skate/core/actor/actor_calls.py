@@ -1,0 +1,218 @@
+"""Calls to actors: in the order of each caller, when their arguments are there and the actor is up."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from skate.core.actor.actor_table import Actor, ActorTable
+from skate.core.actor.call_errors import not_begun, restarting, retries_of, unknown_actor
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.object.object_table import ObjectTable
+from skate.core.schedule.worker_record import Worker
+from skate.core.task.function_table import FunctionTable
+from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
+from skate.core.task.task_starter import TaskStarter
+from skate.protocol import messages as m
+from skate.protocol.states import ALIVE, DEAD, METHOD, QUEUED, RESTARTING, SENT, WAITING
+
+
+class Cluster(Protocol):
+    """The other nodes, as far as they matter here."""
+
+    def entry(self, actor_id: bytes) -> Actor | None:
+        """Return the actor of an id that is not here, or None."""
+
+    def is_here(self, actor: Actor) -> bool:
+        """True if this node handles the calls to an actor."""
+
+    def forward(self, task: Task, peer: Peer) -> None:
+        """Give a task to another node."""
+
+
+class Values(Protocol):
+    """Brings values to where they are needed."""
+
+    def bring(self, task: Task) -> bool:
+        """Have the arguments brought here that are elsewhere; True if the task waits for some."""
+
+
+class Disk(Protocol):
+    """Where values go when memory is short."""
+
+    used_once: bool
+
+
+class ActorCalls:
+    """Lines the calls up, and sends them."""
+
+    def __init__(
+        self,
+        actors: ActorTable,
+        task_manager: TaskManager,
+        starter: TaskStarter,
+        cluster: Cluster,
+        members: Membership,
+    ) -> None:
+        self.actors = actors
+        self.task_manager = task_manager
+        self.tasks = task_manager.tasks
+        self.clock = task_manager.clock
+        self._start = starter.start
+        self.cluster = cluster
+        self.members = members
+        self.objects: ObjectTable
+        self.values: Values
+        self.disk: Disk
+        self._end_if_unwanted: Callable[[Actor], None]
+        #: Calls wait for an actor that starts again, also those that are not to be tried again.
+        self.patient = False
+
+    def connect(
+        self,
+        objects: ObjectTable,
+        functions: FunctionTable,
+        values: Values,
+        disk: Disk,
+        end_if_unwanted: Callable[[Actor], None],
+    ) -> None:
+        """Take what is built around calls, and calls back."""
+        self.objects = objects
+        self.templates = functions.templates
+        self.values = values
+        self.disk = disk
+        self._end_if_unwanted = end_if_unwanted
+
+    def call(self, cid: int, message: m.Call) -> None:
+        """CALL: a method call, in the caller's order unless the actor runs calls side by side."""
+        _, task_id, actor_id, key, args, deps, held, parent = message
+        task = Task(task_id, METHOD, cid, self.templates[key], args, deps, held, parent)
+        self.tasks[task_id] = task
+        self.enter_call(task, actor_id)
+
+    def enter_call(self, task: Task, actor_id: bytes) -> None:
+        """A new call: it goes to the actor as soon as it can."""
+        actor = self.actors.actors.get(actor_id)
+        if actor is None:
+            actor = self.cluster.entry(actor_id)
+        if task.origin is not None and actor is not None and not self.cluster.is_here(actor):
+            actor = None
+        task.actor = actor
+        if task.deps or task.held:
+            self.task_manager.take_arguments(task)
+        if actor is not None:
+            task.retries = retries_of(task)
+            if task.attempt and task.origin is not None:
+                task.retries = task.origin["retries"]
+        self._line_up(task, actor, actor_id)
+
+    def again(self, task: Task) -> None:
+        """A call whose results were lost is made once more, if its actor lives."""
+        actor_id: bytes = task.actor.actor_id
+        actor = self.actors.actors.get(actor_id)
+        if actor is None:
+            actor = self.cluster.entry(actor_id)
+        if actor is not None:
+            task.actor = actor
+        self._line_up(task, actor, actor_id)
+
+    def _line_up(self, task: Task, actor: Actor | None, actor_id: bytes) -> None:
+        if actor is None or actor.state == DEAD:
+            error = actor.death if actor is not None and actor.death else unknown_actor(actor_id)
+            self.task_manager.fail(task, not_begun(error))
+        elif task.missing or (actor.in_order and task.client in actor.lanes):
+            actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
+        else:
+            self._ready(actor, task)
+
+    def arguments_ready(self, task: Task) -> None:
+        """The arguments of a call are there: it may go, and with it those that waited behind it."""
+        actor = task.actor
+        self._advance(actor, actor.lane_of(task))
+        self._end_if_unwanted(actor)
+
+    def _advance(self, actor: Actor, key: int | bytes) -> None:
+        """Let the calls at the head of a lane go whose arguments are there."""
+        lane = actor.lanes.get(key)
+        if lane is None:
+            return
+        while lane and not lane[0].missing:
+            self._ready(actor, lane.popleft())
+        if not lane:
+            actor.lanes.pop(key, None)
+
+    def _ready(self, actor: Actor, task: Task) -> None:
+        failed = self.objects.failed_argument(task) if task.deps else None
+        if failed is not None:
+            self.task_manager.fail(task, failed)
+        elif actor.state == ALIVE and not actor.leaving:
+            self._send_or_stall(actor, task)
+        elif actor.state == RESTARTING and not (task.retries or task.attempt or self.patient):
+            self.task_manager.fail(task, restarting(actor))
+        else:
+            task.state = QUEUED
+            actor.queue.append(task)
+
+    def _send_or_stall(self, actor: Actor, task: Task) -> None:
+        if not self._send(actor, task):
+            actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
+
+    def _send(self, actor: Actor, task: Task) -> bool:
+        """Send a call to the actor; False if it has to wait for an argument that is not here in memory."""
+        worker = actor.worker
+        if worker is None:
+            self.cluster.forward(task, actor.node)
+            return True
+        if task.deps and (self.members.active or self.disk.used_once):
+            if self.values.bring(task):
+                return False
+            failed = self.objects.failed_argument(task)
+            if failed is not None:  # it was lost meanwhile, and could not be made again
+                self.task_manager.fail(task, failed)
+                return True
+        task.state = SENT
+        task.worker = worker
+        worker.sent += 1
+        task.sequence = worker.sent
+        if not worker.outstanding:
+            worker.progress = self.clock.now
+        worker.outstanding[task.task_id] = task
+        self._start(task)
+        return True
+
+    def retry(self, task: Task) -> None:
+        """Retry a failed call whose caller requested retries for the error."""
+        self._ready(task.actor, task)  # which may be on its way out by now
+
+    def answered(self, worker: Worker) -> None:
+        """A call has been answered: the actor may be done for good."""
+        worker.progress = self.clock.now
+        if worker.actor is not None and not worker.outstanding:
+            self._end_if_unwanted(worker.actor)
+
+    def dequeue(self, task: Task) -> None:
+        """Take a call out that was not sent."""
+        actor = task.actor
+        if task in actor.queue:
+            actor.queue.remove(task)
+        key = actor.lane_of(task)
+        lane = actor.lanes.get(key)
+        if lane and task in lane:
+            lane.remove(task)
+            self._advance(actor, key)
+
+    def flush(self, actor: Actor) -> None:
+        """Send the calls that waited for the actor to be up."""
+        queue, actor.queue = actor.queue, deque()
+        stalled: dict[int | bytes, list[Task]] = {}
+        for call in queue:
+            key = actor.lane_of(call)
+            if key in stalled:
+                call.state = WAITING
+                stalled[key].append(call)
+            elif not self._send(actor, call):
+                stalled[key] = [call]
+        for key, calls in stalled.items():
+            actor.lanes.setdefault(key, deque()).extendleft(reversed(calls))

@@ -1,0 +1,105 @@
+"""The nodes of a cluster as one of them knows them: who is there, what each has, and who is the head.
+
+A table without decisions: everything else may look into it. `peer_table` changes it when nodes join and leave.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.resource.capacity import Capacity
+from skate.core.task.task import Task
+
+
+class Peer:
+    """One node as another one sees it."""
+
+    __slots__ = (
+        "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
+        "received", "classes", "facts",
+    )  # fmt: skip
+
+    def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
+        self.cid = cid
+        self.node_id = node_id
+        self.tag = node_id[:8]
+        self.total = total
+        self.labels = labels
+        #: What is free there as far as known here.
+        self.available = dict(total)
+        self.pools: dict[str, int] = {}
+        self.alive = True
+        self.reason = ""
+        self.known: set[bytes] = set()  # functions and templates it was sent
+        #: Tasks and creations forwarded there and not answered.
+        self.outstanding: dict[bytes, Task] = {}
+        self.classes: dict[Any, int] = {}  # how many of them, by scheduling class
+        self.sent = 0
+        self.received = 0
+        self.facts: dict[str, Any] = {}
+
+    def fits(self, request: dict[str, int]) -> bool:
+        """True if the request fits now, as far as known."""
+        available = self.available
+        return all(available.get(name, 0) >= units for name, units in request.items())
+
+    def take(self, request: dict[str, int], sign: int = -1) -> None:
+        """Count resources as taken, or with `sign` 1 as free."""
+        for name, units in request.items():
+            self.available[name] = self.available.get(name, 0) + sign * units
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.node_id.hex()[:8]} {'alive' if self.alive else 'dead'} outstanding={len(self.outstanding)}>"
+
+
+class Membership:
+    """This node and its peers, by their numbers and by what their ids begin with."""
+
+    def __init__(self, node_id: bytes, capacity: Capacity) -> None:
+        self.active = False  # there has been another node
+        self.alive: dict[int, Peer] = {}
+        self.by_tag: dict[bytes, Peer] = {}  # the dead ones too
+        self._strangers: dict[bytes, Peer] = {}
+        #: The node that decides about actors and groups; None on that node itself.
+        self.head: Peer | None = None
+        self.here = Peer(-2, node_id, capacity.total, capacity.labels)
+        self.here.available = capacity.available
+
+    def stranger(self, tag: bytes) -> Peer:
+        """A node of which only objects are known: it was lost before this one joined."""
+        peer = self._strangers.get(tag)
+        if peer is None:
+            peer = self._strangers[tag] = Peer(-1, tag, {}, {})
+            peer.alive = False
+            peer.reason = "was lost before this node joined"
+        return peer
+
+    def totals(self) -> list[dict[str, int]]:
+        """The total resources of each living node."""
+        return [self.here.total, *(peer.total for peer in self.alive.values())]
+
+    def ids(self) -> list[bytes]:
+        """The ids of the living nodes."""
+        return [self.here.node_id, *(peer.node_id for peer in self.alive.values())]
+
+    def labels(self) -> list[dict[str, str]]:
+        """The labels of each living node."""
+        return [self.here.labels, *(peer.labels for peer in self.alive.values())]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One entry a node, for `ray.nodes`; the dead ones too."""
+        return [
+            {
+                "node_id": peer.node_id.hex(),
+                "alive": peer.alive,
+                "total": dict(peer.total),
+                "available": dict(peer.available),
+                "labels": dict(peer.labels),
+                "reason": peer.reason,
+                **peer.facts,
+            }
+            for peer in (self.here, *self.by_tag.values())
+        ]
+
+    def __repr__(self) -> str:
+        return f"<Membership {list(self.alive.values())}>"

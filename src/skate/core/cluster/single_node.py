@@ -1,0 +1,95 @@
+"""The cluster of a node that has never had another one beside it: there is nobody to tell and nobody to ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.actor.actor_table import Actor
+from skate.core.client import Client
+from skate.core.cluster.membership import Peer
+from skate.core.object.object_table import ObjectRecord
+from skate.core.task.task import Task
+from skate.protocol import messages as m
+from skate.protocol.fields import ErrorValue
+
+
+class SingleNode:
+    """The interface of `Cluster` for one node: all of it does nothing."""
+
+    # -- tasks
+
+    def client_of(self, task: Task) -> Client | None:
+        """The program of a task that another node has forwarded here."""
+        return None
+
+    def forward(self, task: Task, peer: Peer) -> None:
+        """Give a task to another node."""
+
+    def task_retried(self, task: Task) -> None:
+        """A task of a peer's runs again here."""
+
+    def task_ended(self, task: Task) -> None:
+        """A task has ended here."""
+
+    def stream_failed(self, task: Task, error: ErrorValue) -> None:
+        """A stream has failed: what was lost of it is not made again."""
+
+    def cancel(self, task_id: bytes, message: m.Cancel) -> None:
+        """CANCEL of a task that is not known here."""
+
+    def unwait(self, task: Task) -> None:
+        """A task waits for no node any more."""
+
+    def pump(self) -> None:
+        """Send queued tasks to where there is room."""
+
+    def touched(self) -> None:
+        """A peer has relied on old words about what is free here."""
+
+    # -- values
+
+    def want(self, record: ObjectRecord) -> None:
+        """A value that is elsewhere is needed here."""
+
+    def deliver(self, cid: int, record: ObjectRecord) -> None:
+        """Answer the FETCH of a peer."""
+
+    def evict(self) -> bool:
+        """Drop a copy that is kept for another node; False if there is none."""
+        return False
+
+    # -- actors
+
+    def create_actor(self, cid: int, message: m.CreateActor) -> bool:
+        """CREATE_ACTOR: True if the head enters the actor."""
+        return False
+
+    def entry(self, actor_id: bytes) -> Actor | None:
+        """Return the actor of an id that is not here, or None."""
+        return None
+
+    def is_here(self, actor: Actor) -> bool:
+        """True if this node handles the calls to an actor."""
+        return True
+
+    def sync_actor(self, actor: Actor) -> None:
+        """An actor that another node counts is held here, or no longer."""
+
+    def report_actor(self, actor: Actor) -> None:
+        """The state of an actor has changed."""
+
+    def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
+        """KILL of an actor without a worker here; True if others do all there is to do."""
+        return False
+
+    def actor_ended(self, actor: Actor) -> None:
+        """An actor has ended for good."""
+
+    # -- questions
+
+    def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
+        """Pass a client's question on; False if this node answers it."""
+        return False
+
+    def __repr__(self) -> str:
+        return "<SingleNode>"

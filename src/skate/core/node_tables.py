@@ -1,0 +1,45 @@
+"""The tables of one node together, for those who only look: diagnosis, lists of state, checks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skate.core.actor.actor_table import ActorTable
+from skate.core.client import Client
+from skate.core.clock import Clock
+from skate.core.cluster.membership import Membership
+from skate.core.cluster.peer_table import PeerTable
+from skate.core.memory.spill_manager import SpillManager
+from skate.core.object.object_table import ObjectTable
+from skate.core.outbox import Outbox
+from skate.core.placement.placement_table import PlacementTable
+from skate.core.schedule.scheduler import Scheduler
+from skate.core.task.function_table import FunctionTable
+from skate.core.task.retry_policy import RetryPolicy
+from skate.core.task.task import Task
+from skate.core.task.task_history import TaskHistory
+from skate.protocol.messages import PENDING
+
+
+class NodeTables(NamedTuple):
+    """All tables of a node, and the cluster as far as the node knows it."""
+
+    clock: Clock
+    out: Outbox
+    clients: dict[int, Client]
+    members: Membership
+    peers: PeerTable
+    tasks: dict[bytes, Task]
+    history: TaskHistory
+    retries: RetryPolicy
+    functions: FunctionTable
+    objects: ObjectTable
+    disk: SpillManager
+    actors: ActorTable
+    scheduler: Scheduler
+    placement: PlacementTable
+
+    def is_pending(self, oid: bytes) -> bool:
+        """True for what a task makes, or what waits for its value here."""
+        record = self.objects.records.get(oid)
+        return oid[:24] in self.tasks or (record is not None and record.kind == PENDING)

@@ -1,0 +1,40 @@
+"""The tasks that ended last, and those that failed: for lists, and for the timeline."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from skate.core.clock import Clock
+from skate.core.task.task import Task
+from skate.protocol.states import PLAIN
+
+FINISHED_MAX = 10_000
+FAILURES_MAX = 2_000
+MESSAGE_MAX = 2_000
+
+
+class TaskHistory:
+    """The little that is worth knowing of tasks that are gone."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.finished: deque[tuple[Any, ...]] = deque(maxlen=FINISHED_MAX)
+        self.failures: list[tuple[Any, ...]] = []
+
+    def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
+        """A task has ended with an error, whether or not it ever ran."""
+        name, fields = error
+        if fields.get("cancelled"):
+            name = "TaskCancelledError"
+        text = fields.get("traceback") or fields.get("message") or ""
+        actor = task.actor if task.kind != PLAIN else None
+        self.failures.append(
+            (task.task_id, task.attempt, task.kind, task.template, actor, task.parent, self.clock.now, name,
+             text[-MESSAGE_MAX:])
+        )  # fmt: skip
+        if len(self.failures) > 2 * FAILURES_MAX:
+            del self.failures[:FAILURES_MAX]
+
+    def __repr__(self) -> str:
+        return f"<TaskHistory {len(self.finished)} finished, {len(self.failures)} failed>"
