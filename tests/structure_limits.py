@@ -38,7 +38,7 @@ LIBRARY_ARROWS: dict[str, set[str]] = {
 #: What the shell may use of the core.
 DOOR = {"step", "tick", "effects", "connect", "disconnect", "watchful"}
 REACHES_INTO_THE_CORE = 61
-REACH_THROUGHS = 19
+REACH_THROUGHS = 18
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
     "client": 18,
