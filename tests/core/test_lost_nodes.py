@@ -26,7 +26,7 @@ def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = Non
         driver.todo += [("create", Spec("actor", request={}, strategy=strategy), life), ("call", 0, spec)]
     driver.todo += more
     nodes.settle()
-    assert driver.frame.refs[0].kind == m.REMOTE
+    assert driver.frame.refs[0]._kind == m.REMOTE
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     driver.todo.append(("get", 0))
@@ -118,7 +118,7 @@ def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(ret
     driver.todo.append(("submit", spec))
     while not any(task.given for task in nodes.nodes[0].core.tasks.values()):
         nodes.step()
-    while all(ref.kind == m.PENDING for ref in driver.frame.refs):
+    while all(ref._kind == m.PENDING for ref in driver.frame.refs):
         nodes.nodes[0].deliver(driver)
     nodes.kill(nodes.nodes[1])
     nodes.settle()

@@ -71,9 +71,11 @@ class GroupState(str, Enum):
 class CopyState(IntEnum):
     """The meaning of COPY about a second copy.
 
-    A reader has it, and counts a grant for the owner; it has neither any more; the owner needs it, as it is the value now.
+    A reader has it, and counts a grant for the owner; it has neither any more; the owner needs it, as it is the value now;
+    the owner does not want it.
     """
 
     THERE = 0
     GONE = 1
     NEEDED = 2
+    UNWANTED = 3

@@ -75,10 +75,15 @@ class SecondCopies:
         if word == CopyState.NEEDED:
             if record is not None and record.away is not None and record.away.owner is peer:
                 self.here.pop(oid, None)
+        elif word == CopyState.UNWANTED:
+            # It may have gone meanwhile, or be needed by now.
+            if self.here.get(oid) is record and record is not None and record.away.owner is peer:
+                del self.here[oid]
+                self.objects.free(cid, oid, 1)
         elif word == CopyState.THERE:
             away = None if record is None else record.away
             if away is None or away.place is None or away.place is peer or peer in away.copies:
-                self.emit(cid, (m.FREE, oid, 1))
+                self.emit(cid, m.Copy(m.COPY, oid, CopyState.UNWANTED))
             else:
                 away.copies = (*away.copies, peer)
         elif record is not None and record.away is not None:
@@ -107,7 +112,7 @@ class SecondCopies:
         copies, away.copies = away.copies, ()
         for peer in copies:
             if peer.alive:
-                self.emit(peer.cid, (m.FREE, oid, 1))
+                self.emit(peer.cid, m.Copy(m.COPY, oid, CopyState.UNWANTED))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
