@@ -1,4 +1,4 @@
-"""The engine "vllm", with a vLLM that is no more than the names it has: what is asked of it, and what rows get."""
+"""The engine "vllm", with a fake vLLM that has only the names used: the calls to it, and the results of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasources of a program's own that are told of columns and rows, in Ray's words."""
+"""Custom datasources with column and row pushdown, under Ray's names."""
 
 from __future__ import annotations
 
