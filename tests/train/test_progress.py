@@ -1,4 +1,4 @@
-"""The line about a run: what it says, what a terminal shows, what a log gets."""
+"""The progress line of a run: its content, on a terminal and in a log."""
 
 from __future__ import annotations
 

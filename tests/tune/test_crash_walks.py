@@ -1,4 +1,4 @@
-"""A search that ends between any two commands goes on with nothing lost and nothing run twice; hypothesis draws where, and what
+"""A search that ends between any two commands continues with nothing lost and nothing run twice; hypothesis draws where, and what
 trials do. At many steps the journal is read, and has to say what the machine knows."""
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class World:
 def test_every_search_ends_and_every_trial_once(
     name: str, trials: int, slots: int, saving: bool, source: Any, failing: float
 ) -> None:
-    # Without checkpoints a trial that pauses begins again, so pausing schedulers would go on for long.
+    # Without checkpoints a trial that pauses begins again, so pausing schedulers would continue for long.
     saving = saving or name in ("hyperband", "median, pausing", "pbt", "pbt, together")
     world = World(SCHEDULERS[name](), trials, slots, failures=2, saving=saving)
     for _ in range(4000):

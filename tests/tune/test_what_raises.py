@@ -1,4 +1,4 @@
-"""Code of the user's that raises or gives what it should not, within a search; storage that cannot be written."""
+"""User code in a search that raises or returns invalid values; storage that cannot be written."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Actor:
         self.next_checkpoint = spec.next_checkpoint
         if spec.checkpoint is not None:
             steps = int(Path(spec.checkpoint.path, "steps").read_text())
-            assert steps == spec.iteration, "a trial goes on from where its checkpoint had come"
+            assert steps == spec.iteration, "a trial continues from where its checkpoint had come"
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, {"advance": self._advance, "save": self._save, "end": lambda: None}[name])
@@ -261,7 +261,7 @@ class World(Shape):
         )  # fmt: skip
 
     def fit(self, crash_at: int = -1) -> tune.ResultGrid | None:
-        """Run, or go on, to the end or the crash; None after a crash."""
+        """Run, or continue, to the end or the crash; None after a crash."""
         self.ticks, self.crash_at = 0, crash_at
         self.actors.clear()
         self.turns = 0
@@ -355,7 +355,7 @@ def seen(trial: Trial) -> dict[str, Any]:
     source = trial.source
     if source is not None and trial.latest is not None and source.name == trial.latest.name:
         if source.trial_id == trial.trial_id:
-            source = None  # where it goes on anyway
+            source = None  # where it continues anyway
     # Which configuration a result was of is the trial's own: a snapshot has it once.
     last = {
         name: value for name, value in trial.last_result.items() if value is not None and name != "config"
