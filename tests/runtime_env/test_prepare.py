@@ -1,4 +1,4 @@
-"""The engine's door: what a worker is started with."""
+"""The engine's interface: the settings of a worker."""
 
 from __future__ import annotations
 
