@@ -83,7 +83,7 @@ class Client(threading.Thread):
                 self.right += 1
             else:
                 self.wrong.append(f"{status} {body!r:.100} for {expected!r}")
-                raise ConnectionError("went on with a new connection")
+                raise ConnectionError("continued with a new connection")
 
 
 class Clients:

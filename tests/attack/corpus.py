@@ -1,4 +1,4 @@
-"""Requests for the gate: those that are served, with what an echo says to them, and those that are refused."""
+"""Requests for the gate: accepted ones, with the echo's response, and rejected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs under limits of the system: in a shell that sets them, as a user of their own, with a disk of their own."""
+"""Programs under system limits: in a shell that sets them, as a separate user, with a separate disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standing node under malformed messages: the sender loses its own connection, everybody else goes on."""
+"""A standing node under malformed messages: the sender loses its own connection, everybody else continues."""
 
 from __future__ import annotations
 

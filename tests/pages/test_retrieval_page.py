@@ -112,7 +112,7 @@ def text(driver: webdriver.Chrome, name: str) -> str:
 def wait(driver: webdriver.Chrome, condition: str, seconds: float = 30) -> None:
     """Until a line of JavaScript is true."""
     WebDriverWait(driver, seconds, 0.02).until(
-        lambda _: driver.execute_script(f"return {condition}"), f"in vain: {condition}"
+        lambda _: driver.execute_script(f"return {condition}"), f"never true: {condition}"
     )
 
 

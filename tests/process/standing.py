@@ -1,4 +1,5 @@
-"""Nodes that stay, as real processes: start one in a folder of its own, talk to it by commands, and see that nothing is left."""
+"""Standing nodes as real processes: start one in a separate folder, control it with commands, and check that
+nothing is left."""
 
 from __future__ import annotations
 

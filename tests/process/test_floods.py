@@ -1,4 +1,4 @@
-"""Workers that print without measure: memory stays bounded, the printer waits, everybody else goes on."""
+"""Workers that print without measure: memory stays bounded, the printer waits, everybody else continues."""
 
 from __future__ import annotations
 
