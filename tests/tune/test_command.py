@@ -97,7 +97,7 @@ def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["list-trials", "{}/first", "--filter", "loss < few"], "loss is a number, but 'few' is not"),
         (["list-experiments", "{}/other"], "there are no searches in"),
         (["list-experiments", "{}/none"], "No such file or directory"),
-        (["add-note", "{}/none"], "is no folder"),
+        (["add-note", "{}/none"], "is not a folder"),
     ],
 )
 def test_plain_errors(

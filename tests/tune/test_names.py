@@ -194,7 +194,7 @@ def test_waiting_for_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     nvidia_smi(tmp_path, 500)
     assert utils.wait_for_gpu("0", gpu_memory_limit=600) is True
     nvidia_smi(tmp_path, 500)
-    with pytest.raises(ValueError, match="there is no GPU 7; there are 0, 1"):
+    with pytest.raises(ValueError, match="there is no GPU 7; the GPUs are 0, 1"):
         utils.wait_for_gpu(7)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(RuntimeError, match="nvidia-smi, which cannot be run"):
