@@ -13,7 +13,7 @@ COOKIE = b"; ".join(b"key%d=value with spaces and / in it %d" % (i, i) for i in 
 
 @dataclass(frozen=True)
 class Sent:
-    """A request as bytes, and what it asks."""
+    """A request as bytes, with its meaning."""
 
     name: str
     data: bytes

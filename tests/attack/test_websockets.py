@@ -34,7 +34,7 @@ def nothing_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 class App:
-    """Receives once it may, and tells the sizes."""
+    """Receives messages when allowed, and returns their sizes."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -108,7 +108,7 @@ def closed_with(sock: socket.socket) -> int:
 
 
 def sent_until_full(sock: socket.socket, data: bytes, most: int) -> int:
-    """Bytes that went out until nobody took any more for a second."""
+    """Return the bytes sent until none were accepted for a second."""
     sock.settimeout(1)
     sent = 0
     try:

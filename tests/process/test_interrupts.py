@@ -1,4 +1,5 @@
-"""Ctrl-C: KeyboardInterrupt comes promptly wherever the driver is, the session continues, workers are not hit."""
+"""Ctrl-C: KeyboardInterrupt is raised promptly wherever the driver is, the session continues, workers are not
+affected."""
 
 from __future__ import annotations
 
@@ -145,7 +146,7 @@ def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program
 
 
 def test_interrupts_while_sessions_begin_and_end(program: Callable[..., Program]) -> None:
-    """No half of a session stays, whatever moment of init or shutdown the signal meets."""
+    """No partial session is left, at whatever point of init or shutdown the signal arrives."""
     started = program(
         """
         import os, random, signal, threading, time

@@ -1,4 +1,4 @@
-"""Room, ranks, what is kept, which failure is the cause: functions without any I/O."""
+"""Capacity, ranks, kept checkpoints, causes of failures: functions without I/O."""
 
 from __future__ import annotations
 

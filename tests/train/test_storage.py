@@ -147,7 +147,7 @@ class Remote:
         from pyarrow import fs
 
         class Elsewhere(fs.SubTreeFileSystem):
-            """A disk that does not say that it is one."""
+            """A local filesystem that is not recognized as one."""
 
             type_name = "elsewhere"
 

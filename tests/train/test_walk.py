@@ -57,7 +57,7 @@ def s3() -> Iterator[str]:
 
 
 def run(place: str, marks: Path, phase: str, victim: str) -> Any:
-    """Start the program; what it has printed, or None if it was killed."""
+    """Start the program; return its output, or None if it was killed."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), place, str(marks), phase, victim],
         capture_output=True,

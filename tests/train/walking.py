@@ -40,7 +40,7 @@ class Reaper:
             self.now()
 
     def now(self) -> None:
-        """End the process, wherever it is."""
+        """End the process at its current point."""
         self.mark.touch()
         os.kill(self.pid, signal.SIGKILL)
         signal.pause()  # another process: this one ends with it

@@ -32,7 +32,7 @@ def session() -> Iterator[None]:
 
 
 def growing(config: dict[str, Any]) -> None:
-    """Continues from its checkpoint, and reports what it runs on."""
+    """Continues from its checkpoint, and reports its resources."""
     step, checkpoint = 0, tune.get_checkpoint()
     if checkpoint is not None:
         step = int(Path(checkpoint.path, "step").read_text())

@@ -139,7 +139,7 @@ def drive(searcher: Searcher, trials: int, first: int = 0, sign: float = 1.0) ->
 
 
 def test_it_learns(library: str) -> None:
-    """Later suggestions are better than earlier ones, whichever end is best."""
+    """Later suggestions are better than earlier ones, in both modes."""
     if library in ("ax", "bayesopt"):
         pytest.skip("a Gaussian process takes a minute for as many trials; test_a_search runs some")
     if library == "zoopt":

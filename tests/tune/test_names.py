@@ -171,7 +171,7 @@ def test_saving_and_restoring_is_tried() -> None:
 
 
 def nvidia_smi(folder: Path, *used: int) -> None:
-    """A program that says, one call after the other, that so many MiB are in use."""
+    """A program that prints, call by call, the next amount of used memory in MiB."""
     (folder / "left").write_text("\n".join(map(str, used)) + "\n")
     program = folder / "nvidia-smi"
     program.write_text(

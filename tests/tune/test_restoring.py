@@ -122,7 +122,7 @@ def test_a_storage_without_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_loggers_of_a_search_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They write on this machine; what they wrote is where the search is, and continues where it was left."""
+    """Loggers write locally; their files are uploaded to the search's folder, and a restored search appends to them."""
     (tmp_path / "store").mkdir()
     there = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
     given = {"storage_path": "runs", "storage_filesystem": there}

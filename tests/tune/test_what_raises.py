@@ -44,7 +44,7 @@ def can_still_search(tmp_path: Path) -> None:
 
 
 class Raising(Searcher):
-    """Raises where it is told to."""
+    """Raises at the configured point."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

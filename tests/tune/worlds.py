@@ -56,7 +56,7 @@ SCHEDULERS = {
 
 
 class Crash(BaseException):
-    """Stands for the end of the program, wherever it is."""
+    """The simulated end of the program, at any point."""
 
 
 def function(config: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Stepping(tune.Trainable):
 
 
 class Recording(Searcher):
-    """Suggests numbers, and remembers what it is told."""
+    """Suggests numbers, and records results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class Shape:
 
 
 class World(Shape):
-    """A search as a test says, and what has come of it."""
+    """The search of a test, and its outcome."""
 
     def __init__(
         self,
@@ -276,7 +276,8 @@ class World(Shape):
                 return None
 
     def check(self, controller: Any) -> None:
-        """After any batch of commands: what is held is what runs, and the journal says what the machine knows."""
+        """Check after any batch of commands: held resources match running trials, and the journal matches the
+        machine."""
         held = controller.room.held.get("CPU", 0.0)
         assert held == len(self.actors) <= self.cpus
         if self.random.random() < self.replaying and controller.machine.is_settled():

@@ -44,7 +44,8 @@ class Slot:
         self._count = 0
 
     def keep(self, queued: list[bytes]) -> bool:
-        """Keep the answer that was queued last; return False if an earlier queued one was not kept."""
+        """Keep the answer that was queued last; return False if it does not fit, or if an earlier queued one
+        was not kept."""
         count = len(queued)
         if count == 1:
             self._size = self._count = 0

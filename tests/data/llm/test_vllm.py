@@ -15,7 +15,7 @@ from skate.data.llm.row_engines import VllmRows
 
 
 class FakeEngine:
-    """Says the tokens of a prompt backwards."""
+    """Returns the tokens of a prompt in reverse order."""
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments

@@ -13,7 +13,7 @@ from skate.data.expressions import col
 
 
 class Told(Datasource):
-    """Reads the columns and rows that it was told of."""
+    """Reads the columns and rows pushed down to it."""
 
     def __init__(self) -> None:
         self.columns: list[str] | None = None

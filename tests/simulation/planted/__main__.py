@@ -12,10 +12,11 @@ from tests.simulation.planted.bug import NOTICED, Bug, applies, planted
 from tests.simulation.planted.reach import passing
 
 NOTICERS = {
-    "onlooker": "the onlooker", "accounts": "the accounts of grants", "quiet": "the look at who waits when all is quiet",
-    "arena": "the allocator", "gone": "what is left at the end", "drain": "a caller without an answer",
+    "onlooker": "the onlooker", "accounts": "the accounting of grants", "quiet": "the check of waiters in an idle cluster",
+    "arena": "the allocator", "gone": "the check for leftovers at the end", "drain": "a caller without an answer",
     "reconcile": "the grants at the end", "record": "a run without end",
-    "process": "a process told twice, or not told", "worker": "a worker told wrongly", "runs": "a failure where nothing broke",
+    "process": "a process notified twice, or not at all", "worker": "a worker notified wrongly",
+    "runs": "a failure where nothing broke",
 }  # fmt: skip
 
 

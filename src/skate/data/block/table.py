@@ -94,7 +94,8 @@ def from_pandas(frame: Any) -> pa.Table:
 
 
 def _frames() -> Any:
-    from skate.data.block import frames  # pandas takes 300 ms to load, which only those who want frames pay
+    # pandas takes 300 ms to load, so only code that uses frames should pay for it
+    from skate.data.block import frames
 
     return frames
 

@@ -133,7 +133,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._live.discard(trial_id)
 
     def replay(self, trial_id: str, number: int) -> None:
-        """Restore the state after the creation of a trial, given their number."""
+        """Repeat the creation of trials up to this number, of which `trial_id` is the last."""
         self._prefix = trial_id.rpartition("_")[0] or self._prefix
         while self._made <= number and self._next() is not None:
             pass
