@@ -103,7 +103,7 @@ def slope(samples: list[tuple[float, float]]) -> float:
 
 
 def judge(watched: list[Figure], history: list[tuple[float, list[float]]]) -> bool:
-    """Print for each figure how it went on in the second half; True if none grew by more than it may."""
+    """Print how each figure changed in the second half; True if none grew by more than it may."""
     second = history[len(history) // 2 :]
     seconds = second[-1][0] - second[0][0]
     good = True

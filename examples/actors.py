@@ -1,4 +1,4 @@
-"""An actor keeps state between calls; handles to it can be passed about; a name finds it again.
+"""An actor keeps state between calls; its handles can be passed around; it can be found by name.
 
 python examples/actors.py
 """
@@ -10,7 +10,7 @@ import skate as ray
 
 @ray.remote
 class Account:
-    """One caller at a time, in the order of the calls: no lock is needed."""
+    """An account that processes one call at a time, in order, so it needs no lock."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
@@ -56,7 +56,7 @@ def main() -> None:
         found = ray.get_actor("household")
         try:
             ray.get(found.withdraw.remote(1_000_000))
-        except ValueError as error:  # the caller's own kind of error arrives, with the remote traceback
+        except ValueError as error:  # the program's own error type arrives, with the remote traceback
             print("refused:", str(error).strip().splitlines()[-1])
         print("balance:", ray.get(found.withdraw.remote(0)))
 

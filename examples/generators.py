@@ -1,4 +1,4 @@
-"""A remote generator hands over each value as it is made; the reader starts while the writer goes on.
+"""A remote generator passes on each value as it is created; the reader starts while the writer continues.
 
 python examples/generators.py
 """
@@ -12,7 +12,7 @@ import skate as ray
 
 @ray.remote
 def primes(below: int) -> Iterator[int]:
-    """Streams: each ``yield`` is a ref of its own that the caller can have at once."""
+    """Stream values: each ``yield`` is a separate ref that the caller can use immediately."""
     sieve = bytearray([1]) * below
     for n in range(2, below):
         if sieve[n]:
@@ -22,7 +22,7 @@ def primes(below: int) -> Iterator[int]:
 
 @ray.remote(_generator_backpressure_num_objects=2)
 def endless() -> Iterator[int]:
-    """Runs at most two values ahead of its reader, so it may go on for ever."""
+    """Run at most two values ahead of the reader, so that the generator may be endless."""
     n = 0
     while True:
         yield n * n
@@ -31,7 +31,7 @@ def endless() -> Iterator[int]:
 
 @ray.remote(num_returns=3)
 def split(words: list[str]) -> Iterator[list[str]]:
-    """A fixed number of results: the caller gets three refs before anything has run."""
+    """Return a fixed number of results: the caller gets three refs before anything has run."""
     for i in range(3):
         yield words[i::3]
 

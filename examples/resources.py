@@ -2,7 +2,7 @@
 
     python examples/resources.py
 
-The GPUs and the licence are made up: a resource is a number that is counted, so this runs on any machine.
+The GPUs and the licence are not real: a resource is only a counted number, so this runs on any machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 @ray.remote(num_gpus=1)
 def device() -> str | None:
-    """A task that asked for one GPU sees that one alone."""
+    """Return the visible GPUs: a task that requested one GPU sees only that one."""
     return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 

@@ -1,12 +1,12 @@
-"""Index everything that this Python says about itself, in parallel, and search it.
+"""Index Python's own documentation in parallel, and search it.
 
     python examples/search.py
 
-The text is on every machine already: the reference topics of ``pydoc_data`` and each docstring in the sources
+The text is available on every machine: the reference topics of ``pydoc_data`` and each docstring in the sources
 of the standard library. Tasks parse the sources and build one inverted index per shard; the indexes stay in
-the object store. An actor merges what the ranking needs to know about all shards and counts the queries. A
-search is one task per shard, and the best answers of each are merged here. At the end a part of the index is
-built again, serially in this process, and compared.
+the object store. An actor merges the statistics of all shards for the ranking, and counts the queries. A
+search is one task per shard, and the best answers of each are merged here. At the end part of the index is
+rebuilt serially in this process and compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHARDS = 24
 ANSWERS = 3
 PASSAGE_WORDS = 120
 
-# Neither part of the language nor of its library, though they lie beside it.
+# Folders next to the library that do not belong to it.
 NOT_LIBRARY = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 WORD = re.compile(r"[a-z][a-z0-9]+")
 
@@ -52,7 +52,7 @@ class Document(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An index's record of a document: enough to rank and to show it."""
+    """A document in an index, with the data to rank and to show it."""
 
     title: str
     opening: str
@@ -96,7 +96,7 @@ def build_index(documents: list[Document]) -> Index:
 
 
 def docstrings(path: str, root: str) -> Iterator[Document]:
-    """The docstring of a source file and of each public class, function and method in it."""
+    """Return the docstrings of a source file and of each public class, function and method in it."""
     module = os.path.relpath(path, root)[: -len(".py")].replace(os.sep, ".").removesuffix(".__init__")
 
     def walk(
@@ -116,7 +116,7 @@ def docstrings(path: str, root: str) -> Iterator[Document]:
 
 
 def passages(title: str, text: str) -> Iterator[Document]:
-    """A long text as documents of whole paragraphs, each of about ``PASSAGE_WORDS`` words."""
+    """Split a long text into documents of whole paragraphs, each of about ``PASSAGE_WORDS`` words."""
     passage: list[str] = []
     for paragraph in text.split("\n\n"):
         passage.append(paragraph)
@@ -151,7 +151,7 @@ def index_shard(shard: Shard) -> tuple[Index, Summary]:
 
 @ray.remote
 class Catalogue:
-    """Knows the whole of which each index is a part, and what has been asked."""
+    """The statistics of all indexes together, and of the queries."""
 
     def __init__(self) -> None:
         self.documents = 0
@@ -161,7 +161,7 @@ class Catalogue:
         self.asked: Counter[str] = Counter()
 
     def add(self, summary: Summary) -> int:
-        """Count a shard in; returns how many documents there are by now."""
+        """Add a shard; return the current number of documents."""
         self.documents += summary.documents
         self.words += summary.words
         self.document_frequency.update(summary.document_frequency)
@@ -169,8 +169,8 @@ class Catalogue:
         return self.documents
 
     def weights(self, query: str) -> tuple[dict[str, float], float]:
-        """The inverse document frequency of each known term of a query, and the mean length of a document."""
-        # A word that every twentieth document has says little about what was looked for.
+        """Return the inverse document frequency of each known term of a query, and the mean length of a document."""
+        # A word in every twentieth document says little about a query.
         self.asked.update({t for t in terms(query) if self.document_frequency[t] * 20 < self.documents})
         known = {
             term: self.document_frequency[term] for term in terms(query) if self.document_frequency[term]
@@ -191,7 +191,7 @@ class Catalogue:
 
 
 def rank(index: Index, weights: dict[str, float], mean_words: float) -> list[Answer]:
-    """The best documents of one index by TF-IDF, long ones held back in proportion to their length."""
+    """Return the best documents of one index by TF-IDF, normalized by length."""
     scores: dict[int, float] = {}
     for term, weight in weights.items():
         for position, occurrences in index.postings.get(term, ()):
@@ -207,7 +207,7 @@ rank_shard = ray.remote(rank)
 
 
 def library_sources() -> tuple[list[str], str]:
-    """Every source file of the standard library, and the folder that module names start from."""
+    """Return every source file of the standard library, and the root folder of module names."""
     root = sysconfig.get_paths()["stdlib"]
     found = []
     for folder, below, files in os.walk(root):
@@ -217,7 +217,7 @@ def library_sources() -> tuple[list[str], str]:
 
 
 def cut_into_shards() -> list[Shard]:
-    """Shares of about equal size: the largest file goes to the share that is smallest so far."""
+    """Divide files into shares of about equal size: the largest remaining file goes to the smallest share."""
     sources, root = library_sources()
     shards = [Shard([], [], root) for _ in range(SHARDS)]
     filled = [(0, i) for i in range(SHARDS)]
@@ -233,9 +233,9 @@ def cut_into_shards() -> list[Shard]:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar; a line at each quarter where the output is no terminal. Call the value to advance."""
+    """Show a progress bar, or a line at each quarter if the output is not a terminal. Call the value to advance."""
     try:
-        # Optional: the demo runs without rich too.
+        # Optional: the demo also runs without rich.
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError:
         Progress = None
@@ -257,7 +257,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def build(shards: list[Shard]) -> tuple[list[ray.ObjectRef], ray.actor.ActorHandle]:
-    """One index per shard, left in the object store, and the catalogue of them all."""
+    """Build one index per shard, kept in the object store, and the catalogue of all of them."""
     catalogue = Catalogue.remote()
     pairs = [index_shard.remote(shard) for shard in shards]
     # The summaries go from the workers to the actor; neither they nor the indexes pass through this process.
@@ -278,7 +278,7 @@ def search(query: str, indexes: list[ray.ObjectRef], catalogue: ray.actor.ActorH
 
 
 def check(shards: list[Shard], indexes: list[ray.ObjectRef], catalogue: ray.actor.ActorHandle) -> str:
-    """Build three shards again, serially in this process, and compare every count; count one word in all."""
+    """Rebuild three shards serially in this process and compare every count; count one word in all shards."""
     sample = (0, SHARDS // 2, SHARDS - 1)
     compared = 0
     for i in sample:

@@ -291,7 +291,7 @@ def broad_handlers_say_why(source: Source) -> Iterator[str]:
         if not isinstance(node, ast.ExceptHandler):
             continue
         last = node.body[-1]
-        if isinstance(last, ast.Raise) and last.exc is None:  # it cleans up and lets the error go on
+        if isinstance(last, ast.Raise) and last.exc is None:  # it cleans up and lets the error propagate
             continue
         caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
         names = {getattr(kind, "id", None) for kind in caught if kind is not None}

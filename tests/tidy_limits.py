@@ -1,4 +1,4 @@
-"""Limits of the tidy test: signatures that Ray's public API fixes, and docstrings that still open vaguely."""
+"""Limits of the tidy test: signatures that Ray's public API fixes, docstrings that still open vaguely, and awkward phrases."""
 
 from __future__ import annotations
 
@@ -108,4 +108,15 @@ VAGUE_DOCSTRINGS: dict[str, int] = {
     "benchmarks": 0,
     "examples": 0,
     "tests": 0,
+}
+
+# Phrases of AWKWARD in test_phrases, by package of src and by folder beside it. Lower the numbers as they shrink, and add none.
+AWKWARD_PHRASES: dict[str, int] = {
+    "src/skate/client": 5,
+    "src/skate/core": 18,
+    "src/skate/llm": 4,
+    "src/skate/node": 5,
+    "src/skate/serve": 9,
+    "src/skate/simulation": 3,
+    "src/skate/worker": 6,
 }

@@ -1,11 +1,11 @@
-"""The main job: from text to an answering model, on one machine, with one command.
+"""The main job: from text to a model that answers, on one machine, with one command.
 
     make demo            or            python examples/main_job
 
 Data reads Python's own documentation, cleans it, trains a tokenizer and tokenizes in a stream; Train fits a small GPT with two
-workers that share gradients; Serve puts it behind OpenAI's API, and OpenAI's client asks it. `--keep` leaves the server and
-its page running. The same program runs on a cluster: what changes is the address that `init` is given, and the number of
-workers.
+workers that share gradients; Serve puts it behind OpenAI's API, and OpenAI's client queries it. `--keep`
+leaves the server and its page running. The same program runs on a cluster: only the address passed to `init`
+and the number of workers change.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # what examples share
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is made here; nothing is looked for elsewhere
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # shared by the examples
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is created here; nothing is downloaded
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
@@ -35,14 +35,15 @@ from rich.table import Table
 import skate as ray
 from skate import serve
 
-#: Steps of training: about six passes over a row in two, a minute and a half on two quiet CPUs.
+#: Training steps: about six passes over half of the rows, a minute and a half on two idle CPUs.
 STEPS = 220
 
 
 def main() -> None:
-    """Run the job as it is asked for on the command line; Ctrl-C ends it at any stage (status 130, or 0 once the job is done)."""
+    """Run the job with the arguments of the command line; Ctrl-C ends it at any stage (status 130, or 0 once
+    the job is done)."""
     wanted = arguments()
-    # A recording has what was printed and the last state of what moves, so nothing is painted over while it is made.
+    # A recording contains the printed text and the last state of each animation, so nothing is repainted during it.
     console = Console(
         highlight=False, record=bool(wanted.record), force_terminal=False if wanted.record else None
     )
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def job(wanted: argparse.Namespace, console: Console) -> None:
-    """The three stages, one after the other, and the table of them."""
+    """Run the three stages in order, and print their table."""
     folder = Path(wanted.folder or tempfile.mkdtemp(prefix="skate-main-job-")).resolve()
     rows: list[tuple[str, str, float]] = []
     began = time.perf_counter()
@@ -101,7 +102,7 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
             f"\nAsk it at {address} ; OpenAI's API is at {address}/api/v1 . Ctrl-C stops the server."
         )
     if wanted.record:
-        # A picture asks for no fonts from elsewhere.
+        # The picture needs no external fonts.
         drawn = re.sub(r"@font-face {.*?}\s*", "", console.export_svg(title=called(wanted)), flags=re.DOTALL)
         Path(wanted.record).write_text(drawn, encoding="utf-8")
     if wanted.keep:
@@ -109,7 +110,7 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
 
 
 def until_interrupted() -> None:
-    """Until Ctrl-C, which is how a server is meant to end."""
+    """Wait until Ctrl-C, which is the way to end a server."""
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
@@ -117,13 +118,13 @@ def until_interrupted() -> None:
 
 
 def called(wanted: argparse.Namespace) -> str:
-    """The command that this run is, as far as it decides what is printed."""
+    """Return the command of this run, with the arguments that affect the output."""
     words = ["--keep"] * wanted.keep + [f"--steps {wanted.steps}"] * (wanted.steps != STEPS)
     return "make demo" + (f' ARGS="{" ".join(words)}"' if words else "")
 
 
 def asked(console: Console, address: str) -> list[str]:
-    """Ask the model with OpenAI's client and print the answer as it comes; how fast it came."""
+    """Query the model with OpenAI's client and print the answer as it arrives; return its speed."""
     console.print(f"OpenAI's client asks: [bold]{answer.QUESTION}[/bold]")
     for piece in answer.ask(address):
         if isinstance(piece, answer.Answered):

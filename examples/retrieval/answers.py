@@ -1,4 +1,4 @@
-"""An answer without a language model: sentences of the sources, word for word, that say most about the question."""
+"""Answers without a language model: verbatim sentences of the sources that are most relevant to the question."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from embedding import Encoder
 
-#: Sentences of the whole answer, and of one source.
+#: The most sentences of the whole answer, and of one source.
 MOST, MOST_OF_ONE = 4, 2
-#: A sentence further from the question than the best one by this much (cosine) is left out.
+#: A sentence whose cosine with the question is lower than the best one's by this much is dropped.
 WITHIN = 0.12
-#: Two sentences this near to each other (cosine) say the same.
+#: Two sentences with at least this cosine count as duplicates.
 SAME = 0.9
-#: Where one sentence ends and the next begins; and how a whole one ends, which headings and pieces of code do not.
+#: The boundary between sentences, and the end of a complete sentence, which headings and code lack.
 SENTENCE_BREAK = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\"'`*(])|\n\s*\n")
 WHOLE = re.compile(r"[A-Z\"'`*(].*[.!?:][\"')]*")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, each on one line; headings, code and what is shorter than a sentence are left out."""
+    """Split a text into sentences, each on one line; headings, code and fragments are dropped."""
     found = (" ".join(each.split()) for each in SENTENCE_BREAK.split(text))
-    # What announces a list or an example says something by itself only when it is long.
+    # A sentence that introduces a list or an example is useful alone only if it is long.
     return [each for each in found if len(each) >= (60 if each[-1:] == ":" else 25) and WHOLE.fullmatch(each)]
 
 
 def extract(encoder: Encoder, question: str, sources: Sequence[tuple[str, str]]) -> Iterator[tuple[str, int]]:
-    """Sentences of the sources (title, text), in their order, that answer a question best, each with the number of its source.
+    """Yield the sentences of the sources (title, text) that answer a question best, in order, each with the
+    number of its source.
 
-    The first comes as soon as the first source was read. A source gives its best sentences, in the order in which it says them;
-    what is far from the question, and what was said before, is left out.
+    The first is yielded as soon as the first source has been read. Each source contributes its best
+    sentences, in their original order; irrelevant and duplicate ones are dropped.
     """
     asked = encoder.vectors([question])[0]
     said: list[np.ndarray] = []

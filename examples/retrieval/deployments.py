@@ -20,23 +20,21 @@ from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from skate import serve
 
 PAGE = Path(__file__).with_name("page.html")
-#: Passages that the retriever finds by their vectors and by their words, and sources that the reranker leaves of them.
+#: The passages that the retriever finds by vectors and by words, and the sources that the reranker keeps.
 NEAREST, BY_WORDS, SOURCES = 12, 6, 4
-#: A best candidate with a smaller cosine than this is about something else: questions that have nothing to do with Python
-#: came to 0.13 to 0.30, those that its documentation answers to 0.50 and more.
+#: A best candidate with a smaller cosine than this is irrelevant: questions unrelated to Python
+#: scored 0.13 to 0.30, those that its documentation answers 0.50 and more.
 UNRELATED = 0.4
-#: Of the three orders that the reranker puts together: by tokens, by words, by cosine.
+#: The weights of the three orders that the reranker combines: by tokens, by words, by cosine.
 WEIGHTS = (1.0, 0.5, 1.0)
 LONGEST_QUESTION = 500  # characters
-MODEL_READS = (
-    900  # characters of sources that a language model is given; the main job's sees 512 tokens in all
-)
+MODEL_READS = 900  # characters of sources for a language model; the main job's has a context of 512 tokens
 
 web = FastAPI(title="Retrieval over Python's documentation")
 
 
 class Source(NamedTuple):
-    """A passage that was found; its score says how it compares with the others, 1 is the first in every order."""
+    """A retrieved passage; its score ranks it among the others, and 1 is the first in every order."""
 
     which: int
     title: str
@@ -47,7 +45,8 @@ class Source(NamedTuple):
 
 @serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.5})
 class Retriever:
-    """Candidates: the passages whose vectors are nearest to the question's, and those that share rare words with it."""
+    """Finds candidates: the passages whose vectors are nearest to the question's, and those that share rare
+    words with it."""
 
     def __init__(self, folder: str) -> None:
         self.index = index.load(folder)
@@ -56,7 +55,7 @@ class Retriever:
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.005)
     async def find(self, questions: list[str]) -> list[list[Source]]:
-        """The candidates of each question; those asked at the same time go through the model together."""
+        """Return the candidates for each question; concurrent questions go through the model together."""
         return await asyncio.to_thread(self._find, questions)
 
     def _find(self, questions: list[str]) -> list[list[Source]]:
@@ -75,7 +74,8 @@ class Retriever:
 
 @serve.deployment(max_ongoing_requests=16, ray_actor_options={"num_cpus": 0.5})
 class Reranker:
-    """The best of the candidates: their order by late interaction of tokens, by words and by cosine, put together by rank."""
+    """Selects the best candidates: their orders by late interaction of tokens, by words and by cosine are
+    combined by rank."""
 
     def __init__(self, folder: str) -> None:
         passages = index.load(folder).passages
@@ -83,7 +83,7 @@ class Reranker:
         self.encoder = Encoder()
 
     async def rank(self, question: str, candidates: list[Source]) -> list[Source]:
-        """So many as an answer is to stand on, best first; none if all are about something else."""
+        """Return the sources for an answer, best first; none if all are irrelevant."""
         if max((each.cosine for each in candidates), default=0.0) < UNRELATED:
             return []
         return await asyncio.to_thread(self._rank, question, candidates)
@@ -105,7 +105,8 @@ class Reranker:
 
 @serve.deployment(max_ongoing_requests=8, ray_actor_options={"num_cpus": 0.5})
 class Sentences:
-    """Generates without a language model: the sentences of the sources that say most, each with the number of its source."""
+    """Generates without a language model: the most relevant sentences of the sources, each with the number of
+    its source."""
 
     def __init__(self) -> None:
         self.encoder = Encoder()
@@ -115,7 +116,7 @@ class Sentences:
         return {"kind": "sentences", "name": "sentences of the sources, word for word"}
 
     def write(self, question: str, sources: list[Source]) -> Iterator[str]:
-        """The answer in pieces, as they are found."""
+        """Yield the pieces of the answer as they are found."""
         for sentence, which in answers.extract(
             self.encoder, question, [(each.title, each.text) for each in sources]
         ):
@@ -124,7 +125,7 @@ class Sentences:
 
 @serve.deployment(max_ongoing_requests=8, ray_actor_options={"num_cpus": 0.1})
 class Model:
-    """Generates with a language model: a deployment of Serve LLM is asked with the sources in front of the question."""
+    """Generates with a language model: queries a deployment of Serve LLM with the sources before the question."""
 
     def __init__(self, llm: Any, name: str) -> None:
         self.llm = llm.options(stream=True)
@@ -135,8 +136,8 @@ class Model:
         return {"kind": "model", "name": self.name}
 
     async def write(self, question: str, sources: list[Source]) -> AsyncIterator[str]:
-        """The answer in pieces, as the model writes them."""
-        # Loaded where the model is wanted only: it brings all of Serve LLM.
+        """Yield the pieces of the answer as the model generates them."""
+        # Imported only if the model is used: it imports all of Serve LLM.
         from skate.serve.llm.openai_api_models import ChatCompletionRequest
 
         text, room = "", MODEL_READS // max(1, len(sources))
@@ -165,20 +166,20 @@ class Model:
 
 
 class Refused(ValueError):
-    """A question that is none."""
+    """An invalid question."""
 
 
 @serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})
 @serve.ingress(web)
 class Pipeline:
-    """The page, and the API that it asks: retrieve, rerank, generate."""
+    """The page and its API: retrieve, rerank, generate."""
 
     def __init__(self, retriever: Any, reranker: Any, generator: Any) -> None:
         self.retriever, self.reranker, self.generator = retriever, reranker, generator
 
     @web.get("/", response_class=HTMLResponse)
     def page(self) -> str:
-        """The page."""
+        """Return the page."""
         return PAGE.read_text(encoding="utf-8")
 
     @web.post("/api/ask")
@@ -198,7 +199,7 @@ class Pipeline:
                     whole["answer"] += event["text"]
                 else:
                     whole |= event
-        except Exception as problem:  # whatever a deployment raised, the client is to read it
+        except Exception as problem:  # any error of a deployment is sent to the client
             return JSONResponse({"error": told(problem)}, status_code=500)
         return {**whole, "answer": whole["answer"].strip()}
 
@@ -226,7 +227,7 @@ class Pipeline:
 
 
 def asked(body: bytes) -> tuple[str, bool]:
-    """The question in a body, and whether the answer is to come in pieces. Raises Refused."""
+    """Return the question in a body, and True if the answer is to be streamed. Raises Refused."""
     try:
         said = json.loads(body)
     except ValueError:
@@ -240,28 +241,29 @@ def asked(body: bytes) -> tuple[str, bool]:
 
 
 async def lines(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
-    """Events as lines of JSON; an error is one of them, since the status of the answer was sent before."""
+    """Yield events as lines of JSON; an error is also an event, because the status has already been sent."""
     try:
         async for event in events:
             yield json.dumps(event) + "\n"
-    except Exception as problem:  # whatever a deployment raised, the client is to read it
+    except Exception as problem:  # any error of a deployment is sent to the client
         yield json.dumps({"event": "error", "error": told(problem)}) + "\n"
 
 
 def told(problem: Exception) -> str:
-    """An error that came from a deployment, in one line: what was raised there, not how it travelled."""
+    """Format a deployment's error in one line: the original error without its wrappers."""
     cause = getattr(problem, "cause", None) or problem
     return (str(cause).strip() or type(cause).__name__).splitlines()[-1]
 
 
 def application(folder: str, generator: Any = None) -> Any:
-    """The pipeline over the index of a folder; `generator` is a bound deployment, sentences of the sources if None."""
+    """Build the pipeline over the index of a folder; `generator` is a bound deployment, or None for sentences
+    of the sources."""
     return Pipeline.bind(Retriever.bind(folder), Reranker.bind(folder), generator or Sentences.bind())
 
 
 def language_model(folder: str) -> Any:
-    """A generator that is the model of a folder, such as the main job's, on the embedded engine."""
-    # Loaded where the model is wanted only: it brings all of Serve LLM.
+    """Build a generator from a model folder, such as the main job's, on the embedded engine."""
+    # Imported only if the model is used: it imports all of Serve LLM.
     from skate.serve.llm import LLMConfig, build_llm_deployment
 
     name = Path(folder).resolve().name

@@ -1,7 +1,8 @@
 """all-MiniLM-L6-v2, a model that turns text into vectors, from a package: nothing is downloaded when it is used.
 
-Its vectors are the mean over its last layer's tokens, of length 1 (Reimers and Gurevych, "Sentence-BERT", 2019), the same as the
-library sentence-transformers makes with it; here transformers alone is needed, and the vectors of single tokens can be had.
+Its vectors are the mean over its last layer's tokens, of length 1 (Reimers and Gurevych, "Sentence-BERT",
+2019), the same as with the library sentence-transformers; this needs only transformers, and the vectors of
+single tokens are available.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from transformers.utils import logging as transformers_logging
 
 transformers_logging.disable_progress_bar()  # loading takes a moment
 
-MOST_TOKENS = 256  # what it was trained with
+MOST_TOKENS = 256  # its context length in training
 AT_ONCE = 8  # texts
 
 
 class Encoder:
-    """The model, on one CPU unless `threads` says otherwise."""
+    """The model, by default on one CPU; see `threads`."""
 
     DIMENSIONS = 384
 
@@ -30,11 +31,11 @@ class Encoder:
         folder = package.get_model_path()
         self._tokenizer = BertTokenizerFast.from_pretrained(folder)
         self._model = BertModel.from_pretrained(folder).eval()
-        # The first text takes longer than those that follow; a reader is not to wait for that.
+        # The first text takes longer than later ones, so do it before the first request.
         self.vectors(["warm", "as long as passages are, " * 12])
 
     def vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """A vector of length 1 for each text; float32, (texts, 384)."""
+        """Return a vector of length 1 for each text; float32, (texts, 384)."""
         made = np.zeros((len(texts), self.DIMENSIONS), np.float32)
         for some in self._batches(texts):
             tokens, mask = self._run([texts[which] for which in some])
@@ -43,7 +44,8 @@ class Encoder:
         return made
 
     def token_vectors(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """For each text the vectors of its tokens, each of length 1: float32, (tokens, 384), without the marks at both ends."""
+        """Return for each text the vectors of its tokens, each of length 1: float32, (tokens, 384), without
+        the special tokens at both ends."""
         made = [np.zeros((0, self.DIMENSIONS), np.float32)] * len(texts)
         for some in self._batches(texts):
             tokens, mask = self._run([texts[which] for which in some])
@@ -55,7 +57,7 @@ class Encoder:
 
     @staticmethod
     def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
-        # Texts of like length go together, since all of a batch take as long as its longest.
+        # Texts of similar length are batched, because a batch takes as long as its longest text.
         order = sorted(range(len(texts)), key=lambda which: len(texts[which]))
         for start in range(0, len(order), AT_ONCE):
             yield order[start : start + AT_ONCE]

@@ -1,4 +1,5 @@
-"""The index: passages and their vectors, made by a dataset whose actors hold the embedding model, and kept in a folder."""
+"""The index: passages and their vectors, created by a dataset whose actors hold the embedding model, and
+stored in a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from passages import Passage
 
 import skate as ray
 
-BATCH = 64  # passages that an actor embeds at a time
+BATCH = 64  # passages per batch
 
 
 class Index(NamedTuple):
@@ -25,7 +26,7 @@ class Index(NamedTuple):
 
 
 class Embed:
-    """Batches of passages to the same with their vectors; the model is loaded once in each actor."""
+    """Adds vectors to batches of passages; the model is loaded once in each actor."""
 
     def __init__(self) -> None:
         self.encoder = Encoder()
@@ -41,10 +42,10 @@ def build(
     workers: int = 2,
     told: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Embed the passages with so many actors and write the index; `told` hears how many are done. A folder whose making was
-    broken off is no index, so the next run makes it anew."""
+    """Embed the passages with a number of actors and write the index; `told` is called with the progress. An
+    incomplete folder is not an index, so the next run recreates it."""
     vectors = np.zeros((len(passages), Encoder.DIMENSIONS), np.float32)
-    # Long ones first: whoever gets the last batch then has little to do alone.
+    # Long ones first, so that the last batch of an actor is short.
     order = sorted(range(len(passages)), key=lambda which: -len(passages[which].text))
     rows = [{"number": which, **passages[which]._asdict()} for which in order]
     embedded = ray.data.from_items(rows).map_batches(
@@ -57,7 +58,7 @@ def build(
         told(done)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "vectors.npy", vectors)
-    # The last act, and one that is whole or not there: an index is where this file is.
+    # Written last and atomically: a folder with this file is an index.
     unfinished = folder / f"passages.{os.getpid()}"
     unfinished.write_text(json.dumps([*map(list, passages)]), encoding="utf-8")
     unfinished.rename(folder / "passages.json")
@@ -69,6 +70,6 @@ def is_there(folder: Path) -> bool:
 
 
 def load(folder: str | Path) -> Index:
-    """The index of a folder; its vectors are mapped, so that replicas of one machine share them."""
+    """Load the index of a folder; its vectors are memory-mapped, so replicas on one machine share them."""
     passages = json.loads((Path(folder) / "passages.json").read_text(encoding="utf-8"))
     return Index([Passage(*each) for each in passages], np.load(Path(folder) / "vectors.npy", mmap_mode="r"))

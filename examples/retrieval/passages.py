@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from texts import python_documentation as documentation
 
-#: Characters of a passage; about a hundred tokens, less than half of what the embedding model reads at once.
+#: The characters of a passage; about a hundred tokens, less than half of the embedding model's context.
 LONGEST = 480
 SHORTEST = 40
-#: Modules that people ask about; the first parts of their names.
+#: Commonly used modules, by the first parts of their names.
 _MODULES = """
     argparse ast base64 bisect calendar collections concurrent configparser contextlib copy csv ctypes
     dataclasses datetime decimal difflib enum fileinput fnmatch fractions functools getpass glob graphlib
@@ -25,21 +25,21 @@ _MODULES = """
 MODULES = frozenset(_MODULES.split())
 
 
-#: What makes the line above it a heading.
+#: An underline that marks the line above it as a heading.
 UNDERLINE = re.compile(r"\s*([*=~^-])\1{2,}\s*")
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\"'`*(])")
 
 
 class Passage(NamedTuple):
-    """A piece of text, and what it is about."""
+    """A piece of text with its topic."""
 
     title: str
     text: str
 
 
 def all_passages() -> Iterator[Passage]:
-    """The passages, always in the same order on one version of Python."""
-    # Some topics are others put together; what is said by a short one is not said again by a long one.
+    """Return the passages, always in the same order for one version of Python."""
+    # Some topics combine others; text of a short topic is not repeated by a longer one.
     said: set[str] = set()
     for document in sorted(documentation.topic_documents(), key=lambda each: len(each.answer)):
         yield from passages_of(f"reference: {document.name}", _without(said, document.answer))
@@ -48,12 +48,12 @@ def all_passages() -> Iterator[Passage]:
             continue
         for document in documentation.docstring_documents(path):
             if not any(part.startswith("_") for part in document.name.split(".")):
-                # What a docstring is about stands at its beginning; more of one would only be found in its stead.
+                # The beginning of a docstring describes its topic; further parts would only compete with it.
                 yield from list(passages_of(document.name, document.answer))[:1]
 
 
 def passages_of(title: str, text: str) -> Iterator[Passage]:
-    """A text in passages: whole paragraphs as long as they fit, whole sentences of those that do not. Grammars are left out."""
+    """Split a text into passages: whole paragraphs if they fit, else whole sentences. Grammars are dropped."""
     for packed in _packed(_parts(text), "\n\n"):
         letters = sum(each.isalpha() or each.isspace() for each in packed)
         if len(packed) >= SHORTEST and letters > 0.75 * len(packed):
@@ -73,7 +73,7 @@ def _parts(text: str) -> Iterator[str]:
         if len(whole) <= LONGEST:
             yield whole
         else:
-            # Prose has ends of sentences, what else is so long has ends of lines.
+            # Prose is split at sentence ends, other long text at line ends.
             units = SENTENCE_END.split(whole)
             yield from _packed(units, " ") if len(units) > 1 else _packed(lines, "\n")
 

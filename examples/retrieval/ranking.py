@@ -1,4 +1,4 @@
-"""How well a passage fits a question, scored in three ways, and how the three are put together. All of it is pure."""
+"""Relevance of passages to a question, scored in three ways, and the combination of the three. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 WORD = re.compile(r"[a-z0-9]+")
-#: Words that say nothing of what is asked.
+#: Stop words.
 _COMMON = """
     a an and are as at be by can do does for from get give has have how i if in into is it its make me my
     of on one or please python s so tell that the there this to use used using way what when where which
@@ -20,7 +20,7 @@ COMMON = frozenset(_COMMON.split())
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text that can be looked for, small and in order, a plural's s left out."""
+    """Return the searchable words of a text, in lower case and in order, without a plural s."""
     found = (word for word in WORD.findall(text.lower()) if word not in COMMON)
     return [
         word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
@@ -42,7 +42,7 @@ class Words:
         }
 
     def score(self, question: str, which: int) -> float:
-        """How well one of the texts answers by its words; 0 where it shares none."""
+        """Score one of the texts by its words; 0 if it shares none."""
         counts, total = self._counts[which], 0.0
         for word in set(terms(question)):
             if count := counts.get(word, 0):
@@ -51,7 +51,7 @@ class Words:
         return total
 
     def best(self, question: str, most: int) -> list[int]:
-        """The texts that share most with a question, best first; none that shares nothing."""
+        """Return the texts with the best scores for a question, best first, without those that share nothing."""
         scores = {which: self.score(question, which) for which in range(len(self._counts))}
         found = sorted(
             (which for which, score in scores.items() if score > 0), key=lambda which: -scores[which]
@@ -60,7 +60,8 @@ class Words:
 
 
 def nearest(questions: np.ndarray, vectors: np.ndarray, most: int) -> list[list[tuple[int, float]]]:
-    """For each question the passages with the largest cosine, best first, each with it. All vectors have length 1."""
+    """Return for each question the passages with the largest cosines, best first, with their cosines. All
+    vectors have length 1."""
     similar = questions @ vectors.T
     most = min(most, len(vectors))
     chosen = (
@@ -83,7 +84,8 @@ def max_sim(question: np.ndarray, passage: np.ndarray) -> float:
 def fused(
     orders: Sequence[Sequence[int]], weights: Sequence[float] | None = None, k: int = 60
 ) -> dict[int, float]:
-    """Reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009): what several orders put in front gets the most, at most 1."""
+    """Reciprocal rank fusion (Cormack, Clarke and Buettcher, 2009): items ranked first by several orders
+    score highest, at most 1."""
     weights = weights or [1.0] * len(orders)
     best = sum(weights) / (k + 1)
     scores: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Two deployments behind one address: a retriever and a writer, asked over HTTP and by a handle.
+"""Two deployments behind one address: a retriever and a writer, called over HTTP and by handle.
 
 python examples/serve/pipeline.py
 """

@@ -1,6 +1,7 @@
-"""English about Python that is on every machine: the reference topics of ``pydoc_data`` and the docstrings of the library.
+"""English text about Python, available on every machine: the reference topics of ``pydoc_data`` and the
+docstrings of the library.
 
-A document is a question and its answer, so that a model of this text can be talked to.
+A document is a question and its answer, so that a model trained on it can chat.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from pathlib import Path
 from pydoc_data import topics
 from typing import NamedTuple
 
-#: Docstrings below this are rarely more than a name said again; characters.
+#: Shorter docstrings rarely say more than the name; in characters.
 SHORTEST = 60
 #: Folders of the library whose docstrings are about tests and old tools, not about Python.
 SKIPPED = {"test", "tests", "idlelib", "lib2to3", "site-packages", "turtledemo", "__pycache__"}
 
 
 class Document(NamedTuple):
-    """A question with the answer of Python's own documentation; ``name`` is its subject."""
+    """A question with its answer from Python's own documentation; ``name`` is the subject."""
 
     name: str
     question: str
@@ -28,20 +29,20 @@ class Document(NamedTuple):
 
 
 def library_files() -> list[str]:
-    """The sources of the standard library, in order; what a task or a block of a dataset begins with."""
+    """Return the source files of the standard library, in order; the input of tasks and blocks."""
     root = Path(sysconfig.get_path("stdlib"))
     found = [path for path in root.rglob("*.py") if not SKIPPED & set(path.relative_to(root).parts)]
     return [str(path) for path in sorted(found)]
 
 
 def topic_documents() -> Iterator[Document]:
-    """The reference: what Python's help() says about statements, types and methods."""
+    """Yield the reference topics of Python's help() about statements, types and methods."""
     for name, text in sorted(topics.topics.items()):
         yield Document(name, f"What does Python's reference say about {name}?", cleaned(text))
 
 
 def docstring_documents(path: str) -> Iterator[Document]:
-    """The docstrings of one source file; none if it does not parse."""
+    """Yield the docstrings of one source file; none if it does not parse."""
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError):
@@ -54,7 +55,7 @@ def docstring_documents(path: str) -> Iterator[Document]:
 
 
 def module_name(path: str) -> str:
-    """The module that a file of the library is, such as ``json.decoder``."""
+    """Return the module name of a library file, such as ``json.decoder``."""
     root = Path(sysconfig.get_path("stdlib"))
     relative = Path(path).relative_to(root).with_suffix("")
     parts = [part for part in relative.parts if part != "__init__"]
@@ -62,7 +63,7 @@ def module_name(path: str) -> str:
 
 
 def cleaned(text: str) -> str:
-    """Text without indentation, trailing blanks and more than one empty line in a row."""
+    """Remove indentation, trailing blanks and repeated empty lines."""
     lines: list[str] = []
     for line in inspect.cleandoc(text).splitlines():
         line = line.rstrip()

@@ -1,7 +1,7 @@
-"""BERT decides whether two texts belong together: a model from its settings, its state sharded over two workers by FSDP2.
+"""BERT decides whether two texts belong together: a randomly initialized model, sharded over two workers by FSDP2.
 
-A pair is the name of a topic of Python's documentation and a passage of it; it is right if the passage is of that topic.
-Each worker keeps weights, gradients and Adam's state of its own shard alone, as with DeepSpeed's ZeRO 3.
+A pair is a topic of Python's documentation and a passage; it is correct if the passage belongs to that topic.
+Each worker keeps weights, gradients and Adam's state only for its own shard, as with DeepSpeed's ZeRO 3.
 
 Run it: python examples/train/bert_pairs.py [--steps N]
 """
@@ -41,7 +41,7 @@ def passages() -> list[tuple[str, str]]:
 
 
 def tokenizer(texts: list[str]) -> Tokenizer:
-    """Pieces of words, with the marks that BERT puts around and between two texts."""
+    """Train a word-piece tokenizer, with BERT's special tokens around and between two texts."""
     made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     made.normalizer = normalizers.Lowercase()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -60,7 +60,7 @@ def tokenizer(texts: list[str]) -> Tokenizer:
 
 
 def pairs(of: list[tuple[str, str]], seed: int) -> list[tuple[str, str, int]]:
-    """Each passage with its own topic and with another one: half of the pairs are right."""
+    """Pair each passage with its own topic and with another one: half of the pairs are correct."""
     chance = random.Random(seed)
     found = []
     for name, text in of:

@@ -1,4 +1,4 @@
-"""A small ResNet reads handwritten digits: two workers with DDP, rows from a dataset that is split between them.
+"""A small ResNet reads handwritten digits: two workers with DDP, rows from a dataset split between them.
 
 The 1,797 images come with scikit-learn. Run it: python examples/train/digits_resnet.py [--epochs N]
 """

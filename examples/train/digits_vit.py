@@ -1,4 +1,4 @@
-"""A vision transformer reads handwritten digits: patches of 2 by 2 pixels, two workers, a data loader of torch.
+"""A vision transformer reads handwritten digits: patches of 2 by 2 pixels, two workers, a torch data loader.
 
 Run it: python examples/train/digits_vit.py [--epochs N]
 """
@@ -22,7 +22,7 @@ from skate.train.torch import TorchTrainer, prepare_data_loader, prepare_model
 
 
 def vit() -> ViTForImageClassification:
-    """100,000 parameters; made from its settings, so nothing is downloaded."""
+    """100,000 parameters, randomly initialized, so nothing is downloaded."""
     return ViTForImageClassification(
         ViTConfig(
             image_size=8,

@@ -1,4 +1,4 @@
-"""FSDP2: a model that no worker holds whole; two workers write its checkpoint in shards, four read it and go on.
+"""FSDP2: a model that no worker holds completely; two workers write its checkpoint in shards, four resume from it.
 
 Run it: python examples/train/fsdp2.py [--epochs N]
 """
@@ -61,7 +61,7 @@ def loop(config: dict[str, Any]) -> None:
         with torch.no_grad():
             right = (model(images[1440:]).argmax(1) == labels[1440:]).float().mean().item()
         with tempfile.TemporaryDirectory() as own_folder:
-            # One folder for the shards of all: that of rank 0, which is on the same machine here.
+            # One folder for the shards of all ranks: rank 0's, which is on the same machine here.
             folder = train.collective.broadcast_from_rank_zero(own_folder)
             weights, moments = get_state_dict(model, optimizer)
             shards.save({"model": weights, "optimizer": moments}, checkpoint_id=folder)

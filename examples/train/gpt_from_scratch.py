@@ -1,4 +1,4 @@
-"""A GPT from nothing: its tokenizer and its weights are made here, from the text of Python's own documentation.
+"""A GPT from scratch: its tokenizer and its weights are trained on the text of Python's own documentation.
 
 Run it: python examples/train/gpt_from_scratch.py [--steps N]
 """
@@ -31,7 +31,7 @@ def text() -> str:
 
 
 def tokenizer() -> Tokenizer:
-    """Byte pairs that are frequent in that text."""
+    """Train a byte-pair tokenizer on that text."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -69,7 +69,7 @@ def loop(config: dict[str, Any]) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["lr"])
     steps = config["steps"]
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=config["lr"], total_steps=steps)
-    chance = torch.Generator().manual_seed(place.get_world_rank())  # each worker reads other places
+    chance = torch.Generator().manual_seed(place.get_world_rank())  # each worker reads different positions
     for step in range(steps):
         starts = torch.randint(len(tokens) - LENGTH, (16,), generator=chance)
         batch = torch.stack([tokens[start : start + LENGTH] for start in starts])

@@ -1,4 +1,4 @@
-"""A chart of the loss: what a run has reported as a table of pandas, drawn with matplotlib.
+"""A chart of the loss: the reports of a run as a pandas table, drawn with matplotlib.
 
 Run it: python examples/train/loss_chart.py [--picture loss.png]
 """
@@ -18,7 +18,7 @@ from skate import train
 from skate.train import RunConfig, ScalingConfig
 from skate.train.torch import TorchTrainer, prepare_model
 
-matplotlib.use("Agg")  # a file, and no window
+matplotlib.use("Agg")  # a file, not a window
 
 
 def loop(config: dict[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""A run is killed twice, first one of its workers, then the program itself, and goes on from its last checkpoint each time.
+"""A run is killed twice, first one of its workers, then the program itself, and resumes from its last
+checkpoint each time.
 
 Run it: python examples/train/resume_after_crash.py
 """
@@ -21,7 +22,7 @@ from skate.train.data_parallel_trainer import DataParallelTrainer
 
 
 def loop(config: dict[str, Any]) -> None:
-    x, begins = 1.0, 0  # x goes to the square root of 2
+    x, begins = 1.0, 0  # x converges to the square root of 2
     checkpoint = train.get_checkpoint()
     if checkpoint is not None:
         with checkpoint.as_directory() as folder:

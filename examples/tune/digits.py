@@ -2,8 +2,8 @@
 
     python examples/tune/digits.py [--trials 24] [--out digits.png]
 
-Optuna proposes, ASHA ends what promises little, every trial saves its weights as it goes, and the picture shows the search:
-a line for each trial, the best in colour. Needs scikit-learn and Optuna, and matplotlib for the picture.
+Optuna proposes, ASHA ends unpromising trials, every trial saves its weights, and a plot shows the search: one
+line per trial, the best in colour. Needs scikit-learn and Optuna, and matplotlib for the picture.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def train(config: dict[str, Any], data: tuple[Any, ...]) -> None:
     )
     first = 0
     checkpoint = tune.get_checkpoint()
-    if checkpoint is not None:  # the search was interrupted, and goes on
+    if checkpoint is not None:  # the search was interrupted, and resumes
         with checkpoint.as_directory() as folder:
             first, model = pickle.loads(Path(folder, "model.pkl").read_bytes())
     for epoch in range(first, EPOCHS):
@@ -53,7 +53,7 @@ def train(config: dict[str, Any], data: tuple[Any, ...]) -> None:
 
 
 def load() -> tuple[Any, ...]:
-    """Images and labels to train with, and to test with."""
+    """Return images and labels for training and for testing."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -65,7 +65,7 @@ def load() -> tuple[Any, ...]:
 
 
 def draw(results: tune.ResultGrid, out: str) -> None:
-    """A line for each trial: its accuracy after each epoch."""
+    """Plot one line per trial: its accuracy after each epoch."""
     import matplotlib
 
     matplotlib.use("Agg")

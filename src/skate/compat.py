@@ -313,7 +313,7 @@ def _absence(skate_name: str) -> str:
 
 def _distribution() -> Any:
     """The distribution of ``ray`` for `importlib.metadata`: the version whose API this is."""
-    import importlib.metadata  # 30 ms, and whoever asks has it
+    import importlib.metadata  # takes 30 ms, and the caller has imported it
 
     class Distribution(importlib.metadata.Distribution):
         def read_text(self, filename: str) -> str | None:

@@ -14,7 +14,7 @@ _MASK_DELTA = 0xA282EAD8
 
 
 def masked(data: bytes) -> int:
-    """The checksum of bytes, rotated and offset, as protection for bytes that contain checksums themselves."""
+    """Return the checksum of bytes, rotated and offset to protect data that itself contains checksums."""
     value = crc32c(data)
     return ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
@@ -40,7 +40,7 @@ def _table() -> list[int]:
 
 
 def _tables() -> list[list[int]]:
-    """Eight tables, so that eight bytes are taken at a time ("slicing by 8")."""
+    """Eight tables, to process eight bytes at a time ("slicing by 8")."""
     made = [_table()]
     for _ in range(7):
         last = made[-1]
@@ -52,7 +52,7 @@ _TABLES: list[list[int]] = []
 
 
 def by_tables(data: bytes) -> int:
-    """The checksum in pure Python: about 10 MB/s."""
+    """Compute the checksum in pure Python: about 10 MB/s."""
     if not _TABLES:
         _TABLES.extend(_tables())
     t0, t1, t2, t3, t4, t5, t6, t7 = _TABLES

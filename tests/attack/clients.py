@@ -32,7 +32,7 @@ def read_answer(file: Any) -> tuple[int, bytes]:
 
 
 class Client(threading.Thread):
-    """Asks on one connection after the other until it is told to stop."""
+    """Sends requests on one connection after another until it is stopped."""
 
     def __init__(self, port: int, seed: int, paths: dict[str, str], stop: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -83,7 +83,7 @@ class Client(threading.Thread):
                 self.right += 1
             else:
                 self.wrong.append(f"{status} {body!r:.100} for {expected!r}")
-                raise ConnectionError("went on with a new connection")
+                raise ConnectionError("continued with a new connection")
 
 
 class Clients:

@@ -103,7 +103,7 @@ class Transport:
 
 
 def echo(name: str) -> Any:
-    """An application that answers with what it was asked."""
+    """An application that echoes its requests."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
@@ -127,7 +127,7 @@ def echo(name: str) -> Any:
 
 
 class Watching:
-    """Nobody is told of demand."""
+    """A stand-in that ignores reports of demand."""
 
     def demand(self, waiting: Any) -> None:
         self.waiting = waiting
@@ -200,7 +200,7 @@ def without_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Processes]
 
 
 async def settle(turns: int = 6) -> None:
-    """Let tasks go on."""
+    """Let tasks continue."""
     for _ in range(turns):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Requests for the gate: those that are served, with what an echo says to them, and those that are refused."""
+"""Requests for the gate: accepted ones, with the echo's response, and rejected ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COOKIE = b"; ".join(b"key%d=value with spaces and / in it %d" % (i, i) for i in 
 
 @dataclass(frozen=True)
 class Sent:
-    """A request as bytes, and what it asks."""
+    """A request as bytes, with its meaning."""
 
     name: str
     data: bytes

@@ -23,7 +23,7 @@ from skate.serve.routing.table import Line, Place, Route, Table
 
 
 def _begin_uvloop() -> None:
-    """Have uvloop open what it keeps open for good, before any test looks for what is left behind."""
+    """Make uvloop open its permanent descriptors before any test checks for leaks."""
     with contextlib.suppress(ImportError):
         import uvloop  # with the extra `serve`
 

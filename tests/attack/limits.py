@@ -1,4 +1,4 @@
-"""Programs under limits of the system: in a shell that sets them, as a user of their own, with a disk of their own."""
+"""Programs under system limits: in a shell that sets them, as a separate user, with a separate disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN_S = 90
 
 
 def run_under(folder: Path, text: str, *before: str, shell: str = "", **environment: str) -> str:
-    """Run a program to its good end, after words of a shell and behind commands; what it printed, errors included."""
+    """Run a program successfully, after shell commands and behind wrappers; return its output, including errors."""
     path = folder / "program.py"
     path.write_text(prepared(text))
     command = [*before, "/bin/bash", "-c", f'{shell or "true"}; exec "$@"', "bash", sys.executable, str(path)]

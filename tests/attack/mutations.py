@@ -1,4 +1,4 @@
-"""Changes of valid configs and requests that keep most of their structure: what a hostile or careless hand writes."""
+"""Changes of valid configs and requests that keep most of their structure: hostile or careless input."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers as the path says, without a look at the body."""
+    """Responds as the path requests, without reading the body."""
     kind = scope["path"].rpartition("/")[2]
     if kind == "late":
         await asyncio.sleep(0.3)  # work, while the body comes

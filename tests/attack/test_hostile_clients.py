@@ -1,4 +1,4 @@
-"""One hostile client and the others: floods, paths, headers, chunks without end, and connections without a word."""
+"""One hostile client and the others: floods, paths, headers, chunks without end, and silent connections."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def victims(fronts: Fronts, count: int = 20) -> float:
 
 #: Status with httptools, with h11.
 ODD: dict[str, tuple[bytes, set[int]]] = {
-    "a method that nobody knows": (b"ABSURD / HTTP/1.1\r\nHost: x\r\n\r\n", {200, 400}),
+    "an unknown method": (b"ABSURD / HTTP/1.1\r\nHost: x\r\n\r\n", {200, 400}),
     "a method in small letters": (b"get / HTTP/1.1\r\nHost: x\r\n\r\n", {200, 400}),
     "the longest method": (b"M" * 32 + b" / HTTP/1.1\r\nHost: x\r\n\r\n", {200, 400}),
     "a method of a debugger": (b"TRACE / HTTP/1.1\r\nHost: x\r\n\r\n", {200}),
@@ -205,7 +205,7 @@ serve.shutdown()
 
 
 def test_silent_connections_leave_descriptors_to_the_application_and_to_others(tmp_path: Path) -> None:
-    """Three times as many as the replica may have, without a word, with half a head, and idle; heads have 30 s."""
+    """Three times as many as the replica may have, silent, with half a head, and idle; heads have 30 s."""
     run_under(tmp_path, SHORT, shell="ulimit -Sn 256")
 
 

@@ -73,7 +73,7 @@ def connect(port: int) -> socket.socket:
 
 
 def ask(port: int, *parts: bytes) -> tuple[int, bytes]:
-    """Send parts as segments of their own, and read an answer."""
+    """Send parts as separate segments, and read a response."""
     with connect(port) as sock:
         for part in parts:
             sock.sendall(part)
@@ -327,7 +327,7 @@ def test_answers_that_nobody_reads_end_their_connection(port: int) -> None:
 
 @pytest.fixture(scope="module")
 def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A key and a certificate of its own."""
+    """Create a key and a self-signed certificate."""
     import subprocess
 
     folder = tmp_path_factory.mktemp("tls")

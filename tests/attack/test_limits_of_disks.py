@@ -1,4 +1,4 @@
-"""A disk that is full: each writer raises the system's error, keeps what was there before, and leaves no half of a file."""
+"""A full disk: each writer raises the system's error, keeps existing data, and leaves no incomplete file."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ except Exception as error:
 assert "No space left on device" in text, text[:3000]
 for where, folders, names in os.walk(disk):
     for name in names:
-        if name == "model" and "/.uploading-" not in where:  # what did not fit is cleared by the run that goes on
+        if name == "model" and "/.uploading-" not in where:  # what did not fit is cleared by the run that continues
             print("checkpoint of", os.path.getsize(os.path.join(where, name)), "bytes")
 import shutil
 shutil.rmtree(disk + "/large")

@@ -1,4 +1,4 @@
-"""Limits of descriptors and of the size of files: the error names the limit, and the session goes on."""
+"""Limits of descriptors and of the size of files: the error names the limit, and the session continues."""
 
 from __future__ import annotations
 

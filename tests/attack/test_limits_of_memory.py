@@ -1,4 +1,5 @@
-"""Limits of address space, and of memory in a cgroup: the error says what was asked and what to do, and smaller requests work."""
+"""Limits of address space, and of memory in a cgroup: the error names the request and the remedy, and smaller
+requests work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of processes and threads (ulimit -u): each refusal is one sentence of what to do, and the session goes on."""
+"""Limits of processes and threads (ulimit -u): each refusal is one sentence of what to do, and the session continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.attack.limits import as_another_user, run_under
 
-SAYS = '("starts no more processes", "(ulimit -u)", "this user may have at most")'
+SAYS = '("cannot start more processes", "(ulimit -u)", "this user may have at most")'
 
 
 @pytest.mark.parametrize("most", [1, 2])

@@ -60,7 +60,7 @@ def hints_of(record: type) -> dict[str, Any]:
 
 
 def of(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a type as the schema says it."""
+    """Generate values of a type in the schema."""
     origin = typing.get_origin(kind)
     if kind is Any:
         return st.sampled_from(OTHERS)

@@ -29,7 +29,7 @@ Read = list[tuple[bytes, bytes, bytes]]  # method, target, body
 
 
 def gated(parts: list[bytes]) -> tuple[Read, bytes, int]:
-    """The requests that pass the gate, what it hands to a parser, and the status of the refusal, or 0."""
+    """The requests that pass the gate, the bytes that it passes to a parser, and the status of the rejection, or 0."""
     rest = HeadBuffer()
     passed, forwarded = [], b""
     left, chunks = 0, None

@@ -1,4 +1,4 @@
-"""The REST API, Serve's own paths, gRPC and WebSockets: what strangers are told, and what they may fill."""
+"""The REST API, Serve's own paths, gRPC and WebSockets: what untrusted clients learn, and which memory they can use."""
 
 from __future__ import annotations
 

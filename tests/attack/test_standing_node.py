@@ -1,4 +1,4 @@
-"""A standing node under malformed messages: the sender loses its own connection, everybody else goes on."""
+"""A standing node under malformed messages: the sender loses its connection, all others continue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VICTIM = """
 
 
 def greeting(**changed: Any) -> dict[str, Any]:
-    """The first words of a driver, with some of them changed."""
+    """The first message of a driver, with some fields changed."""
     fields = {
         "sys_path": [], "stdlib": "", "environ": {}, "cwd": "/", "preload": [], "main": None,
         "namespace": "attack", "python": [sys.executable], "command": "attack", "log_to_driver": False,

@@ -1,4 +1,4 @@
-"""WebSockets of strangers: what they send without end, or do not read, takes little memory, and nothing is logged for it."""
+"""WebSockets of untrusted clients: endless or unread messages take little memory, and are not logged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def nothing_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 class App:
-    """Receives once it may, and tells the sizes."""
+    """Receives messages when allowed, and returns their sizes."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -108,7 +108,7 @@ def closed_with(sock: socket.socket) -> int:
 
 
 def sent_until_full(sock: socket.socket, data: bytes, most: int) -> int:
-    """Bytes that went out until nobody took any more for a second."""
+    """Return the bytes sent until none were accepted for a second."""
     sock.settimeout(1)
     sent = 0
     try:
@@ -140,7 +140,7 @@ def test_pings_of_a_client_that_reads_no_pongs(served: tuple[Fronts, App]) -> No
         flood = frame(PING, b"x" * 125) * 500
         assert sent_until_full(sock, flood, 200_000_000) < 100_000_000
         assert protocol_of(fronts).transport.get_write_buffer_size() < 2_000_000
-        with joined(fronts, b"/counts") as other:  # the others go on
+        with joined(fronts, b"/counts") as other:  # the others continue
             other.sendall(frame(TEXT, b"abc"))
             assert read_frame(other) == (TEXT, b"3")
 

@@ -305,7 +305,7 @@ def test_a_ref_of_another_session_has_no_value_here(core: Core) -> None:
 def test_a_reply_goes_to_its_question_and_an_unknown_one_nowhere(core: Core) -> None:
     number = core.ask("why", OTHER)
     assert core.said() == [(m.REQUEST, number, "why", (OTHER,))]
-    core.take(m.REPLY, number + 1, True, "nobody asked")
+    core.take(m.REPLY, number + 1, True, "unrequested")
     assert core.answers == {number: None}
     core.take(m.REPLY, number, False, "no")
     assert core.answers == {number: (False, "no")}
@@ -333,7 +333,7 @@ def test_taking_values_gives_credit_until_the_generator_has_ended(core: Core) ->
     assert stream.whole._kind == INLINE
     del generator
     core.tidy()
-    assert not core.said(), "nobody waits for the reader any more"
+    assert not core.said(), "nothing waits for the reader any more"
 
 
 def test_an_abandoned_stream_lets_its_generator_go_on(core: Core) -> None:

@@ -1,4 +1,4 @@
-"""Task errors: what they say, and how they pass from task to task."""
+"""Task errors: their messages, and how they pass from task to task."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""The error tree, and task errors raised as instances of what the task raised."""
+"""The error tree, and task errors raised as instances of the task's exception type."""
 
 import asyncio
 import builtins
@@ -73,7 +73,7 @@ def test_the_tree_has_rays_names_and_bases(name):
     assert cls.__module__ == "skate.exceptions"
 
 
-#: What Ray has no name for, because it waits for ever or knows no node that stays on one machine.
+#: What Ray has no name for, because it waits forever or knows no node that stays on one machine.
 OURS = {"DeadlockError", "NodeGoneError"}
 
 

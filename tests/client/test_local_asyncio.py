@@ -1,4 +1,4 @@
-"""Local mode: the calls of asyncio actors share a thread with whoever waits for them."""
+"""Local mode: the calls of asyncio actors share a thread with their callers."""
 
 from __future__ import annotations
 

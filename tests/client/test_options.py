@@ -1,4 +1,4 @@
-"""Options: what is accepted, what is refused and how, and what they ask for."""
+"""Options: accepted and rejected values, and the resources that they request."""
 
 import fractions
 import inspect

@@ -1,4 +1,4 @@
-"""Signatures: a call that Python would refuse is refused at the call, in words that name the function."""
+"""Signatures: a call that Python would reject is rejected at the call, with a message that names the function."""
 
 import contextlib
 import functools

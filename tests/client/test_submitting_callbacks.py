@@ -1,4 +1,4 @@
-"""A callback of a result may itself submit: what it sends goes out, though the node is in the middle of its effects."""
+"""A callback of a result may submit tasks itself: its messages are sent, although the node is processing effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search that runs in no process: it asks a scheduler as Tune does, and writes down what that decides."""
+"""A search without processes: it calls a scheduler like Tune, and records its decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accelerators besides GPUs: numbers of their own, shown to a task's libraries by the variable that each kind has."""
+"""Accelerators besides GPUs: their numbers, shown to a task's libraries in the variable of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Calls of actors: methods that travel, refs that come back, groups with loops of their own, workers that own a GPU."""
+"""Calls of actors: methods passed to other processes, returned refs, groups with separate loops, workers that
+own a GPU."""
 
 from __future__ import annotations
 

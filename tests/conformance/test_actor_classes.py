@@ -1,4 +1,4 @@
-"""Attributes of actor classes, handles and methods, and what they reject."""
+"""Attributes of actor classes, handles and methods, and rejected uses."""
 
 from __future__ import annotations
 

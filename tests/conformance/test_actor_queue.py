@@ -150,7 +150,7 @@ def test_core_18_cancel_of_an_actor_call_that_lacks_its_argument(gate: Any) -> N
 
 
 @pytest.mark.chosen_difference(
-    "a call cancelled right after it was sent always ends; in Ray its get may wait for ever",
+    "a call cancelled right after it was sent always ends; in Ray its get may wait forever",
     id="D-cancel-sent",
 )
 def test_core_18_cancel_right_after_the_call(gate: Any) -> None:

@@ -1,4 +1,4 @@
-"""Mistakes with tasks, options and the driver's calls: refused early, and with words that help."""
+"""Mistakes with tasks, options and the driver's calls: rejected early, with helpful messages."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_negative_concurrency_of_an_actor_is_refused_at_the_latest_when_it_is_ma
         ray.remote(Idle).options(max_concurrency=-1).remote()
 
 
-@pytest.mark.chosen_difference("Ray takes zero without a word", id="D-early-refusal")
+@pytest.mark.chosen_difference("Ray silently accepts zero", id="D-early-refusal")
 def test_zero_concurrency_of_an_actor_is_refused_at_the_latest_when_it_is_made():
     with pytest.raises(ValueError, match="max_concurrency"):
         ray.remote(Idle).options(max_concurrency=0).remote()
@@ -122,7 +122,7 @@ def test_rte_1_bad_runtime_env_is_refused_at_submit(runtime_env, error):
         work.options(runtime_env=runtime_env).remote()
 
 
-@pytest.mark.chosen_difference("Ray ignores the key without a word", id="D-runtime-env-keys")
+@pytest.mark.chosen_difference("Ray silently ignores the key", id="D-runtime-env-keys")
 def test_rte_2_unknown_runtime_env_key_is_refused_and_the_nearest_named():
     with pytest.raises(ValueError, match="env_vars"):
         work.options(runtime_env={"envvars": {"A": "1"}}).remote()

@@ -1,4 +1,4 @@
-"""Calls that a worker makes go out when they are made, whatever the caller does next."""
+"""Calls by a worker are sent immediately, regardless of what the caller does next."""
 
 from __future__ import annotations
 

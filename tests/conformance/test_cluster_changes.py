@@ -1,4 +1,4 @@
-"""Nodes that come and go: what is used, restarted, run again, rebuilt or lost."""
+"""Nodes that join and leave: which resources are used, and what is restarted, retried, rebuilt or lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that were lost with a node: made again from their tasks, or an error that says why not."""
+"""Values lost with a node: recreated by their tasks, or an error with the reason."""
 
 from __future__ import annotations
 

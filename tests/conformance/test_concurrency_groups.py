@@ -1,4 +1,4 @@
-"""Concurrency groups: who shares whose threads."""
+"""Concurrency groups: which methods share threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that wait for each other: an error within seconds where that is for ever, and none where it is not."""
+"""Programs that wait for each other: an error within seconds where that is forever, and none where it is not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("cluster")]
 #: Longer than a wait must last before it is judged, so that a false alarm would have come.
 LONG_S = 2.5
 
-for_ever = pytest.mark.chosen_difference("Ray waits for ever", id="D-deadlock")
+for_ever = pytest.mark.chosen_difference("Ray waits forever", id="D-deadlock")
 
 
 @ray.remote(num_cpus=0)
@@ -66,7 +66,7 @@ def circle_of(ref: Any) -> str:
     return str(raised.value)
 
 
-# ---------------------------------------------------------------- for ever
+# ---------------------------------------------------------------- forever
 
 
 @for_ever
@@ -141,7 +141,7 @@ def test_a_driver_that_waits_for_a_group_while_another_of_its_own_has_the_room(
     ray.util.remove_placement_group(second)
 
 
-@pytest.mark.chosen_difference("Ray waits for ever", id="D-placement-group-infeasible")
+@pytest.mark.chosen_difference("Ray waits forever", id="D-placement-group-infeasible")
 def test_a_group_that_can_never_be_and_what_is_to_run_in_it() -> None:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -231,7 +231,7 @@ def test_wait_raises_as_well() -> None:
     assert "Waits" in circle_of(actor.me.remote(actor))
 
 
-# ---------------------------------------------------------------- not for ever
+# ---------------------------------------------------------------- not forever
 
 
 def test_nested_tasks_lend_the_cpu_that_they_wait_with() -> None:

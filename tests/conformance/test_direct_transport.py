@@ -1,4 +1,4 @@
-"""Tensors that stay with the actor that made them: who gets them and how, when they go, and what is refused."""
+"""Tensors that stay with the actor that created them: transfers, release, and rejected uses."""
 
 from __future__ import annotations
 

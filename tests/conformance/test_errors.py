@@ -1,4 +1,4 @@
-"""Errors raised by tasks: the type that arrives, what it carries, and the tree of error classes."""
+"""Errors raised by tasks: the type that arrives, its contents, and the tree of error classes."""
 
 from __future__ import annotations
 

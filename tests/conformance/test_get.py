@@ -1,4 +1,4 @@
-"""``get``: what it accepts, what it refuses, order, and timeouts."""
+"""``get``: accepted and rejected arguments, order, and timeouts."""
 
 from __future__ import annotations
 

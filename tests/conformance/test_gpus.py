@@ -1,4 +1,4 @@
-"""GPUs: which ones a task or an actor is given, and how it is told."""
+"""GPUs: assignment to tasks and actors, and their environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ray.init: what it takes, what it refuses, and what it returns."""
+"""ray.init: accepted and rejected arguments, and the result."""
 
 from __future__ import annotations
 

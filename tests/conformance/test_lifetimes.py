@@ -1,4 +1,4 @@
-"""Values live as long as somebody can reach them, wherever the reach goes through, and no longer."""
+"""Values live exactly as long as a reference to them exists, wherever it is."""
 
 from __future__ import annotations
 

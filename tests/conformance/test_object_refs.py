@@ -229,7 +229,7 @@ def test_dropping_a_pending_ref_lets_the_task_run(gate):
 def test_dropping_the_ref_of_a_failing_task_harms_nothing():
     @ray.remote
     def fail():
-        raise ValueError("nobody looks")
+        raise ValueError("unobserved")
 
     fail.remote()
     gc.collect()

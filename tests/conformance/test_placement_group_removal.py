@@ -163,7 +163,7 @@ def test_core_37_removal_ends_an_actor() -> None:
 
 
 @pytest.mark.chosen_difference(
-    "an actor with restarts left ends with its group; in Ray its calls stay unavailable for ever",
+    "an actor with restarts left ends with its group; in Ray its calls stay unavailable forever",
     id="D-group-removed",
 )
 def test_core_37_removal_ends_an_actor_that_has_restarts_left() -> None:
@@ -173,9 +173,7 @@ def test_core_37_removal_ends_an_actor_that_has_restarts_left() -> None:
     wait_for(lambda: ended(actor), what="the actor to end with its group", timeout_s=30)
 
 
-@pytest.mark.chosen_difference(
-    "using a removed group fails at once; Ray waits for ever", id="D-group-removed"
-)
+@pytest.mark.chosen_difference("using a removed group fails at once; Ray waits forever", id="D-group-removed")
 @pytest.mark.parametrize("what", ["task", "ready", "wait"])
 def test_core_37_using_a_removed_group_fails(what: str) -> None:
     group = ready([{"CPU": 1}])

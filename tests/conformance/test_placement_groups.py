@@ -133,7 +133,7 @@ def test_core_36_infeasible_group_is_never_ready() -> None:
 
 
 @pytest.mark.chosen_difference(
-    "ready() of a group that can never fit raises and names what is missing; Ray waits for ever",
+    "ready() of a group that can never fit raises and names what is missing; Ray waits forever",
     id="D-placement-group-infeasible",
 )
 @pytest.mark.parametrize("bundle", [{"CPU": 99}, {"widget": 1}], ids=["CPU", "custom"])
@@ -270,7 +270,7 @@ def test_core_35_bundle_index_out_of_range(index: int) -> None:
 
 
 @pytest.mark.chosen_difference(
-    "an index one past the last bundle is refused as well; in Ray its task waits for ever",
+    "an index one past the last bundle is refused as well; in Ray its task waits forever",
     id="D-bundle-index",
 )
 def test_core_35_bundle_index_one_past_the_last() -> None:

@@ -1,4 +1,4 @@
-"""``put``: what may be stored, and what is refused."""
+"""``put``: accepted and rejected values."""
 
 from __future__ import annotations
 

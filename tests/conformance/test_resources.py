@@ -291,7 +291,7 @@ def test_core_31_fractional_gpus_above_one_are_refused() -> None:
 )
 @pytest.mark.parametrize("kind", ["task", "actor"])
 @pytest.mark.chosen_difference(
-    "what this cluster can never run fails at once and names what is missing; Ray waits for ever",
+    "what this cluster can never run fails at once and names what is missing; Ray waits forever",
     id="D-infeasible",
 )
 def test_core_32_infeasible_request_fails_at_once(kind: str, options: dict[str, Any]) -> None:

@@ -203,7 +203,7 @@ def test_core_38_fallback_strategy_is_tried_next() -> None:
 
 @pytest.mark.parametrize("how", ["strategy", "selector"])
 @pytest.mark.chosen_difference(
-    "labels that no node has fail at once and are named; Ray waits for ever", id="D-infeasible"
+    "labels that no node has fail at once and are named; Ray waits forever", id="D-infeasible"
 )
 def test_core_38_labels_that_no_node_has_fail_at_once(how: str) -> None:
     options: dict[str, Any] = {"label_selector": {"zone": "q"}}

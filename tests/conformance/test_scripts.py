@@ -1,4 +1,4 @@
-"""Whole programs: what ``__main__`` may hold, how a program ends, and what it says about lost errors."""
+"""Whole programs: the contents of ``__main__``, the end of a program, and its messages about unretrieved errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that do not fit into shared memory together: nobody who uses them notices, and no view of them changes."""
+"""Values that do not fit into shared memory together: their users do not notice, and no view of them changes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_core_33_a_task_sees_the_resources_of_the_cluster(cluster):
     assert ray.get(resources.remote()) == ray.cluster_resources()
 
 
-@pytest.mark.chosen_difference("Ray waits for ever for what the cluster can never have", id="D-infeasible")
+@pytest.mark.chosen_difference("Ray waits forever for what the cluster can never have", id="D-infeasible")
 def test_core_32_infeasible_request_says_who_asked_for_what_and_what_there_is(cluster):
     @ray.remote(num_cpus=99)
     def greedy():
@@ -40,7 +40,7 @@ def test_core_32_infeasible_request_says_who_asked_for_what_and_what_there_is(cl
     assert "2" in text
 
 
-@pytest.mark.chosen_difference("Ray waits for ever for what the cluster can never have", id="D-infeasible")
+@pytest.mark.chosen_difference("Ray waits forever for what the cluster can never have", id="D-infeasible")
 def test_core_32_infeasible_request_for_gpus_says_how_to_start_with_more(cluster):
     @ray.remote(num_gpus=1)
     def greedy():
@@ -50,7 +50,7 @@ def test_core_32_infeasible_request_for_gpus_says_how_to_start_with_more(cluster
         ray.get(greedy.remote(), timeout=10)
 
 
-@pytest.mark.chosen_difference("Ray waits for ever for what the cluster can never have", id="D-infeasible")
+@pytest.mark.chosen_difference("Ray waits forever for what the cluster can never have", id="D-infeasible")
 def test_core_32_other_tasks_run_on_after_an_infeasible_one(cluster):
     @ray.remote
     def work():

@@ -1,4 +1,4 @@
-"""Tensors of actors' methods that name a transport: what arrives, and what is refused."""
+"""Results of actor methods with a tensor transport: what arrives, and what is rejected."""
 
 from __future__ import annotations
 

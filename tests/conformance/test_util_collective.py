@@ -1,4 +1,4 @@
-"""ray.util.collective over gloo: what each call does to the tensors of every member, and what it refuses."""
+"""ray.util.collective over gloo: what each call does to the tensors of every member, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ WAITS = """
         def ready(self): return True
 
     class Watch:
-        '''Stderr of this program; what is waited for goes on once a note has come.'''
+        '''Stderr of this program; what is waited for continues once a note has come.'''
         def __init__(self, path): self.path, self.text = path, ""
         def write(self, text):
             self.text += text

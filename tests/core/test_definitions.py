@@ -1,4 +1,4 @@
-"""Functions, classes and what is dead: nothing that nobody can name stays for good."""
+"""Functions, classes and dead actors: unreachable records are forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Values and tasks that were on a node that is lost: what is made again, by whom, and what is said if it is not."""
+"""Values and tasks that were on a node that is lost: which are recreated, by which node, and the errors for
+the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement groups: placing, waiting for room, removal under what runs in them."""
+"""Placement groups: placing, waiting for room, removal while tasks run in them."""
 
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker

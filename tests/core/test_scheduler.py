@@ -1,4 +1,4 @@
-"""Who runs where and when: leases, tasks sent ahead, what waits, blocked workers, fairness."""
+"""Scheduling: leases, tasks sent ahead, waiting tasks, blocked workers, fairness."""
 
 from skate.core.schedule.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
 from skate.protocol import messages as m
@@ -105,7 +105,7 @@ def test_a_class_that_never_runs_dry_lets_others_have_a_turn():
             break
     assert rig.state(lonely) == SENT
     rig.done(rig.worker_of(lonely), lonely)
-    assert rig.free == 0  # and the crowd goes on
+    assert rig.free == 0  # and the crowd continues
 
 
 def test_a_worker_that_is_to_leave_gets_nothing_more_to_do():

@@ -1,4 +1,4 @@
-"""Shortage: what is missing, who asked, what there is, and what to do."""
+"""Messages about missing resources: the resource, the requester, the available amount, the remedy."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -53,7 +53,7 @@ def test_values_that_are_looked_at_are_never_moved() -> None:
     other = store.put()
     store.looking = {2}
     made = [store.put() for _ in range(8)]
-    assert store.on_disk(*seen) == [False] * 3, "somebody looks at them"
+    assert store.on_disk(*seen) == [False] * 3, "a process has views of them"
     assert store.on_disk(other, *made[:-1]) == [True] * 8
     assert all(store.core.objects.records[oid].payload is not None for oid in seen)
 

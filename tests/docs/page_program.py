@@ -1,4 +1,4 @@
-"""Run the Python blocks of one page in order, as one program, and compare what they print with what the page says.
+"""Run the Python blocks of one page in order, as one program, and compare their output with the page.
 
     python page_program.py docs/tutorial.md
 

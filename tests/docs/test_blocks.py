@@ -1,4 +1,4 @@
-"""Every Python block of the documents runs, and prints what the page says; commands in console blocks exist."""
+"""Every Python block of the documents runs, and prints the output on the page; commands in console blocks exist."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def ask(engine: Engine, prompt: Any, adapter: str | None = None, **params:
 
 
 async def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    """Let the engine go on until a condition holds; a failure says what was awaited."""
+    """Let the engine continue until a condition holds; a failure says what was awaited."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"

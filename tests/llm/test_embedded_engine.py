@@ -182,7 +182,7 @@ def test_a_long_prompt_does_not_hold_up_those_that_run(engine: EmbeddedEngine) -
         got = len((await anext(stream)).token_ids)
         before = engine._batcher.steps
         long = await ask(engine, list(range(200)), max_tokens=1)
-        # 200 tokens in parts of 24 are nine steps; in each of them the other went on.
+        # 200 tokens in parts of 24 are nine steps; in each of them the other continued.
         assert engine._batcher.steps - before >= 9 and long.finish_reason == "length"
         async for new in stream:
             got += len(new.token_ids)

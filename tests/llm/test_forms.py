@@ -1,4 +1,4 @@
-"""Answers of a form, whatever the model would rather say: JSON of a schema, choices, regular expressions."""
+"""Structured output, regardless of the model's preferences: JSON of a schema, choices, regular expressions."""
 
 from __future__ import annotations
 

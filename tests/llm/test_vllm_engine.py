@@ -1,4 +1,4 @@
-"""The engine vLLM behind the seam, with a vLLM that is no more than the names it has: what is asked of it, what comes back."""
+"""The engine vLLM behind the seam, with a fake vLLM that has only the names used: the calls to it, and its results."""
 
 from __future__ import annotations
 

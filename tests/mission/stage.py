@@ -3,7 +3,7 @@
     skate run stage.py BLOCK [THEN]
 
 The documents start a node of two GPUs first (``ray start --head --num-gpus 2``); here ``init()`` is given
-them, and they need not exist. ``texts`` is the reader's own list there. THEN goes on in the namespace of the
+them, and they need not exist. ``texts`` is the reader's own list there. THEN continues in the namespace of the
 block.
 """
 

@@ -2,7 +2,7 @@
 
 The blocks lie in ``blocks/`` as the documents print them (indentation restored where the text lost it, line
 numbers removed). What they need from outside is in ``stand_ins/``; ``stage.py`` runs one, and ``then/`` holds
-code that goes on in the block's own namespace to check what it left there. The blocks for Data are in
+code that continues in the block's own namespace to check what it left there. The blocks for Data are in
 `test_data_blocks.py`; those for Train and Serve come with these libraries.
 """
 

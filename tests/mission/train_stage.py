@@ -2,9 +2,10 @@
 
     skate run train_stage.py GROUPS
 
-GROUPS is JSON: for each group its name, the paths of blocks and of what checks them, which go on in one namespace, and a name out
-of `train_gaps.py` of what is put where a block leaves something out. Groups that start a session themselves come last. What a
-group prints follows a line with its name; an error ends the group and not the program.
+GROUPS is JSON: for each group its name, the paths of its blocks and of their checks, which share one
+namespace, and a name in `train_gaps.py` for the parts that a block omits. Groups that start a session
+themselves come last. What a group prints follows a line with its name; an error ends the group and not the
+program.
 
 The documents ask for four and eight workers with a GPU each; here `ScalingConfig` makes two of them, on CPUs. Models of their
 names lie in a cache of Hugging Face's own form, so that `from_pretrained` finds them.

@@ -86,7 +86,7 @@ class Being:
         self.calls.clear()
 
     def crash(self) -> None:
-        """Its process is lost: what had begun fails, the rest goes on after a restart."""
+        """Its process is lost: what had begun fails, the rest continues after a restart."""
         if not self.restarts:
             self.die()
             return

@@ -1,4 +1,5 @@
-"""Where values are spilled to: what `init`, `_system_config` and the environment say, in which order, and what is refused."""
+"""The place of spilled values: `init`, `_system_config` and the environment, their precedence, and rejected
+settings."""
 
 from __future__ import annotations
 

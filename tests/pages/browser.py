@@ -53,7 +53,7 @@ def chromium(folder: Path) -> Iterator[webdriver.Chrome]:
 
 
 def in_colours(driver: webdriver.Chrome, scheme: str) -> None:
-    """As a reader sees it who prefers "light" or "dark"."""
+    """Emulate a reader's preference for "light" or "dark"."""
     feature = {"name": "prefers-color-scheme", "value": scheme}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
@@ -92,7 +92,7 @@ return [...document.querySelectorAll("h1, h2, h3, p, a, button, input, #answer")
 
 
 def hard_to_read(driver: webdriver.Chrome) -> list[Any]:
-    """Texts whose contrast with what is behind them is below WCAG's 4.5."""
+    """Return the texts whose contrast with the background is below WCAG's 4.5."""
     return list(driver.execute_script(CONTRASTS))
 
 

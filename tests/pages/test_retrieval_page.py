@@ -1,4 +1,4 @@
-"""The retrieval example, started as a reader starts it: what it prints, its API, and its page in a real browser."""
+"""The retrieval example, started as a reader would start it: its output, its API, and its page in a real browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(200)
 
 
 class Program:
-    """The example, running; what it has printed."""
+    """The running example and its output."""
 
     def __init__(self, folder: Path) -> None:
         self.address = f"http://127.0.0.1:{a_free_port()}"
@@ -63,7 +63,7 @@ class Program:
         self.complained = self.process.stderr.read()
 
     def until(self, wanted: str, seconds: float = 140) -> None:
-        """Read what it prints until a line has this."""
+        """Read its output until a line contains a text."""
         while (line := self._lines.get(timeout=seconds)) is not None:
             self.said += line
             if wanted in line:
@@ -112,7 +112,7 @@ def text(driver: webdriver.Chrome, name: str) -> str:
 def wait(driver: webdriver.Chrome, condition: str, seconds: float = 30) -> None:
     """Until a line of JavaScript is true."""
     WebDriverWait(driver, seconds, 0.02).until(
-        lambda _: driver.execute_script(f"return {condition}"), f"in vain: {condition}"
+        lambda _: driver.execute_script(f"return {condition}"), f"never true: {condition}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the tests with real processes: programs that are ended with the test, whatever happens in it."""
+"""Fixtures of the tests with real processes: programs that end with the test, whatever its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drivers as real processes: start one, watch it, and see that nothing is left of it.
+"""Drivers as real processes: start one, watch it, and check that nothing is left of it.
 
 A program runs in a process group of its own and carries a mark in its environment that every process it starts
 inherits, so that orphans are found whoever their parent is by then.
@@ -120,7 +120,7 @@ class Program:
         )
 
     def kill(self) -> None:
-        """End whatever still runs, so that a failed test leaves nothing behind."""
+        """End all remaining processes, so that a failed test leaves nothing behind."""
         for pid in [*self.others(), *([self.process.pid] if self.process.poll() is None else [])]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

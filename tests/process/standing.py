@@ -1,4 +1,5 @@
-"""Nodes that stay, as real processes: start one in a folder of its own, talk to it by commands, and see that nothing is left."""
+"""Standing nodes as real processes: start one in a separate folder, control it with commands, and check that
+nothing is left."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Node:
         return done
 
     def start(self, *flags: str, cpus: int = 4) -> str:
-        """Start it; returns what was printed."""
+        """Start the node; return the output."""
         done = self.command(
             "start", "--head", "--num-cpus", str(cpus), "--num-gpus", "0", "--object-store-memory", str(2**28), *flags
         )  # fmt: skip
@@ -71,11 +72,11 @@ class Node:
         return {each["class_name"]: each for each in self.status()["actors"]}
 
     def stop(self, *flags: str) -> str:
-        """Stop it; returns what was printed."""
+        """Stop the node; return the output."""
         return self.command("stop", *flags).stdout
 
     def processes(self) -> dict[int, str]:
-        """The node and what it started by itself, as far as they live."""
+        """Return the living processes of the node and those that it started."""
         return marked(self.mark)
 
     def gone(self, within_s: float = GONE_S) -> None:
@@ -83,7 +84,7 @@ class Node:
         wait_for(lambda: not self.processes(), within_s, f"the end of the node; left: {self.processes()}")
 
     def kill(self) -> None:
-        """End whatever still runs, so that a failed test leaves nothing behind."""
+        """End all remaining processes, so that a failed test leaves nothing behind."""
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Workers that print without measure: memory stays bounded, the printer waits, everybody else goes on."""
+"""Workers that print without limit: memory stays bounded, the printing worker waits, all others continue."""
 
 from __future__ import annotations
 

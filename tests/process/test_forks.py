@@ -1,4 +1,4 @@
-"""A driver that forks: the child is a process of its own, the parent's session is not disturbed."""
+"""A driver that forks: the child is independent, the parent's session is not disturbed."""
 
 from __future__ import annotations
 

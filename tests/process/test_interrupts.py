@@ -1,4 +1,5 @@
-"""Ctrl-C: KeyboardInterrupt comes promptly wherever the driver is, the session goes on, workers are not hit."""
+"""Ctrl-C: KeyboardInterrupt is raised promptly wherever the driver is, the session continues, workers are not
+affected."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ AFTERWARDS = """
     assert ray.get([quick.remote(i) for i in range(100)]) == list(range(100))
     assert ray.get(counter.add.remote()) == 2
     assert ray.get(held) == "slow"
-    print("goes on", flush=True)
+    print("continues", flush=True)
 """
 
 PLACES = {
@@ -103,7 +104,7 @@ def test_interrupt(where: str, group: bool, program: Callable[..., Program], tmp
     (os.killpg if group else os.kill)(started.process.pid, signal.SIGINT)
     started.said("^interrupted", 5.0)
     assert started.end() == 0, started.story()
-    assert "goes on" in started.out
+    assert "continues" in started.out
     started.gone()
 
 
@@ -132,7 +133,7 @@ def test_many_interrupts_in_a_row(program: Callable[..., Program], tmp_path: obj
         started.said(f"^ready {n}\n")
         os.killpg(started.process.pid, signal.SIGINT)
     assert started.end() == 0, started.story()
-    assert "goes on" in started.out
+    assert "continues" in started.out
 
 
 def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program], tmp_path: object) -> None:
@@ -145,7 +146,7 @@ def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program
 
 
 def test_interrupts_while_sessions_begin_and_end(program: Callable[..., Program]) -> None:
-    """No half of a session stays, whatever moment of init or shutdown the signal meets."""
+    """No partial session is left, at whatever point of init or shutdown the signal arrives."""
     started = program(
         """
         import os, random, signal, threading, time

@@ -78,7 +78,7 @@ DEFINITIONS = """
 
 
 def test_by_path_from_another_directory(run: Callable[..., Program], tmp_path: Path) -> None:
-    """A module next to the script is found by workers, wherever the program was started from."""
+    """Workers find a module next to the script, regardless of the program's working directory."""
     folder = tmp_path / "program"
     folder.mkdir()
     (folder / "beside.py").write_text("def triple(x):\n    return 3 * x\n")

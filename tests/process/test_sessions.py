@@ -1,4 +1,4 @@
-"""The end of a session while things are under way, and what is left of it in the next one."""
+"""The end of a session during work, and its effects on the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Values that memory has no room for go to disk and come back, whoever made them; nothing of them stays when the session ends."""
+"""Values that do not fit into memory go to disk and come back, regardless of their creator; nothing is left
+when the session ends."""
 
 from __future__ import annotations
 

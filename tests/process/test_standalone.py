@@ -1,4 +1,4 @@
-"""A node in a process of its own: started, found, refused, stopped, killed; and nothing of it stays."""
+"""A node in a separate process: started, found, rejected, stopped, killed; and nothing of it is left."""
 
 from __future__ import annotations
 

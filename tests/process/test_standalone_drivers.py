@@ -1,4 +1,4 @@
-"""Several drivers on one node that stays: each has a world of its own, and what was only for it ends with it."""
+"""Several drivers on one standing node: they are isolated, and the resources of each end with it."""
 
 from __future__ import annotations
 

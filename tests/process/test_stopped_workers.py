@@ -1,4 +1,4 @@
-"""Workers that do not listen: stopped, or in C code with the GIL held. Others go on, and force works on them."""
+"""Workers that do not listen: stopped, or in C code with the GIL held. Others continue, and force works on them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SETUP = """
 """
 
 PROGRAMS = {
-    "a stopped actor goes on": """
+    "a stopped actor continues": """
     actor = Actor.remote()
     pid = ray.get(actor.pid.remote())
     stop(pid)
@@ -71,7 +71,7 @@ PROGRAMS = {
     wait_for(lambda: state(pid) == "gone", what="the end of the worker")
     others_work()
     """,
-    "a stopped actor that nobody holds ends when it goes on": """
+    "a stopped actor that nobody holds ends when it continues": """
     actor = Actor.remote()
     pid = ray.get(actor.pid.remote())
     stop(pid)
@@ -188,7 +188,7 @@ PROGRAMS = {
     assert ray.wait([ref], timeout=0.1)[0] == []
     os.kill(zygote, signal.SIGCONT)
     assert ray.get(ref, timeout=20) == 1
-    stop(zygote)  # the end of the session does not wait for it for ever
+    stop(zygote)  # the end of the session does not wait for it forever
     """,
 }
 

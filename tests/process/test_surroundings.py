@@ -1,4 +1,5 @@
-"""Drivers that are killed at bad moments, and drivers in poor surroundings: nothing stays, and what fails says so."""
+"""Drivers that are killed at bad moments or run in difficult environments: nothing is left, and failures are
+reported."""
 
 from __future__ import annotations
 
@@ -285,4 +286,4 @@ os.fork = refused
         PYTHONPATH=str(tmp_path),
         FULL=str(tmp_path / "full"),
     )
-    assert done.out.count("starts no more processes") == 3 and "ulimit -u" in done.out, done.story()
+    assert done.out.count("cannot start more processes") == 3 and "ulimit -u" in done.out, done.story()

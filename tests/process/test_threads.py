@@ -120,7 +120,7 @@ PROGRAMS = {
     threading.Thread(target=ray.get, args=(never,), daemon=True).start()
     assert ray.get(double.remote(2)) == 4
     """,
-    "thread that goes on after the main thread's end": """
+    "thread that continues after the main thread's end": """
     main = threading.main_thread()
     def work():
         main.join()
@@ -196,7 +196,7 @@ PROGRAMS = {
             assert await asyncio.gather(double.remote(i), double.remote(index)) == [2 * i, 2 * index]
     together(lambda index: asyncio.run(main(index)), 5)
     """,
-    "loop of the main thread goes on while refs are awaited": """
+    "loop of the main thread continues while refs are awaited": """
     path = sys.argv[1] + "/open"
     async def main():
         turns = 0

@@ -151,12 +151,12 @@ PROGRAMS = {
     assert ray.get(third_time.remote("SIGKILL")) == "done"
     assert tries() == 3
     """,
-    "stopped worker goes on": """
+    "stopped worker continues": """
     @ray.remote
     def stops():
         open(f"{folder}/stopped", "w").write(str(os.getpid()))
         os.kill(os.getpid(), signal.SIGSTOP)
-        return "went on"
+        return "continued"
     ref = stops.remote()
     opened("stopped")
     pid = int(open(f"{folder}/stopped").read() or 0)
@@ -166,7 +166,7 @@ PROGRAMS = {
     assert ray.get([quick.remote(i) for i in range(50)]) == list(range(50))
     assert ray.wait([ref], timeout=0) == ([], [ref])
     os.kill(pid, signal.SIGCONT)
-    assert ray.get(ref, timeout=20) == "went on"
+    assert ray.get(ref, timeout=20) == "continued"
     """,
     "stopped worker can be killed": """
     @ray.remote(max_retries=0)

@@ -52,7 +52,8 @@ def test_the_core_has_a_handler_for_every_message_to_a_node_which_names_its_reco
 
 
 def numbers_in(path: Path) -> tuple[set[str], set[str]]:
-    """The names of messages that a file sends, and those that it handles: as a key of handlers, or compared with."""
+    """Return the names of messages that a file sends, and those that it handles, as a key of handlers or in a
+    comparison."""
     sent, handled = set(), set()
 
     def name_of(node: ast.expr | None) -> str:

@@ -1,4 +1,4 @@
-"""The cache: one build for many who ask, nothing removed that is in use, nothing kept that failed."""
+"""The cache: one build for many requests, no removal of used entries, no failed entries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_failed_build_leaves_nothing_and_can_be_tried_again(cache: Cache, in_p
     assert (path / "file").read_text() == "hello"
 
 
-@pytest.mark.parametrize("again", range(10))  # whoever waits may be overtaken at any step
+@pytest.mark.parametrize("again", range(10))  # a waiter may be overtaken at any step
 def test_threads_that_ask_at_once_get_one_build(cache: Cache, again: int) -> None:
     builds: list[Path] = []
     everybody = threading.Barrier(4)

@@ -1,4 +1,4 @@
-"""Virtual environments: made once, with what the node has in them, and told about when they fail."""
+"""Virtual environments: created once, with the node's packages, and reported when they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One key for what sets up the same worker, another for what does not."""
+"""Equal keys for environments that set up the same worker, different ones otherwise."""
 
 from __future__ import annotations
 

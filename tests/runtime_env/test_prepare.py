@@ -1,4 +1,4 @@
-"""The engine's door: what a worker is started with."""
+"""The engine's interface: the settings of a worker."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_an_archive_that_has_gone_meanwhile(cache: Cache, tmp_path: Path) -> Non
     archive.write_bytes(b"")
     env = validate({"working_dir": str(archive)}, where="init()")
     archive.unlink()
-    with pytest.raises(RuntimeEnvSetupError, match="is no longer"):
+    with pytest.raises(RuntimeEnvSetupError, match="does not any more"):
         prepare(env, cache.root)
 
 

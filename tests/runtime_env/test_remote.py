@@ -1,4 +1,4 @@
-"""Fetching what a URI names."""
+"""Downloads of URIs."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_factors_stretch_and_shrink_a_step(total: float, running: int) -> None:
         assert running <= slow <= plain
     else:
         assert plain <= slow <= running
-        assert slow < running, "a small factor must not hold a step down for ever"
+        assert slow < running, "a small factor must not hold a step down forever"
 
 
 @given(

@@ -32,7 +32,7 @@ class Plain:
             try:
                 await request.body()
             except Exception as error:  # what a careless handler does
-                return f"went on after {type(error).__name__}"
+                return f"continued after {type(error).__name__}"
         if request.url.path.endswith("/unread"):
             return "did not look"
         return str(len(await request.body()))

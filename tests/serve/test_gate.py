@@ -64,7 +64,7 @@ def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit:
         gone.update(number for number, task in tasks.items() if task.done() and task.cancelled())
         wait = len(tasks) - len(entered) - len(gone)
         assert gate.cells[ONGOING] == len(inside) and gate.cells[WAITING] == wait == gate.waiting
-        assert not wait or len(inside) >= limit, "somebody waits although there is room"
+        assert not wait or len(inside) >= limit, "a caller waits although there is room"
         # Now everybody leaves, one after the other.
         while inside:
             inside.pop()

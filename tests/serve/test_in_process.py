@@ -349,7 +349,7 @@ def test_cancelling_an_answer_cancels_the_work(outer: Any) -> None:
             return "not cancelled"
         waiting = asyncio.ensure_future(inner.hold.remote()._wait())
         await until(lambda: _active(inner), "work under way")
-        waiting.cancel()  # whoever waits is cancelled, and the call with it
+        waiting.cancel()  # the waiter is cancelled, and the call with it
         await asyncio.wait([waiting])
         return waiting.cancelled(), call.cancelled(), (await inner.state.remote())[2] - before
 

@@ -53,7 +53,7 @@ def test_a_wait_that_was_said_never_to_end_does_not_end(block: int) -> None:
     verdicts = 0
     for seed in range(block, SEEDS, BLOCKS):
         cluster = run(seed, merciful=False)
-        assert not wrong(cluster), f"seed {seed}: {wrong(cluster)} went on by themselves"
+        assert not wrong(cluster), f"seed {seed}: {wrong(cluster)} continued by themselves"
         verdicts += len(cluster.verdicts)
     assert verdicts, "no run had a deadlock, so nothing was tried"
 

@@ -1,4 +1,4 @@
-"""Where the workers of these tests find what is passed to them by reference."""
+"""The import path with which the workers of these tests find functions passed by reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors whose own words do not say what to change are told with advice."""
+"""Errors that do not explain themselves are reported with advice."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_loop_that_is_none() -> None:
     with pytest.raises(TypeError) as caught:
         DataParallelTrainer("train.py")  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "train_loop_per_worker is a function that trains, called in every worker, not str"
+        "train_loop_per_worker must be a training function, which every worker calls, not str"
     )
 
 
@@ -195,7 +195,7 @@ def test_a_local_storage_path_on_several_machines(tmp_path: Path) -> None:
     finally:
         os.chdir(here)
     assert isinstance(failure, OSError)
-    assert "the run's folder /proc/self/cwd/storage/run is not there on" in str(failure)
+    assert "the run's folder /proc/self/cwd/storage/run does not exist on" in str(failure)
     assert "a local storage_path is another folder on each machine" in str(failure)
     assert "s3://bucket/folder" in str(failure)
 
@@ -227,7 +227,7 @@ def test_settings_that_are_something_else() -> None:
         DataParallelTrainer(idle, scaling_config=2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Invalid `RunConfig` type: <class 'dict'>"):
         DataParallelTrainer(idle, run_config={"name": "a"})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"datasets is a dict, not list"):
+    with pytest.raises(TypeError, match=r"datasets must be a dict, not list"):
         DataParallelTrainer(idle, datasets=[1])  # type: ignore[arg-type]
 
 

@@ -34,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def steps(config: dict[str, Any]) -> int:
-    """Report with a checkpoint until a file says that it is enough; go on where the last attempt was."""
+    """Report with a checkpoint until a file says that it is enough; continue where the last attempt was."""
     found = train.get_checkpoint()
     step = 0
     if found is not None:
@@ -115,7 +115,7 @@ def test_a_run_shrinks_with_a_lost_node_and_grows_with_a_new_one(cluster: Cluste
     assert result.return_value == 2
     assert [entry["workers"] for entry in run.entries("start")] == [2, 1, 2]
     seen = [entry["metrics"]["step"] for entry in run.entries("report")]
-    assert seen == sorted(seen), "each attempt goes on from the last checkpoint"
+    assert seen == sorted(seen), "each attempt continues from the last checkpoint"
     assert seen[-1] == len(set(seen)) - 1, "no step is left out"
 
 

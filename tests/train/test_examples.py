@@ -77,7 +77,7 @@ def test_fsdp2_goes_on_with_more_workers(tmp_path: Path) -> None:
     text = run("fsdp2.py", "--epochs", "2", cwd=tmp_path)
     rows = [line.split() for line in text.splitlines()[1:5]]
     assert [(row[0], row[2]) for row in rows] == [("0", "2"), ("1", "2"), ("2", "4"), ("3", "4")]
-    assert float(rows[2][1]) > float(rows[0][1]), "it went on from what it had learned"
+    assert float(rows[2][1]) > float(rows[0][1]), "it continued from what it had learned"
     assert number(r"\naccuracy ([\d.]+)", text) > 0.75
 
 

@@ -1,4 +1,4 @@
-"""How a failed run is told: the user's frames and message, in a traceback and in a line."""
+"""Messages of failed runs: the user's frames and message, in a traceback and in one line."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def session() -> Iterator[None]:
 
 
 def look(config: dict[str, Any]) -> None:
-    """Write down what this rank sees, and what is its own."""
+    """Record the GPUs visible to this rank, and its own."""
     rank = train.get_context().get_world_rank()
     own = skate.get_runtime_context().get_accelerator_ids()["GPU"]
     Path(config["at"], str(rank)).write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {','.join(own)}")

@@ -1,4 +1,4 @@
-"""Loggers of runs: tables, lines of JSON, TensorBoard's events, and what a callback may know and do."""
+"""Loggers of runs: tables, lines of JSON, TensorBoard's events, and the interface of callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine that steers a run: hypothesis walks it, with a count of its own of what must come out."""
+"""The state machine of a run: hypothesis walks it and compares it with a model."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_rank_that_has_returned_can_no_longer_come() -> None:
 
 
 class Walk(RuleBasedStateMachine):
-    """Ranks come, fail, return; the model counts what must happen."""
+    """Ranks arrive, fail and return; the model predicts the results."""
 
     @initialize(least=st.integers(1, 3), more=st.integers(0, 3), allowed=st.integers(-1, 3))
     def begin(self, least: int, more: int, allowed: int) -> None:

@@ -1,4 +1,4 @@
-"""docs/train.md: its blocks are one program, which runs and prints what the page says."""
+"""docs/train.md: its blocks are one program, which runs and prints the output on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of a run start with their framework loaded, and nobody else waits for that."""
+"""Workers of a run start with their framework loaded, and other workers do not wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line about a run: what it says, what a terminal shows, what a log gets."""
+"""The progress line of a run: its content, on a terminal and in a log."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_terminal_shows_where_a_run_is(tmp_path: Path) -> None:
 
 
 def ended_well(started: list[str]) -> subprocess.CompletedProcess[str]:
-    """A program that has run to its end, what it said on stderr being told if that was a bad one."""
+    """Run a program to its end; show its stderr if it fails."""
     done = subprocess.run(started, capture_output=True, text=True, timeout=60, env=environment(), check=False)
     assert done.returncode == 0, done.stderr
     return done

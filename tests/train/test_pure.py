@@ -1,4 +1,4 @@
-"""Room, ranks, what is kept, which failure is the cause: functions without any I/O."""
+"""Capacity, ranks, kept checkpoints, causes of failures: functions without I/O."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_functions_of_two_arguments_are_refused() -> None:
         (lambda: FailureConfig(fail_fast=True), DeprecationWarning, "fail_fast"),
         (lambda: RunConfig(stop={"a": 1}), DeprecationWarning, "stop"),
         (lambda: RunConfig(verbose=1), DeprecationWarning, "verbose"),
-        (lambda: RunConfig(name="a/b"), ValueError, "name of a folder"),
+        (lambda: RunConfig(name="a/b"), ValueError, "valid folder name"),
         (lambda: RunConfig(callbacks=[3]), ValueError, "UserCallback"),
     ],
 )

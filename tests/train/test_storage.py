@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there, whatever breaks when: a walk over every file operation of a report."""
+"""A checkpoint is complete or absent after any failure: a walk over every file operation of a report."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_crash_at_any_operation_leaves_whole_checkpoints(tmp_path: Path) -> No
                 assert Path(latest.path, name).read_text() == text
         left = [entry for entry in os.listdir(storage / "run") if entry.startswith(".") and entry != ".owner"]
         assert left == [], "what was not finished is swept away"
-        # The run goes on.
+        # The run continues.
         report(again, tmp_path / f"more-{after}", 2)
         assert again.latest is not None and again.latest.path.endswith("checkpoint_2")
         again.close()
@@ -147,7 +147,7 @@ class Remote:
         from pyarrow import fs
 
         class Elsewhere(fs.SubTreeFileSystem):
-            """A disk that does not say that it is one."""
+            """A local filesystem that is not recognized as one."""
 
             type_name = "elsewhere"
 

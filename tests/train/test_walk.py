@@ -1,4 +1,4 @@
-"""SIGKILL of a worker, of all workers and of the driver at every phase of a checkpoint: the run goes on with nothing lost."""
+"""SIGKILL of a worker, of all workers and of the driver at every phase of a checkpoint: the run continues with nothing lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 pytestmark = pytest.mark.timeout(120)
 
 PROGRAM = Path(__file__).parent / "walking.py"
-#: The phases of a worker's part, and those of the driver's, with the step that the run goes on with after each.
+#: The phases of a worker's part, and those of the driver's, with the step that the run continues with after each.
 UPLOADING = ("before upload", "during upload", "after upload")
 COMMITTING = {
     "before manifest": 2,
@@ -57,7 +57,7 @@ def s3() -> Iterator[str]:
 
 
 def run(place: str, marks: Path, phase: str, victim: str) -> Any:
-    """Start the program; what it has printed, or None if it was killed."""
+    """Start the program; return its output, or None if it was killed."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), place, str(marks), phase, victim],
         capture_output=True,
@@ -72,12 +72,12 @@ def run(place: str, marks: Path, phase: str, victim: str) -> Any:
 
 
 def walk(place: str, marks: Path, phase: str, victim: str, goes_on_with: int) -> None:
-    """Run to the kill, go on, and look at what there is."""
+    """Run to the kill, continue, and look at what there is."""
     marks.mkdir()
     found = run(place, marks, phase, victim)
     died = victim in ("driver", "controller")
     assert (found is None) is died, (
-        "the program ends if its own process is killed, and else goes on by itself"
+        "the program ends if its own process is killed, and else continues by itself"
     )
     if died:
         found = run(place, marks, phase, victim)

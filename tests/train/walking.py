@@ -1,4 +1,4 @@
-"""A run that ends itself with SIGKILL at a phase of its third checkpoint, once; started by test_walk.py, and again to go on.
+"""A run that ends itself with SIGKILL at a phase of its third checkpoint, once; started by test_walk.py, and again to continue.
 
 python walking.py <a folder, or host:port of an S3 server> <folder for marks> <phase> <victim>
 """
@@ -40,7 +40,7 @@ class Reaper:
             self.now()
 
     def now(self) -> None:
-        """End the process, wherever it is."""
+        """End the process at its current point."""
         self.mark.touch()
         os.kill(self.pid, signal.SIGKILL)
         signal.pause()  # another process: this one ends with it

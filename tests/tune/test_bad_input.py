@@ -59,7 +59,7 @@ def test_modes(mode: Any) -> None:
 def test_a_grid_for_a_searcher(tmp_path: Path) -> None:
     space = {"a": {"b": tune.grid_search([1, 2])}}
     with pytest.raises(
-        ValueError, match="OptunaSearch cannot go through grids, and the space has grid_search for a/b"
+        ValueError, match="OptunaSearch does not support grids, but the space has grid_search for a/b"
     ):
         fit(tmp_path, space=space, metric="loss", mode="min", search_alg=OptunaSearch())
 
@@ -67,7 +67,7 @@ def test_a_grid_for_a_searcher(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("session")
 def test_a_function_for_a_searcher(tmp_path: Path) -> None:
     space = {"a": tune.sample_from(lambda config: 1)}
-    with pytest.raises(ValueError, match="OptunaSearch cannot call functions, and 'a' is sample_from"):
+    with pytest.raises(ValueError, match="OptunaSearch cannot call functions, but 'a' is sample_from"):
         fit(tmp_path, space=space, metric="loss", mode="min", search_alg=OptunaSearch())
 
 
@@ -109,12 +109,12 @@ def test_options_that_contradict_each_other(tmp_path: Path) -> None:
         )
     with pytest.raises(ValueError, match="contradict each other"):
         fit(tmp_path, max_concurrent_trials=2, search_alg=BasicVariantGenerator(max_concurrent=3))
-    with pytest.raises(ValueError, match="give each in one place"):
+    with pytest.raises(ValueError, match="set each in one place"):
         scheduler = tune.schedulers.ASHAScheduler(metric="loss", mode="min")
         fit(tmp_path, metric="other", mode="min", scheduler=scheduler)
     with pytest.raises(ValueError, match="max_failures must be 0 if fail_fast=True"):
         tune.FailureConfig(max_failures=1, fail_fast=True)
-    with pytest.raises(ValueError, match="a search space, a metric or a mode of its own already"):
+    with pytest.raises(ValueError, match="already has its own search space, metric or mode"):
         searcher = OptunaSearch(space={"x": tune.uniform(0, 1)}, metric="loss", mode="min")
         fit(tmp_path, space={"x": tune.uniform(0, 1)}, search_alg=searcher)
 
@@ -135,10 +135,10 @@ def test_a_stop_by_what_is_not_reported(tmp_path: Path, caplog: Any) -> None:
         (lambda: tune.Tuner("nobody").fit(), "Unknown trainable: nobody"),
         (lambda: tune.Tuner(lambda a, b: 1).fit(), "must include a single .config. positional parameter"),
         (lambda: tune.Tuner(function, param_space=[1]), "must be a dict. Got list"),
-        (lambda: tune.Tuner(function, tune_config={}), "tune_config is a ray.tune.TuneConfig, not dict"),
-        (lambda: tune.TuneConfig(num_samples=-2), "num_samples is a number of trials"),
-        (lambda: tune.TuneConfig(time_budget_s=0), "time_budget_s is a number of seconds above 0"),
-        (lambda: tune.RunConfig(name="a/.."), "the name of a folder"),
+        (lambda: tune.Tuner(function, tune_config={}), "tune_config must be a ray.tune.TuneConfig, not dict"),
+        (lambda: tune.TuneConfig(num_samples=-2), "num_samples must be a number of trials"),
+        (lambda: tune.TuneConfig(time_budget_s=0), "time_budget_s must be a number of seconds above 0"),
+        (lambda: tune.RunConfig(name="a/.."), "a valid folder name"),
         (lambda: tune.CheckpointConfig(num_to_keep=0), "invalid num_to_keep"),
         (lambda: tune.CheckpointConfig(checkpoint_frequency=-1), "checkpoint_frequency must be >=0"),
         (lambda: tune.with_resources(5, {"cpu": 1}), "with_resources.. only works with function trainables"),
@@ -146,7 +146,7 @@ def test_a_stop_by_what_is_not_reported(tmp_path: Path, caplog: Any) -> None:
         (lambda: tune.with_parameters(5, a=1), "with_parameters.. only works with function trainables"),
         (lambda: tune.with_parameters(function, a=1), "cannot be called with the configuration and a"),
         (lambda: tune.PlacementGroupFactory([]), "at least one bundle"),
-        (lambda: tune.PlacementGroupFactory([{"CPU": -1}]), "0 or more"),
+        (lambda: tune.PlacementGroupFactory([{"CPU": -1}]), "must be a number >= 0"),
         (lambda: tune.grid_search(5), "grid_search takes a list"),
         (lambda: tune.sample_from(5), "sample_from takes a function"),
         (lambda: tune.create_searcher("nope"), "`search_alg` argument must be one of"),
@@ -157,7 +157,7 @@ def test_a_stop_by_what_is_not_reported(tmp_path: Path, caplog: Any) -> None:
         ),
         (lambda: Repeater(ConcurrencyLimiter(OptunaSearch(), 1), 2), "would wait for itself"),
         (lambda: OptunaSearch(points_to_evaluate=[{"x": 1}], evaluated_rewards=[1, 2]), "1 and 2 were given"),
-        (lambda: HEBOSearch(), "asks for numpy below 1.25"),
+        (lambda: HEBOSearch(), "requires numpy below 1.25"),
         (lambda: tune.run(function, local_dir="x"), "set the `storage_path`"),
     ],
 )

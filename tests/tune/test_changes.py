@@ -32,7 +32,7 @@ def session() -> Iterator[None]:
 
 
 def growing(config: dict[str, Any]) -> None:
-    """Goes on from its checkpoint, and reports what it runs on."""
+    """Continues from its checkpoint, and reports its resources."""
     step, checkpoint = 0, tune.get_checkpoint()
     if checkpoint is not None:
         step = int(Path(checkpoint.path, "step").read_text())
@@ -164,7 +164,7 @@ def test_a_policy_that_was_written_is_replayed(tmp_path: Path) -> None:
             if line[3] == iteration:
                 rate = line[5]["rate"]
     assert rates == expected
-    assert trial.metrics["value"] == sum(expected), "it goes on from its own checkpoints"
+    assert trial.metrics["value"] == sum(expected), "it continues from its own checkpoints"
 
 
 def test_pb2_moves_the_worse_half_within_its_bounds(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_pb2_moves_the_worse_half_within_its_bounds(tmp_path: Path) -> None:
     )
     rates = {line["rate"] for lines in trials for line in lines}
     assert all(0.5 <= rate <= 4.0 for rate in rates)
-    assert len(rates) > 4, "those that were worse go on with other rates"
+    assert len(rates) > 4, "those that were worse continue with other rates"
     assert [lines[-1]["training_iteration"] for lines in trials] == [6] * 4
 
 

@@ -79,7 +79,7 @@ def test_files(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([*asked, "-o", str(tmp_path / "out.pkl")]) == 0
     assert pandas.read_pickle(tmp_path / "out.pkl")["loss"].tolist() == [9, 8, 7]
     assert main([*asked, "-o", str(tmp_path / "out.txt")]) == 1
-    assert "--output ends in .csv or .pkl, not in .txt" in capsys.readouterr().err
+    assert "--output must end in .csv or .pkl, not in .txt" in capsys.readouterr().err
 
 
 def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,10 +94,10 @@ def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["list-trials", "{}/first", "--columns", "los"], "there is no column 'los'; the columns are"),
         (["list-trials", "{}/first", "--sort", "los"], "there is no column 'los'; the columns are"),
         (["list-trials", "{}/first", "--filter", "loss<3"], "--filter is 'COLUMN OPERATOR VALUE'"),
-        (["list-trials", "{}/first", "--filter", "loss < few"], "loss is a number, and 'few' is none"),
+        (["list-trials", "{}/first", "--filter", "loss < few"], "loss is a number, but 'few' is not"),
         (["list-experiments", "{}/other"], "there are no searches in"),
         (["list-experiments", "{}/none"], "No such file or directory"),
-        (["add-note", "{}/none"], "is no folder"),
+        (["add-note", "{}/none"], "is not a folder"),
     ],
 )
 def test_plain_errors(

@@ -1,5 +1,5 @@
-"""A search that ends between any two commands goes on with nothing lost and nothing run twice; hypothesis draws where, and what
-trials do. At many steps the journal is read, and has to say what the machine knows."""
+"""A search that ends between any two commands continues with nothing lost and nothing run twice; hypothesis draws where, and what
+trials do. At many steps the journal is read and must match the machine."""
 
 from __future__ import annotations
 

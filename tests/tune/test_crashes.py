@@ -1,4 +1,4 @@
-"""A search that is ended at any entry of its journal goes on as if nothing had been: nothing is lost, nothing runs twice."""
+"""A search that is ended at any entry of its journal continues as if nothing had been: nothing is lost, nothing runs twice."""
 
 from __future__ import annotations
 

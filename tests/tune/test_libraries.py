@@ -119,7 +119,7 @@ def test_a_search(library: str, tmp_path: Path) -> None:
     }
     for config in configs:
         check(config)
-    assert len({config["x"] for config in configs}) > 3, "it goes on searching"
+    assert len({config["x"] for config in configs}) > 3, "it continues searching"
 
 
 def told(searcher: Searcher, space: dict[str, Any], mode: str = "min") -> Searcher:
@@ -139,7 +139,7 @@ def drive(searcher: Searcher, trials: int, first: int = 0, sign: float = 1.0) ->
 
 
 def test_it_learns(library: str) -> None:
-    """Later suggestions are better than earlier ones, whichever end is best."""
+    """Later suggestions are better than earlier ones, in both modes."""
     if library in ("ax", "bayesopt"):
         pytest.skip("a Gaussian process takes a minute for as many trials; test_a_search runs some")
     if library == "zoopt":
@@ -180,7 +180,7 @@ def test_grids_are_refused_by_name(library: str, tmp_path: Path) -> None:
         tune_config=tune.TuneConfig(metric="loss", mode="min", search_alg=made(library)),
         run_config=tune.RunConfig(storage_path=str(tmp_path)),
     )
-    with pytest.raises(ValueError, match="cannot go through grids, and the space has grid_search for kind"):
+    with pytest.raises(ValueError, match="does not support grids, but the space has grid_search for kind"):
         tuner.fit()
 
 

@@ -1,4 +1,4 @@
-"""The machine of a search: hypothesis walks it, with a count of its own of what must come out."""
+"""The state machine of a search: hypothesis walks it and compares it with a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def function(config: dict[str, Any]) -> None:
 
 
 class World:
-    """Trials that report when they are told to, on so many slots."""
+    """Trials that report on command, on a number of slots."""
 
     def __init__(self, scheduler: Any, trials: int, slots: int, failures: int, saving: bool) -> None:
         search = BasicVariantGenerator()
@@ -95,7 +95,7 @@ class World:
 def test_every_search_ends_and_every_trial_once(
     name: str, trials: int, slots: int, saving: bool, source: Any, failing: float
 ) -> None:
-    # Without checkpoints a trial that pauses begins again, so pausing schedulers would go on for long.
+    # Without checkpoints a trial that pauses begins again, so pausing schedulers would continue for long.
     saving = saving or name in ("hyperband", "median, pausing", "pbt", "pbt, together")
     world = World(SCHEDULERS[name](), trials, slots, failures=2, saving=saving)
     for _ in range(4000):

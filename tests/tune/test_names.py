@@ -92,7 +92,7 @@ def test_dicts_put_together() -> None:
     first = {"a": {"b": 1, "c": 2}, "k": {"type": "x", "only": 1}}
     assert utils.merge_dicts(first, {"a": {"b": 5}, "new": 1})["a"] == {"b": 5, "c": 2}
     assert first["a"]["b"] == 1, "merge_dicts changes neither"
-    with pytest.raises(KeyError, match="'z' is none of the settings that there are: b, c"):
+    with pytest.raises(KeyError, match="'z' is not a known setting; the settings are: b, c"):
         utils.deep_update(first, {"a": {"z": 1}})
     utils.deep_update(first, {"a": {"z": 1}}, allow_new_subkey_list=["a"])
     assert first["a"] == {"b": 1, "c": 2, "z": 1}
@@ -104,7 +104,7 @@ def test_dicts_put_together() -> None:
 
 def test_warm_starts() -> None:
     utils.validate_warmstart(["x"], [{"x": 1}], [0.5])
-    with pytest.raises(TypeError, match="points_to_evaluate is a list, not dict"):
+    with pytest.raises(TypeError, match="points_to_evaluate must be a list, not dict"):
         utils.validate_warmstart(["x"], {"x": 1}, [0.5])
     with pytest.raises(ValueError, match="has 1 values, the space 2: x, y"):
         utils.validate_warmstart(["x", "y"], [{"x": 1}], [])
@@ -131,7 +131,7 @@ def test_what_cannot_be_serialized_is_named(capsys: pytest.CaptureFixture[str]) 
     inner = LOCK
     assert utils.diagnose_serialization(lambda config: None) is True
     assert utils.diagnose_serialization(trainable) == {"inner"}
-    assert "cannot be serialized: make it in the trainable" in capsys.readouterr().out
+    assert "cannot be serialized: create it in the trainable" in capsys.readouterr().out
 
 
 class Counting(tune.Trainable):
@@ -171,7 +171,7 @@ def test_saving_and_restoring_is_tried() -> None:
 
 
 def nvidia_smi(folder: Path, *used: int) -> None:
-    """A program that says, one call after the other, that so many MiB are in use."""
+    """A program that prints, call by call, the next amount of used memory in MiB."""
     (folder / "left").write_text("\n".join(map(str, used)) + "\n")
     program = folder / "nvidia-smi"
     program.write_text(
@@ -188,16 +188,16 @@ def test_waiting_for_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (tmp_path / "left").read_text() == "", "it was looked at three times"
     nvidia_smi(tmp_path, 500, 300)
     with pytest.raises(
-        RuntimeError, match="GPU aaaa-1 has 300 MiB of 1000 in use after 2 looks.*the limit is 10"
+        RuntimeError, match="GPU aaaa-1 has 300 MiB of 1000 in use after 2 checks.*the limit is 10"
     ):
         utils.wait_for_gpu("aaaa-1", retry=2, delay_s=0)
     nvidia_smi(tmp_path, 500)
     assert utils.wait_for_gpu("0", gpu_memory_limit=600) is True
     nvidia_smi(tmp_path, 500)
-    with pytest.raises(ValueError, match="there is no GPU 7; there are 0, 1"):
+    with pytest.raises(ValueError, match="there is no GPU 7; the GPUs are 0, 1"):
         utils.wait_for_gpu(7)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(RuntimeError, match="nvidia-smi, which cannot be run here"):
+    with pytest.raises(RuntimeError, match="nvidia-smi, which cannot be run"):
         utils.wait_for_gpu(0)
 
 

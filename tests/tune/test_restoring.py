@@ -1,4 +1,4 @@
-"""Searches that go on elsewhere: another working folder, a folder that was moved, a storage without renames, a later release."""
+"""Searches restored elsewhere: another working folder, a moved folder, a storage without renames, a later release."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_storage_without_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_loggers_of_a_search_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They write on this machine; what they wrote is where the search is, and goes on where it was left."""
+    """Loggers write locally; their files are uploaded to the search's folder, and a restored search appends to them."""
     (tmp_path / "store").mkdir()
     there = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
     given = {"storage_path": "runs", "storage_filesystem": there}

@@ -77,11 +77,11 @@ class Bench:
 
 
 def test_asha_by_hand() -> None:
-    # Reduction 2, rungs at 1, 2 and 4: a trial goes on if it is at least the median of those that were there before it.
+    # Reduction 2, rungs at 1, 2 and 4: a trial continues if it is at least the median of those that were there before it.
     bench = Bench(AsyncHyperBandScheduler(max_t=8, grace_period=1, reduction_factor=2), 4)
     bench.fill()
     a, b, c, d = bench.machine.trials
-    bench.step(a, 10)  # the first at a rung always goes on
+    bench.step(a, 10)  # the first at a rung always continues
     assert a.status == Trial.RUNNING
     bench.step(b, 5)  # 5 < 10
     assert b.status == Trial.TERMINATED
@@ -107,12 +107,12 @@ def test_asha_s_rungs_are_the_paper_s() -> None:
 
 
 def test_asha_by_hand_with_a_factor_of_three() -> None:
-    # Rungs at 1, 3 and 9 of reduction 3: to go on, a trial is at or above the upper third of those that came there before it,
+    # Rungs at 1, 3 and 9 of reduction 3: to continue, a trial is at or above the upper third of those that came there before it,
     # interpolated as numpy.nanpercentile does: with values a <= b the point 2/3 of the way from a to b.
     bench = Bench(AsyncHyperBandScheduler(max_t=9, grace_period=1, reduction_factor=3), 6)
     bench.fill()
     trials = bench.machine.trials
-    # rung 1: value, cut of those before, whether it goes on
+    # rung 1: value, cut of those before, whether it continues
     written = [
         (3, None, True),  # nobody was here
         (6, 3, True),  # [3]

@@ -1,4 +1,4 @@
-"""Searchers: what they suggest, what they learn, and that they can be saved."""
+"""Searchers: their suggestions, learning and saved states."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_distributions(domain: Any, expected: str) -> None:
 
 
 def test_normal_is_refused() -> None:
-    with pytest.raises(ValueError, match="has no normal distribution, and 'p' is one"):
+    with pytest.raises(ValueError, match="has no normal distribution, but 'p' is one"):
         OptunaSearch.convert_search_space({"p": tune.randn()})
 
 
@@ -209,7 +209,7 @@ def test_bayesopt() -> None:
     searcher = told(BayesOptSearch(random_search_steps=4, random_state=3), space)
     found = drive(searcher, 14, objective=lambda config: loss({**config, "kind": "a"}))
     assert min(loss({**config, "kind": "a"}) for config in found) < 0.5
-    with pytest.raises(ValueError, match="searches real numbers"):
+    with pytest.raises(ValueError, match="searches only real numbers"):
         told(BayesOptSearch(), {"x": tune.randint(0, 3)})
 
 

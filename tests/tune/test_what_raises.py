@@ -1,4 +1,4 @@
-"""Code of the user's that raises or gives what it should not, within a search; storage that cannot be written."""
+"""User code in a search that raises or returns invalid values; storage that cannot be written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def can_still_search(tmp_path: Path) -> None:
 
 
 class Raising(Searcher):
-    """Raises where it is told to."""
+    """Raises at the configured point."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

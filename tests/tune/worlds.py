@@ -56,7 +56,7 @@ SCHEDULERS = {
 
 
 class Crash(BaseException):
-    """Stands for the end of the program, wherever it is."""
+    """The simulated end of the program, at any point."""
 
 
 def function(config: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Stepping(tune.Trainable):
 
 
 class Recording(Searcher):
-    """Suggests numbers, and remembers what it is told."""
+    """Suggests numbers, and records results."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Actor:
         self.next_checkpoint = spec.next_checkpoint
         if spec.checkpoint is not None:
             steps = int(Path(spec.checkpoint.path, "steps").read_text())
-            assert steps == spec.iteration, "a trial goes on from where its checkpoint had come"
+            assert steps == spec.iteration, "a trial continues from where its checkpoint had come"
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, {"advance": self._advance, "save": self._save, "end": lambda: None}[name])
@@ -195,7 +195,7 @@ class Shape:
 
 
 class World(Shape):
-    """A search as a test says, and what has come of it."""
+    """The search of a test, and its outcome."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class World(Shape):
         )  # fmt: skip
 
     def fit(self, crash_at: int = -1) -> tune.ResultGrid | None:
-        """Run, or go on, to the end or the crash; None after a crash."""
+        """Run, or continue, to the end or the crash; None after a crash."""
         self.ticks, self.crash_at = 0, crash_at
         self.actors.clear()
         self.turns = 0
@@ -276,7 +276,8 @@ class World(Shape):
                 return None
 
     def check(self, controller: Any) -> None:
-        """After any batch of commands: what is held is what runs, and the journal says what the machine knows."""
+        """Check after any batch of commands: held resources match running trials, and the journal matches the
+        machine."""
         held = controller.room.held.get("CPU", 0.0)
         assert held == len(self.actors) <= self.cpus
         if self.random.random() < self.replaying and controller.machine.is_settled():
@@ -355,7 +356,7 @@ def seen(trial: Trial) -> dict[str, Any]:
     source = trial.source
     if source is not None and trial.latest is not None and source.name == trial.latest.name:
         if source.trial_id == trial.trial_id:
-            source = None  # where it goes on anyway
+            source = None  # where it continues anyway
     # Which configuration a result was of is the trial's own: a snapshot has it once.
     last = {
         name: value for name, value in trial.last_result.items() if value is not None and name != "config"

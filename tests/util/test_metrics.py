@@ -1,4 +1,4 @@
-"""Counter, Gauge and Histogram: validation, tags, and what the registry holds."""
+"""Counter, Gauge and Histogram: validation, tags, and the contents of the registry."""
 
 from __future__ import annotations
 

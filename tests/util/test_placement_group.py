@@ -1,4 +1,4 @@
-"""Placement groups: what is refused, labels, names, and what becomes of waiting ones."""
+"""Placement groups: rejected arguments, labels, names, and the fate of waiting ones."""
 
 from __future__ import annotations
 

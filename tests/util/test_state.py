@@ -1,4 +1,4 @@
-"""The state API beyond Ray's: who does not answer, what workers printed, the memory table, and the verbs that print."""
+"""The state API beyond Ray's: unresponsive processes, output of workers, the memory table, and the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions on the wire: they arrive whatever they hold, and as much of them as can."""
+"""Exceptions on the wire: they always arrive, as completely as possible."""
 
 import builtins
 import dataclasses

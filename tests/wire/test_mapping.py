@@ -1,4 +1,4 @@
-"""A process's mapping of the arena: what is written is read back, and a view pins while anyone uses it."""
+"""A process's mapping of the arena: written values are read back, and a view pins its object while it is in use."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skate import lazy_loader
 
-#: Public names by the module that has them; loaded when asked for.
+#: Public names by their modules; loaded on first use.
 _HOMES = {
     "skate.air.config": ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"),
     "skate.air.execution.resources.request": ("AcquiredResources", "ResourceRequest"),

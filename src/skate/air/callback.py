@@ -6,7 +6,8 @@ from typing import Any
 
 
 class Callback:
-    """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`.
+    """Base class of callbacks; pass instances to `RunConfig(callbacks=[...])`. Methods run in the process
+    that called `fit`.
 
     A trial has a name, a config and a folder: `str(trial)`, `trial.config`, `trial.local_path`.
     """
@@ -21,10 +22,10 @@ class Callback:
         """Called once, before anything else."""
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called at the beginning of each turn of the loop."""
+        """Called at the beginning of each iteration of the loop."""
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called at the end of each turn of the loop."""
+        """Called at the end of each iteration of the loop."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Called when a trial starts or restarts."""
@@ -33,7 +34,7 @@ class Callback:
         """Called when a trial resumes from a checkpoint."""
 
     def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A class trainable was saved."""
+        """Called when a class trainable has been saved."""
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -44,15 +45,15 @@ class Callback:
         """Called when a trial has ended successfully."""
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial has failed and starts again."""
+        """Called when a trial has failed and will restart."""
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial has failed for good."""
+        """Called when a trial has failed permanently."""
 
     def on_checkpoint(
         self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
     ) -> None:
-        """A trial has a new checkpoint."""
+        """Called when a trial has a new checkpoint."""
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Called when the search has ended."""

@@ -21,7 +21,7 @@ _DEPRECATED = "DEPRECATED"
 
 
 def brief(config: Any, **defaults: Any) -> str:
-    """A config as text, without the fields that have their default value."""
+    """Format a config without the fields that have their default value."""
     said = []
     for field in fields(config):
         value = getattr(config, field.name)
@@ -33,15 +33,14 @@ def brief(config: Any, **defaults: Any) -> str:
 
 @dataclass
 class ScalingConfig:
-    """How many workers a run has, and what each of them gets.
+    """The number of workers of a run, and their resources.
 
     Args:
-        trainer_resources: of the process that starts the workers; 1 CPU by default.
-        num_workers: how many.
-        use_gpu: one GPU a worker, unless `resources_per_worker` says otherwise.
-        resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with `use_gpu`.
-        placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
-        accelerator_type: the kind of accelerator that nodes must have, such as "H100".
+        trainer_resources: the resources of the process that starts the workers; 1 CPU by default.
+        num_workers: the number of workers. use_gpu: one GPU per worker, unless `resources_per_worker` sets
+        another amount. resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with
+        `use_gpu`. placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD. accelerator_type: the kind
+        of accelerator that nodes must have, such as "H100".
 
     Raises:
         ValueError: `use_gpu` and `resources_per_worker` contradict each other.
@@ -106,28 +105,29 @@ class ScalingConfig:
 
     @property
     def total_resources(self) -> dict[str, float]:
-        """The resources that all workers and the process that starts them ask for together."""
+        """The total resources of all workers and the process that starts them."""
         workers = Resources(self._resources_per_worker_not_none) * self._most_workers
         return dict(workers + self._trainer_resources_not_none)
 
     @property
     def num_cpus_per_worker(self) -> float:
-        """CPUs of one worker."""
+        """The number of CPUs per worker."""
         return self._resources_per_worker_not_none.get("CPU", 0)
 
     @property
     def num_gpus_per_worker(self) -> float:
-        """GPUs of one worker."""
+        """The number of GPUs per worker."""
         return self._resources_per_worker_not_none.get("GPU", 0)
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:
-        """The resources that one worker asks for besides CPU and GPU."""
+        """The resources per worker besides CPU and GPU."""
         wanted = self._resources_per_worker_not_none
         return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
 
     def as_placement_group_factory(self) -> PlacementGroupFactory:
-        """The same as a request of a trial: the first bundle is that of the first worker and of the process that starts all."""
+        """Return the resource request of a trial: the first bundle is for the first worker and the process
+        that starts all workers."""
         each: dict[str, float] = dict(self._resources_per_worker_not_none)
         first: dict[str, float] = dict(Counter(self._trainer_resources_not_none) + Counter(each))
         return PlacementGroupFactory(
@@ -136,7 +136,7 @@ class ScalingConfig:
 
     @classmethod
     def from_placement_group_factory(cls, pgf: PlacementGroupFactory) -> ScalingConfig:
-        """The config that a request of a trial was made from."""
+        """Return the config for a trial's resource request."""
         bundles = pgf.bundles
         each = bundles[-1]
         return ScalingConfig(
@@ -150,11 +150,11 @@ class ScalingConfig:
 
 @dataclass
 class FailureConfig:
-    """How often a trial may fail and start again.
+    """How often a trial may fail and restart.
 
     Args:
-        max_failures: failures of one trial that are followed by another start, from its last checkpoint; -1 for any number.
-        fail_fast: True ends the whole search at the first trial that fails; "raise" also raises its error.
+        max_failures: the number of restarts of a failed trial, from its last checkpoint; -1 for no limit.
+        fail_fast: True to end the whole search at the first failed trial; "raise" also raises its error.
 
     Raises:
         ValueError: a value is out of range, or the two contradict each other.
@@ -166,14 +166,14 @@ class FailureConfig:
     def __post_init__(self) -> None:
         most = self.max_failures
         if isinstance(most, bool) or not isinstance(most, int) or most < -1:
-            raise ValueError(f"max_failures is a number of failures, or -1 for any number, not {most!r}")
+            raise ValueError(f"max_failures must be a number of failures, or -1 for no limit, not {most!r}")
         text = isinstance(self.fail_fast, str) and self.fail_fast.upper() == "RAISE"
         if not (isinstance(self.fail_fast, bool) or text):
             raise ValueError(f"fail_fast must be one of {{bool, 'raise'}}. Got {self.fail_fast!r}")
         if self.fail_fast and self.max_failures:
             raise ValueError(
-                f"max_failures must be 0 if fail_fast={self.fail_fast!r}. That ends the search at the first failure, "
-                f"max_failures={self.max_failures} starts again after one: leave one of them out"
+                f"max_failures must be 0 if fail_fast={self.fail_fast!r}. That ends the search at the first "
+                f"failure, but max_failures={self.max_failures} restarts after one; set only one of them"
             )
 
     def __repr__(self) -> str:
@@ -185,11 +185,11 @@ class CheckpointConfig:
     """Which checkpoints of a trial are kept, and how often a class trainable saves one.
 
     Args:
-        num_to_keep: how many; None keeps all. The last one stays in any case.
+        num_to_keep: the number to keep; None keeps all. The last one is always kept.
         checkpoint_score_attribute: the reported metric to rank by; None ranks by age.
         checkpoint_score_order: "max" or "min": which end of the metric is best.
         checkpoint_frequency: iterations of a class trainable between checkpoints; 0 for none. Functions report their own.
-        checkpoint_at_end: whether a class trainable saves one when its trial ends.
+        checkpoint_at_end: True if a class trainable saves one when its trial ends.
 
     Raises:
         ValueError: a value is out of range.
@@ -210,7 +210,8 @@ class CheckpointConfig:
             )
         if self._checkpoint_upload_from_workers != _DEPRECATED:
             raise DeprecationWarning(
-                "The experimental `_checkpoint_upload_from_workers` config is deprecated. It is how checkpoints are written now"
+                "The experimental `_checkpoint_upload_from_workers` config is deprecated. Workers always "
+                "write checkpoints"
             )
         number = self.num_to_keep
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -230,14 +231,14 @@ class CheckpointConfig:
 
     @property
     def _tune_legacy_checkpoint_score_attr(self) -> str | None:
-        """The same as `checkpoint_score_attr` of `tune.run`."""
+        """The equivalent `checkpoint_score_attr` of `tune.run`."""
         name = self.checkpoint_score_attribute
         return f"min-{name}" if name is not None and self.checkpoint_score_order == MIN else name
 
 
 @dataclass
 class SyncConfig:
-    """Taken for compatibility: trials write to the storage themselves, so there is nothing to synchronise."""
+    """Accepted for compatibility: trials write to the storage themselves, so there is nothing to synchronize."""
 
     sync_period: int = 300
     sync_timeout: int = 1800
@@ -247,20 +248,18 @@ class SyncConfig:
 
 @dataclass
 class RunConfig:
-    """The name of a search, the place of its results, and its callbacks and limits.
+    """The name of a search, the location of its results, and its callbacks and limits.
 
     Args:
-        name: of the search, a folder in `storage_path`; made up if left out.
+        name: the name of the search, a folder in `storage_path`; generated if omitted.
         storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
         storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
-        failure_config, checkpoint_config: see there.
-        sync_config: taken for compatibility.
-        verbose: 0 to say nothing, 1 for the table of trials, 2 for results as well. Left out, the table is shown in a terminal
-            and in a notebook.
-        stop: when a trial ends: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
-        callbacks: `ray.tune.Callback`s.
-        progress_reporter: shows how the search goes.
-        log_to_file: True, or names, for what trials print to be written to files in their folders.
+        failure_config, checkpoint_config: see these classes. sync_config: accepted for compatibility.
+        verbose: 0 for no output, 1 for the table of trials, 2 for results as well. By default the table is
+        shown in a terminal and in a notebook. stop: when a trial ends: {"training_iteration": 10}, a function
+        of trial id and result, or a `Stopper`. callbacks: `ray.tune.Callback`s. progress_reporter: shows the
+        progress of the search. log_to_file: True or names, to write the output of trials to files in their
+        folders.
 
     Raises:
         ValueError: a value is out of range.
@@ -280,7 +279,7 @@ class RunConfig:
     log_to_file: bool | str | tuple[str, str] = False
     local_dir: Any = None
 
-    #: What is made where none is given.
+    #: The defaults of omitted configs.
     _kinds: ClassVar[tuple[type, type, type]] = (FailureConfig, CheckpointConfig, SyncConfig)
 
     def __post_init__(self) -> None:
@@ -293,17 +292,17 @@ class RunConfig:
         self.sync_config = self.sync_config or syncing()
         self.checkpoint_config = _checkpoint_config(self.checkpoint_config, checkpoints)
         self.storage_path = os.path.expanduser(str(self.storage_path or default_storage()))
-        # Shown by itself where somebody looks on, unless it was asked for.
+        # By default, shown only in a terminal or a notebook.
         self._verbose = self.verbose
         if self.verbose is None:
             self.verbose = 1
         if self.name is not None and not all(part.strip(".") for part in self.name.split("/")):
-            raise ValueError(f"a search's name is the name of a folder, not {self.name!r}")
+            raise ValueError(f"a search's name must be a valid folder name, not {self.name!r}")
         log = self.log_to_file
         pair = isinstance(log, (tuple, list)) and len(log) == 2 and all(isinstance(each, str) for each in log)
         if not (isinstance(log, (bool, str)) or pair):
             raise ValueError(
-                f"log_to_file is True, a file name, or a pair of them for output and errors, not {log!r}"
+                f"log_to_file must be True, a file name, or a pair of them for output and errors, not {log!r}"
             )
 
     def __repr__(self) -> str:
@@ -323,9 +322,9 @@ def _checkpoint_config(given: Any, kind: type) -> Any:
     names = ("num_to_keep", "checkpoint_score_attribute", "checkpoint_score_order")
     if isinstance(given, CheckpointConfig):
         return given
-    if all(hasattr(given, name) for name in names):  # the one of ray.train
+    if all(hasattr(given, name) for name in names):  # the class of ray.train
         return kind(**{name: getattr(given, name) for name in names})
-    raise ValueError(f"checkpoint_config is a ray.tune.CheckpointConfig, not {type(given).__name__}")
+    raise ValueError(f"checkpoint_config must be a ray.tune.CheckpointConfig, not {type(given).__name__}")
 
 
 __all__ = ["MAX", "MIN", "CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"]

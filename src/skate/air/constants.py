@@ -1,4 +1,4 @@
-"""Names of metrics, files and settings, under Ray's old name for what Train and Tune have in common."""
+"""Names of metrics, files and settings, under Ray's old name for the shared parts of Train and Tune."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ CHECKPOINT_TUNE_METADATA_FILE = ".tune_metadata"
 LAZY_CHECKPOINT_MARKER_FILE = ".lazy_checkpoint_marker"
 COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV = "TRAIN_COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING"
 SESSION_MISUSE_LOG_ONCE_KEY = "air_warn_session_misuse"
-#: Variables of the environment that Ray knows; those of them that have no effect here are in docs/tune.md.
+#: Ray's environment variables; docs/tune.md lists those that have no effect here.
 AIR_ENV_VARS = {
     COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV,
     "RAY_AIR_FULL_TRACEBACKS",
     "RAY_AIR_NEW_OUTPUT",
 }
 
-#: Environment variables that are handed on to workers, as they are set in the driver.
+#: Environment variables that are passed from the driver to workers.
 AIR_ENV_VARS = {
     COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV,
     "RAY_AIR_FULL_TRACEBACKS",
     "RAY_AIR_NEW_OUTPUT",
 }
-#: Under it Ray remembers that it has warned of functions of a session outside of one.
+#: The key under which Ray records its warning about session functions outside of a session.
 SESSION_MISUSE_LOG_ONCE_KEY = "air_warn_session_misuse"
 
 __all__ = [

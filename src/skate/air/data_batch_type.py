@@ -1,4 +1,4 @@
-"""The forms in which a batch of rows comes, for hints."""
+"""The types of a batch of rows, for type hints."""
 
 from __future__ import annotations
 

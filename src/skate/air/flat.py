@@ -1,4 +1,4 @@
-"""Flattening of nested metrics and settings, as tables and trackers need them. Pure."""
+"""Flattening of nested metrics and settings for tables and trackers. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def flat(values: Mapping[Any, Any], between: str = "/") -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     levels: list[tuple[str, Mapping[Any, Any]]] = [("", values)]
-    for above, level in levels:  # grows on the way
+    for above, level in levels:  # grows during the loop
         for name, value in level.items():
             if isinstance(value, dict):
                 levels.append((f"{above}{name}{between}", value))
@@ -22,7 +22,7 @@ def flat(values: Mapping[Any, Any], between: str = "/") -> dict[str, Any]:
 
 
 def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
-    """The numbers among nested values, those of numpy and of tensors with one element too."""
+    """Return the numbers among nested values, including those of numpy and of tensors with one element."""
     found = {}
     for name, value in flat(values).items():
         if isinstance(value, str | bytes):
@@ -35,7 +35,7 @@ def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def plain(value: Any) -> Any:
-    """A JSON-serializable substitute for a value: the numbers of an array, a list for a set, else its `repr`."""
+    """Return a JSON-serializable substitute for a value: the numbers of an array, a list for a set, else its `repr`."""
     if hasattr(value, "detach"):  # a tensor, which may need gradients or be on a GPU
         value = value.detach().cpu()
     if hasattr(value, "tolist"):

@@ -1,4 +1,4 @@
-"""A run of Train as loggers see it: with the name, settings and folder that a trial of Tune has."""
+"""A run of Train in the form of a trial for loggers: with a name, settings and a folder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LoggedRun:
                 files.write_bytes(None, os.path.join(self.local_path, name), found)
 
     def send(self) -> None:
-        """Put what loggers have written where the run is."""
+        """Upload the files of the loggers to the run's folder."""
         if self._filesystem is not None and os.listdir(self.local_path):
             files.upload(self.local_path, self._filesystem, self.path)
 
@@ -54,7 +54,7 @@ class LoggedRun:
             shutil.rmtree(self.local_path, ignore_errors=True)
 
     def result(self, metrics: dict[str, Any], number: int) -> dict[str, Any]:
-        """The report, with number and time as in Tune's results."""
+        """Return the report, with number and time as in Tune's results."""
         return {
             **metrics,
             "training_iteration": number,

@@ -13,12 +13,13 @@ from skate.train.callback import UserCallback
 
 
 class LoggerCallback(Callback, UserCallback):
-    """Override the `log_trial_...` methods; they are called for trials of Tune, and for a run of Train as one trial.
+    """Base class of loggers: override the `log_trial_...` methods, which are called for trials of Tune, and
+    for a run of Train as one trial.
 
-    Give instances to `RunConfig(callbacks=[...])`, of Train or of Tune.
+    Pass instances to `RunConfig(callbacks=[...])`, of Train or of Tune.
     """
 
-    #: Files in the folder of a trial that a resumed trial continues to write.
+    #: Files in the folder of a trial that a resumed trial appends to.
     kept_files: tuple[str, ...] = ()
     _run: LoggedRun | None = None
 
@@ -26,10 +27,10 @@ class LoggerCallback(Callback, UserCallback):
         """Called when a trial starts."""
 
     def log_trial_restore(self, trial: LoggableTrial) -> None:
-        """A trial goes back to a checkpoint."""
+        """Called when a trial restores a checkpoint."""
 
     def log_trial_save(self, trial: LoggableTrial) -> None:
-        """A trial has written a checkpoint: `trial.checkpoint`."""
+        """Called when a trial has written a checkpoint: `trial.checkpoint`."""
 
     def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
         """Called when a trial reports."""
@@ -37,7 +38,7 @@ class LoggerCallback(Callback, UserCallback):
     def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """Called when a trial has ended."""
 
-    # -- what Tune tells
+    # -- hooks of Tune
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: LoggableTrial, result: dict[str, Any], **info: Any
@@ -65,17 +66,17 @@ class LoggerCallback(Callback, UserCallback):
         """Forward to `log_trial_end` as failed."""
         self.log_trial_end(trial, failed=True)
 
-    # -- what Train tells
+    # -- hooks of Train
 
     def before_run(self, run_context: Any) -> None:
-        """A run of Train begins: a trial starts."""
+        """Log the start of a run of Train as a trial."""
         self._run = run = LoggedRun(run_context)
         run.fetch(self.kept_files)
         self.setup()
         self.log_trial_start(run)
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
-        """All workers have reported: what rank 0 gave is the trial's result."""
+        """Log a report of all workers: rank 0's metrics are the trial's result."""
         run = self._run
         assert run is not None, "before_run comes first"
         self.log_trial_result(run_context.reports, run, run.result(metrics[0], run_context.reports))
@@ -87,7 +88,7 @@ class LoggerCallback(Callback, UserCallback):
     def after_run(self, run_context: Any, error: BaseException | None) -> None:
         """Log the end of a run of Train."""
         run, self._run = self._run, None
-        if run is None:  # it could not even begin
+        if run is None:  # the run could not start
             return
         try:
             self.log_trial_end(run, failed=error is not None)

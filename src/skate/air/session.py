@@ -18,12 +18,12 @@ def report(metrics: dict[str, Any], *, checkpoint: Any = None) -> None:
 
 
 def get_checkpoint() -> Any:
-    """The checkpoint to resume from; None at a first start."""
+    """Return the checkpoint to resume from; None at a first start."""
     return skate.train.get_checkpoint() if of_worker.active() else of_trial.get_checkpoint()
 
 
 def get_dataset_shard(dataset_name: str | None = None) -> Any:
-    """This worker's part of a dataset of the run."""
+    """Return this worker's part of a dataset of the run."""
     return skate.train.get_dataset_shard(dataset_name)
 
 
@@ -34,54 +34,54 @@ def _asked(name: str, elsewhere: Any = None) -> Any:
 
 
 def get_experiment_name() -> str | None:
-    """The name of the search or run."""
+    """Return the name of the search or run."""
     found: str | None = _asked("get_experiment_name")
     return found
 
 
 def get_trial_name() -> str | None:
-    """The name of the trial; None outside of one."""
+    """Return the name of the trial; None outside of one."""
     found: str | None = None if of_worker.active() else _asked("get_trial_name")
     return found
 
 
 def get_trial_id() -> str | None:
-    """The id of the trial; None outside of one."""
+    """Return the id of the trial; None outside of one."""
     found: str | None = None if of_worker.active() else _asked("get_trial_id")
     return found
 
 
 def get_trial_resources() -> Any:
-    """The resources of the trial; None outside of one."""
+    """Return the resources of the trial; None outside of one."""
     return None if of_worker.active() else _asked("get_trial_resources")
 
 
 def get_trial_dir() -> str | None:
-    """The folder of the trial; None outside of one."""
+    """Return the folder of the trial; None outside of one."""
     found: str | None = None if of_worker.active() else _asked("get_trial_dir")
     return found
 
 
 def get_world_size() -> int:
-    """How many workers the run has; 1 outside of one."""
+    """Return the number of workers of the run; 1 outside of one."""
     return int(_asked("get_world_size", 1)) if of_worker.active() else 1
 
 
 def get_world_rank() -> int:
-    """The number of this worker; 0 outside of a run."""
+    """Return the rank of this worker; 0 outside of a run."""
     return int(_asked("get_world_rank", 0)) if of_worker.active() else 0
 
 
 def get_local_rank() -> int:
-    """The number of this worker on its node; 0 outside of a run."""
+    """Return the rank of this worker on its node; 0 outside of a run."""
     return int(_asked("get_local_rank", 0)) if of_worker.active() else 0
 
 
 def get_local_world_size() -> int:
-    """How many workers of the run are on this node; 1 outside of one."""
+    """Return the number of workers of the run on this node; 1 outside of one."""
     return int(_asked("get_local_world_size", 1)) if of_worker.active() else 1
 
 
 def get_node_rank() -> int:
-    """The number of this node among those of the run; 0 outside of one."""
+    """Return the rank of this node in the run; 0 outside of one."""
     return int(_asked("get_node_rank", 0)) if of_worker.active() else 0

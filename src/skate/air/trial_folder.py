@@ -1,4 +1,4 @@
-"""Where loggers write the files of a trial, or of a run."""
+"""The folder for loggers of a trial or a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from skate.air.trial import LoggableTrial
 
 
 def trial_folder(trial: LoggableTrial) -> str | None:
-    """The folder on this machine for a trial's files, made if it is not there; None if it has none here."""
-    folder = getattr(trial, "folder", None)  # of a trial of Tune; a run of Train has its own or a passing one
+    """Return the local folder for a trial's files, creating it if necessary; None if there is none here."""
+    # for a trial of Tune; a run of Train has its own or a temporary one
+    folder = getattr(trial, "folder", None)
     if folder is not None and not folder.local and getattr(trial, "log_folder", None) is None:
         return None
     found: str | None = trial.local_path

@@ -1,16 +1,16 @@
-"""The ``skate`` command line: one file a verb, imported only when its verb is called.
+"""The ``skate`` command line: one file per subcommand, imported only when it is used.
 
-    skate run script.py [args...]     run a program that says `import ray` on Skate
+    skate run script.py [args...]     run a program that imports ray on Skate
     skate script.py [args...]         the same
-    skate memory                      who keeps which object alive
+    skate memory                      the references that keep objects alive
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
-    skate summary KIND                how many tasks, actors, objects of what kind
-    skate start --head                start a node that stays; `skate status` shows it, `skate stop` ends it
-    skate tune list-trials PATH       what came of a search; list-experiments, add-note
-    skate --version                   the versions of Skate and of the API that it speaks
+    skate summary KIND                counts of tasks, actors, objects
+    skate start --head                start a standing node; `skate status` shows it, `skate stop` ends it
+    skate tune list-trials PATH       the trials of a search; list-experiments, add-note
+    skate --version                   the versions of Skate and of its API
 
-A verb is a module with ``SUMMARY``, one line for the help text, and ``main(arguments) -> exit status``.
+A subcommand is a module with ``SUMMARY``, one line for the help text, and ``main(arguments) -> exit status``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from skate.command import broken_pipe
 
-# Where each verb lives. A script of the same name is reached by its path: `skate run ./version`.
+# The module of each subcommand. Run a script of the same name by its path: `skate run ./version`.
 VERBS = {
     "list": "skate.command.list_rows",
     "memory": "skate.command.memory",
@@ -37,7 +37,7 @@ VERBS = {
 
 _SPELLINGS = {"--version": "version", "-V": "version"}
 
-# The status that the shell's own tools use for a command line they cannot read.
+# The usual exit status for an invalid command line.
 USAGE_ERROR = 2
 
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
     Args:
-        arguments: the words after the program's name; those of this process when left out.
+        arguments: the arguments after the program's name; by default those of this process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     first = _SPELLINGS.get(words[0], words[0]) if words else ""

@@ -15,7 +15,7 @@ SUMMARY = "print the actors, tasks, objects, nodes, ... of a session"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the rows and return 0, or 1 if no session can be asked."""
+    """Print the rows and return 0, or 1 if there is no session."""
     parser = argparse.ArgumentParser(prog="skate list", description=SUMMARY)
     parser.add_argument("kind", choices=[name.replace("_", "-") for name in SCHEMAS])
     parser.add_argument("--address", help=ADDRESS_HELP)
@@ -51,7 +51,7 @@ def _filter(parser: argparse.ArgumentParser, text: str) -> tuple[str, str, str]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Rows as aligned columns with a head line."""
+    """Format rows as aligned columns with a header line."""
     if not rows:
         return "nothing"
     lines = [

@@ -1,4 +1,4 @@
-"""``skate memory``: who keeps which object alive."""
+"""``skate memory``: the references that keep objects alive."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from skate.command.session import ADDRESS_HELP, print_of
 from skate.util.state.memory import GROUPS, ORDERS, UNITS, memory_summary
 
-SUMMARY = "print who keeps which object alive, the largest first"
+SUMMARY = "print the references that keep objects alive, the largest objects first"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the table and return 0, or 1 if no session can be asked."""
+    """Print the table and return 0, or 1 if there is no session."""
     parser = argparse.ArgumentParser(prog="skate memory", description=SUMMARY)
     parser.add_argument("--address", help=ADDRESS_HELP)
     parser.add_argument("--group-by", default="NODE_ADDRESS", choices=GROUPS)

@@ -1,7 +1,7 @@
 """``skate run``: runs a Python program with ``ray`` meaning Skate, otherwise exactly as ``python`` would.
 
-The program becomes ``__main__`` for good, not for the length of a call as under ``runpy.run_path``: threads,
-``atexit`` functions and the pickling of its classes go on needing that module after its last line.
+The program becomes ``__main__`` permanently, not only during a call as with ``runpy.run_path``: threads,
+``atexit`` functions and the pickling of its classes need that module after its last line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ usage: skate run script.py [arguments]
        skate run -m module [arguments]
 
 Runs the program as python would: same sys.argv, sys.path, exit status and tracebacks. `import ray`
-and everything below it are Skate, also where real Ray is installed."""
+and everything below it are Skate, even if real Ray is installed."""
 
 CANNOT_OPEN = 2
 
@@ -93,7 +93,7 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
     """Run an importable module or package as ``python -m name`` does.
 
     Args:
-        name: dotted; found from the current folder on.
+        name: the dotted name, searched from the current folder on.
         arguments: become ``sys.argv[1:]``.
     """
     compat.install()
@@ -105,7 +105,7 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
 def _run_found_module(name: str, keep_argv: bool) -> int:
     _become_main()
     with _TracebackOfTheProgram():
-        # What `python -m` itself calls. The public run_module() puts the old __main__ back at the end.
+        # The function that `python -m` calls. The public run_module() restores the old __main__ at the end.
         runpy._run_module_as_main(name, alter_argv=not keep_argv)  # type: ignore[attr-defined]
     return 0
 
@@ -120,14 +120,14 @@ def _become_main() -> ModuleType:
 
 
 def _set_first_import_place(folder: str) -> None:
-    """Replace this command's folder on the path by the program's (unless Python was told to add none)."""
+    """Replace this command's folder on the path with the program's (unless Python was started without one)."""
     if getattr(sys.flags, "safe_path", False):
         return
     sys.path[0:1] = [folder]
 
 
 def _absolute(path: str) -> str:
-    """As python does it: joined to the present folder and not tidied, so `./x.py` stays visible."""
+    """As in python: joined to the current folder and not normalized, so `./x.py` stays visible."""
     return os.path.join(os.getcwd(), path)
 
 
@@ -140,10 +140,10 @@ def _is_zip(path: str) -> bool:
 
 
 class _TracebackOfTheProgram:
-    """Cuts this command's frames off the traceback of an error that ends the program.
+    """Removes this command's frames from the traceback of an error that ends the program.
 
-    The error itself goes on to the interpreter, which alone gets the exit status, the order of ``atexit``
-    functions and the death by SIGINT after a KeyboardInterrupt right.
+    The error itself propagates to the interpreter, because only it handles the exit status, the order of
+    ``atexit`` functions and the death by SIGINT after a KeyboardInterrupt correctly.
     """
 
     def __enter__(self) -> None:
@@ -154,8 +154,8 @@ class _TracebackOfTheProgram:
     ) -> None:
         if error is None or isinstance(error, SystemExit):
             return
-        # The first frame is the `with` above; what follows it is the program's, and nothing at all follows
-        # where it does not compile.
+        # The first frame is the `with` above; the following ones are the program's, or none if it does not
+        # compile.
         of_the_program = frames.tb_next if frames is not None else None
         show = sys.excepthook
 

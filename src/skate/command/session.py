@@ -1,4 +1,4 @@
-"""The session that a verb asks: the one of this process, or for as long as the verb takes one at an address."""
+"""The session for a subcommand: this process's, or a temporary connection to an address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def joined(address: str | None) -> Iterator[None]:
 
 
 def print_of(address: str | None, make: Callable[[], str]) -> int:
-    """Print what `make` returns inside of a session; the exit status."""
+    """Print the result of `make` in a session; return the exit status."""
     try:
         with joined(address):
             text = make()

@@ -1,4 +1,4 @@
-"""``skate start``: starts a node that stays, for drivers that come and go."""
+"""``skate start``: starts a standing node, which drivers can join and leave."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from skate.client.session import detached_node
 
-SUMMARY = 'start a node that stays, for programs that say init(address="auto")'
+SUMMARY = 'start a standing node, for programs that call init(address="auto")'
 
-#: Flags of `ray start` that have no meaning here, and whether a value follows them.
+#: Flags of `ray start` without a meaning here, and True for those with a value.
 WITHOUT_EFFECT = {
     "port": True, "node-ip-address": True, "node-manager-port": True, "object-manager-port": True, "ray-client-server-port": True,
     "min-worker-port": True, "max-worker-port": True, "worker-port-list": True, "include-dashboard": True, "dashboard-host": True,
@@ -28,14 +28,14 @@ WITHOUT_EFFECT = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a node and return 0; 1 if one runs already or it cannot be."""
+    """Start a node and return 0; 1 if one is already running or it cannot be started."""
     given = _parser().parse_args(list(arguments))
     _note_what_means_nothing(given)
     if not given.head:
         where = f" --address {given.address}" if given.address else ""
         print(
-            f"skate start{where}: a node starts a cluster of its own here; say `skate start --head`. Nodes that join one "
-            "on another machine are to come.",
+            f"skate start{where}: every node starts its own cluster; use `skate start --head`. Nodes that "
+            "join a cluster on another machine are not supported yet.",
             file=sys.stderr,
         )
         return 2
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"skate start: {error}", file=sys.stderr)
         return 1
     for path in swept:
-        print(f"Removed {path}, which a node that had died left behind.")
+        print(f"Removed {path}, which a dead node had left behind.")
     ready(address)
     return 0
 
@@ -94,7 +94,7 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
 
 
 def _labels(text: str | None) -> dict[str, str] | None:
-    """Labels as JSON, or as Ray's newer key=value,key=value."""
+    """Parse labels as JSON, or in Ray's newer form key=value,key=value."""
     if not text or text.lstrip().startswith("{"):
         return _amounts(text, "--labels")
     pairs = [pair.partition("=") for pair in text.split(",")]
@@ -125,18 +125,18 @@ def _note_what_means_nothing(given: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
-    parser.add_argument("--head", action="store_true", help="start a cluster of this node")
-    parser.add_argument("--address", help="(of a cluster on another machine: to come)")
-    parser.add_argument("--num-cpus", type=float, help="CPUs to schedule by; default all")
-    parser.add_argument("--num-gpus", type=float, help="GPUs to schedule by; default all")
+    parser.add_argument("--head", action="store_true", help="start a cluster with this node")
+    parser.add_argument("--address", help="(of a cluster on another machine: not supported yet)")
+    parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default all")
+    parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")
     parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
     parser.add_argument(
         "--object-store-memory", type=int, help="bytes for large values; default 30%% of memory"
     )
-    parser.add_argument("--memory", type=int, help="bytes of memory to schedule by; default 70%%")
+    parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default 70%%")
     parser.add_argument(
-        "--object-spilling-directory", help="where large values go when memory is full; default /tmp"
+        "--object-spilling-directory", help="the folder for large values when memory is full; default /tmp"
     )
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
     parser.add_argument("--block", action="store_true", help="be the node, until Ctrl-C")

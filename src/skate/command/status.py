@@ -1,4 +1,4 @@
-"""``skate status``: what a node has, who uses it, and what waits for what."""
+"""``skate status``: a node's resources, their users, and pending work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from skate.client.session import detached_node
 from skate.command.session import ADDRESS_HELP
 
-SUMMARY = "show what the node has, who uses it and what waits"
+SUMMARY = "show the node's resources, their users and pending work"
 UNITS = 10_000
 SHOWN_MAX = 20
 

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 from skate.client.session import detached_node
 
-SUMMARY = "end the node that `skate start` has started, with all that runs on it"
+SUMMARY = "end the node started by `skate start`, with everything that runs on it"
 GRACE_SECONDS = 16.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """End the node and return 0, also when there was none; 1 if the folder is not ours to look into."""
+    """End the node and return 0, even if there was none; 1 if the folder is not accessible."""
     parser = argparse.ArgumentParser(prog="skate stop", description=SUMMARY)
-    parser.add_argument("-f", "--force", action="store_true", help="kill it at once")
+    parser.add_argument("-f", "--force", action="store_true", help="kill it immediately")
     parser.add_argument("-g", "--grace-period", type=float, default=GRACE_SECONDS, metavar="SECONDS",
-                        help="how long it may take before it is killed (default %(default)g)")  # fmt: skip
+                        help="seconds to wait before it is killed (default %(default)g)")  # fmt: skip
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
     given = parser.parse_args(list(arguments))
     folder = detached_node.folder_of(given.temp_dir)
@@ -27,10 +27,10 @@ def main(arguments: Sequence[str]) -> int:
         print(f"skate stop: {error}", file=sys.stderr)
         return 1
     if found.pid is None and not found.removed:
-        print(f"There is nothing to stop: no node of yours runs (looked in {folder}).")
+        print(f"There is nothing to stop: no node of yours is running (looked in {folder}).")
     elif found.pid is not None:
         how = "killed" if found.killed else "stopped"
         print(f"The node (pid {found.pid}) is {how}, and everything that ran on it has ended.")
     if found.removed:
-        print(f"Removed what a node that has died left behind: {', '.join(found.removed)}.")
+        print(f"Removed files left behind by a dead node: {', '.join(found.removed)}.")
     return 0

@@ -1,4 +1,4 @@
-"""``skate summary``: how many tasks, actors and objects there are, of what kind."""
+"""``skate summary``: counts of tasks, actors and objects."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from skate.command.list_rows import table
 from skate.command.session import ADDRESS_HELP, print_of
 from skate.util.state.summary import summarize
 
-SUMMARY = "print how many tasks, actors or objects there are, of what kind"
+SUMMARY = "print counts of tasks, actors or objects"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the summary and return 0, or 1 if no session can be asked."""
+    """Print the summary and return 0, or 1 if there is no session."""
     parser = argparse.ArgumentParser(prog="skate summary", description=SUMMARY)
     parser.add_argument("kind", choices=("tasks", "actors", "objects"))
     parser.add_argument("--address", help=ADDRESS_HELP)

@@ -1,4 +1,4 @@
-"""``skate version``: what is installed, in one line that a bug report can quote."""
+"""``skate version``: the installed versions, in one line for bug reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from skate.version import RAY_VERSION, __version__
 
-SUMMARY = "print the versions of Skate, of the API that it speaks, and of Python"
+SUMMARY = "print the versions of Skate, of its API, and of Python"
 
 
 def main(arguments: Sequence[str]) -> int:

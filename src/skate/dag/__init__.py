@@ -1,20 +1,20 @@
-"""Lazy graphs: calls that are written down with `bind` and made by `execute`.
+"""Lazy graphs: calls are recorded with `bind` and made by `execute`.
 
 node.py            DAGNode: arguments, walking the graph, execute
 function_node.py   FunctionNode: one task
 class_node.py      ClassNode, ClassMethodNode: one actor, one call of a method
-input_node.py      InputNode, InputAttributeNode: what `execute` is given
+input_node.py      InputNode, InputAttributeNode: the arguments of `execute`
 output_node.py     MultiOutputNode: several results at once
 compiled.py        CompiledDAG: the same graph executed many times, through shared memory
-    topology.py    what can be compiled, and what hangs together
-    plan.py        who runs what, and the rings between
-    loop.py        the side of the actors
+    topology.py    checks, and the connected parts of a graph
+    plan.py        the steps of each actor, and the rings between actors
+    loop.py        the execution loop of an actor
     references.py  CompiledDAGRef, CompiledDAGFuture: results that are fetched once
-    context.py     DAGContext: settings of the process; settings.py those of one graph
+    context.py     DAGContext: settings of the process; settings.py has those of one graph
     visualization.py  DOT and text
 drawing.py         `plot` of a graph that is not compiled
 nesting.py         nodes inside of values
-constants.py       keys of what nodes are bound to
+constants.py       keys of the nodes' bindings
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from skate.dag.references import CompiledDAGFuture, CompiledDAGRef
 if TYPE_CHECKING:
     from skate.dag.collective_node import CollectiveOutputNode
 
-# It brings in the communicators, which graphs without collective operations do not need.
+# It imports the communicators, which graphs without collective operations do not need.
 __getattr__ = lazy_loader.getter(globals(), {"skate.dag.collective_node": ("CollectiveOutputNode",)})
 
 __all__ = [

@@ -31,7 +31,7 @@ class ClassNode(DAGNode):
         other_args_to_resolve: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(cls_args, cls_kwargs, cls_options, other_args_to_resolve)
-        #: What starts the actor; None for a plain class, which is made one then.
+        #: The actor class; None for a plain class, which is then converted.
         self._body: Any = None
         self._cls = cls
         self._last_call: ClassMethodNode | None = None
@@ -39,7 +39,7 @@ class ClassNode(DAGNode):
             raise ValueError(
                 "InputNode handles user dynamic input the DAG, and cannot be used as args, kwargs, or other_args_to_resolve "
                 "in ClassNode constructor because it is not available at class construction or binding time. "
-                f"Give it to a method of {cls.__name__} instead"
+                f"Pass it to a method of {cls.__name__} instead"
             )
 
     def call(self, results: Results) -> Any:
@@ -70,13 +70,13 @@ class UnboundMethod:
         self._options = options
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node that calls the method; with `num_returns` above 1, a tuple of nodes, one a result."""
+        """A node that calls the method; with `num_returns` above 1, a tuple of nodes, one per result."""
         call = bind_method(self._actor, self._name, args, kwargs, self._options)
         self._actor._last_call = call[0]._call if isinstance(call, tuple) else call
         return call
 
     def options(self, **options: Any) -> UnboundMethod:
-        """The same method with other options."""
+        """Return the method with other options."""
         return UnboundMethod(self._actor, self._name, {**self._options, **options})
 
     def __getattr__(self, name: str) -> Any:
@@ -107,7 +107,7 @@ class ClassMethodNode(DAGNode):
         #: The method of a living actor, with its options.
         self._method: Any = None
         self._method_name = method_name
-        #: Calls of a compiled graph are made in the order of their binding.
+        #: A compiled graph makes calls in the order of their binding.
         self.bind_index = next(_bind_indexes)
 
     @property
@@ -139,23 +139,23 @@ class ClassMethodNode(DAGNode):
 
     @property
     def num_returns(self) -> int:
-        """How many results the call has."""
+        """The number of results of the call."""
         wanted = self._bound_options.get("num_returns", 1)
         return wanted if isinstance(wanted, int) else 1
 
     @property
     def output_idx(self) -> int | None:
-        """Which one of several results it is; None for the call."""
+        """The index among several results; None for the call."""
         return None
 
     @property
     def class_method_call(self) -> ClassMethodNode | None:
-        """The call that it is a result of; None for the call."""
+        """The call of which this is a result; None for the call."""
         return None
 
     @property
     def is_class_method_call(self) -> bool:
-        """True for the call itself, false for one of its several results."""
+        """True for the call itself, False for one of its several results."""
         return True
 
     @property
@@ -184,7 +184,7 @@ class ClassMethodOutput(ClassMethodNode):
         call._users[self] = None
 
     def parents(self) -> list[DAGNode]:
-        """The call that this is a result of."""
+        """The call of which this is a result."""
         return [self._call]
 
     def call(self, results: Results) -> Any:
@@ -208,12 +208,12 @@ class ClassMethodOutput(ClassMethodNode):
 
     @property
     def class_method_call(self) -> ClassMethodNode:
-        """The call that this is a result of."""
+        """The call of which this is a result."""
         return self._call
 
 
 def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type) -> ClassNode:
-    """The node of an actor that `body` starts, with its options."""
+    """Create the node of an actor that `body` starts, with its options."""
     node = ClassNode(cls, args, kwargs, options)
     node._body = body
     return node
@@ -222,7 +222,7 @@ def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, 
 def bind_method(
     actor: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any], method: Any = None
 ) -> Any:
-    """The node of a method call, or the nodes of its results if there are several.
+    """Create the node of a method call, or the nodes of its results if there are several.
 
     `actor` is a ClassNode, or a handle whose `method` has its options already.
     """

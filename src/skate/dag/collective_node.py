@@ -1,4 +1,4 @@
-"""Collective operations of compiled graphs: one node for each actor that takes part."""
+"""Collective operations of compiled graphs: one node per participating actor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ("allreduce", "allgather", "reducescatter")
 
 
 class CollectiveOperation:
-    """One operation, shared by the nodes of the actors that take part in it."""
+    """One operation, shared by the nodes of the participating actors."""
 
     def __init__(self, kind: str, inputs: Any, op: Any, transport: Any) -> None:
         if not isinstance(inputs, (list, tuple)) or not inputs:
@@ -83,7 +83,7 @@ class CollectiveOutputNode(ClassMethodNode):
         )
 
     def call(self, results: Any) -> Any:
-        """Raises NotImplementedError: such a node needs a compiled graph."""
+        """Raise NotImplementedError: the node needs a compiled graph."""
         raise NotImplementedError(
             f"{self.label()} runs only in compiled graphs: call experimental_compile() on the output"
         )
@@ -104,7 +104,7 @@ class CollectiveStep:
         self._communicator = joined(self._communicator, self._rank, ready)
 
     def __call__(self, tensor: Any) -> Any:
-        import torch  # whoever is given tensors has it
+        import torch  # a process with tensors has it
 
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(f"Expected a torch tensor, got {type(tensor).__name__}")
@@ -137,7 +137,7 @@ def joined(communicator: Any, rank: int, ready: dict[Any, Any]) -> Any:
 
 
 def bind(kind: str, inputs: Any, op: Any, transport: Any) -> list[CollectiveOutputNode]:
-    """A node for each input, which takes part in one operation."""
+    """Create one node per input, all part of one operation."""
     operation = CollectiveOperation(kind, inputs, op, transport)
     return [
         CollectiveOutputNode(

@@ -46,9 +46,9 @@ from skate.experimental.channel.graph import (
     at_shutdown,
 )
 
-#: How long an actor that has died may take to tell what of.
+#: How long to wait for the cause of an actor's death.
 CAUSE_SECONDS = 3.0
-#: How long actors of local mode, which are threads here, may take to leave when the session ends.
+#: How long actors of local mode, which are threads of this process, may take to leave when the session ends.
 LOCAL_SECONDS = 0.5
 
 
@@ -115,7 +115,7 @@ class CompiledDAG:
         self._writers = [(key, ValueWriter(self._file, ring)) for key, ring in plan.inputs]
         rings = list(dict.fromkeys(plan.outputs))
         self._readers = [ValueReader(self._file, ring) for ring in rings]
-        #: Which reader each output's value comes from.
+        #: The reader of each output's value.
         self._sources = [rings.index(ring) for ring in plan.outputs]
         me = weakref.ref(self)
         pids = {member: self._file.rings.pid_of(member) for member in range(1, len(plan.actors) + 1)}
@@ -125,7 +125,7 @@ class CompiledDAG:
                 target=read_for_futures, args=(me, self._work), name="skate-graph-results", daemon=True
             ).start()
 
-    # -- what it is
+    # -- properties
 
     def get_id(self) -> str:
         """A name of this graph, 32 hexadecimal digits."""
@@ -133,12 +133,12 @@ class CompiledDAG:
 
     @property
     def is_teardown(self) -> bool:
-        """True once the graph was torn down."""
+        """True once the graph has been torn down."""
         return self._closed
 
     @property
     def _result_buffer(self) -> dict[int, dict[int, Any]]:
-        """Results that were read and not fetched, by execution and output."""
+        """Results that were read but not fetched, by execution and output."""
         self._settle()
         return self._buffer
 
@@ -150,7 +150,7 @@ class CompiledDAG:
 
     @property
     def _got_ref_idxs(self) -> dict[int, set[int]]:
-        """Refs that were fetched, of executions that are not done with."""
+        """Fetched refs of executions that are not finished."""
         self._settle()
         return self._got
 
@@ -167,7 +167,7 @@ class CompiledDAG:
         view: bool = False,
         channel_details: bool = False,
     ) -> str:
-        """A drawing of the graph: its DOT source, or with format="ascii" a text.
+        """Draw the graph: as DOT source, or with format="ascii" as text.
 
         "dot" and "gv" write the source to `filename.dot`; "png", "pdf" and the like are drawn by graphviz (the
         Python package or the program `dot`) into `filename.png`. Raises ImportError without it.
@@ -217,7 +217,7 @@ class CompiledDAG:
                 args[0] if key is None else args[key] if isinstance(key, int) else kwargs[key]
                 for key, _ in self._writers
             ]
-            # All is packed, and all has room, before anything is written: an input is whole or not there.
+            # Everything is packed and has room before the first write, so an input is written completely or not at all.
             messages = [Message(value) for value in given]
             until = time.monotonic() + self._settings.submit_timeout
             try:
@@ -260,7 +260,7 @@ class CompiledDAG:
             )
 
     def _discard(self, limit: int) -> None:
-        """Wait for results whose refs are gone, until there is room for an execution."""
+        """Wait for results without refs, until there is room for an execution."""
         if self._settings.enable_asyncio:
             return
         until = time.monotonic() + self._settings.submit_timeout
@@ -279,7 +279,7 @@ class CompiledDAG:
     # -- results
 
     def _fetch(self, index: int, channel: int | None, timeout: float | None) -> Any:
-        """The value (or Failure) of an output of an execution, waited for."""
+        """Wait for the value (or Failure) of an output of an execution."""
         if timeout is None:
             timeout = self._settings.get_timeout
         until = None if timeout < 0 else time.monotonic() + timeout
@@ -308,7 +308,7 @@ class CompiledDAG:
         )
 
     def _read_next(self, until: float | None) -> bool:
-        """Read the results of the next execution; False if the time (monotonic) is over. `_reading` is held."""
+        """Read the results of the next execution; False after the deadline (monotonic time). `_reading` is held."""
         number = self._finished
         partial = self._partial
         readers = self._readers
@@ -321,7 +321,7 @@ class CompiledDAG:
             for place, reader in enumerate(readers):
                 if place in partial:
                     continue
-                while reader.taken < number and reader.ready():  # of an execution that failed elsewhere
+                while reader.taken < number and reader.ready():  # from an execution that failed elsewhere
                     reader.skip()
                 if reader.taken == number and reader.ready():
                     partial[place] = value = reader.read()
@@ -365,7 +365,7 @@ class CompiledDAG:
                 self._clean(index)
 
     def _clean(self, index: int) -> None:
-        """Forget results whose refs are gone."""
+        """Discard results without refs."""
         if index >= self._finished:
             return
         held = self._buffer.get(index, {})
@@ -384,14 +384,14 @@ class CompiledDAG:
             if not running.is_closed():
                 running.call_soon_threadsafe(wake, future, error)
 
-    # -- the end
+    # -- teardown
 
     def _check_open(self) -> None:
         if self._closed:
             raise RayChannelError("Channel closed. The compiled graph was torn down; compile another one.")
 
     def _ended(self) -> BaseException:
-        """The error of who is overtaken by the end of the traffic."""
+        """Return the error for callers interrupted by the end of the graph."""
         member = self._dead
         if self._closed or member is None or not ray.is_initialized():
             return RayChannelError("Channel closed. The compiled graph was torn down; compile another one.")
@@ -401,14 +401,14 @@ class CompiledDAG:
             ray.get(actor.__ray_ready__.remote(), timeout=CAUSE_SECONDS)
         except RayActorError as error:
             detail = f"{detail}\n{error}"
-        except Exception:  # whatever keeps it from telling, it has died
-            detail = f"{detail} It did not tell of what."
+        except Exception:  # it has died, whatever the error
+            detail = f"{detail} The cause is unknown."
         return ActorDiedError(f"The actor died unexpectedly before finishing this task. {detail}")
 
     def teardown(self, kill_actors: bool = False) -> None:
-        """End the graph: the actors leave it, which is awaited for up to `teardown_timeout`.
+        """End the graph, and wait up to `teardown_timeout` for the actors to leave it.
 
-        With `kill_actors` they are killed at once. Calling it again changes nothing.
+        With `kill_actors` they are killed immediately. Further calls have no effect.
         """
         with self._lock:
             first = not self._closed

@@ -1,4 +1,4 @@
-"""Keys of what nodes are bound to besides their arguments, and switches of compiled graphs, by Ray's names."""
+"""Keys of the nodes' bindings besides arguments, and switches of compiled graphs, under Ray's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLLECTIVE_OPERATION_KEY = "collective_operation"
 #: The key of a node's class in a graph as JSON.
 DAGNODE_TYPE_KEY = "__dag_node_type__"
 
-#: Ray's switches, as the environment sets them. Orders that would wait forever are refused in any case, and profilers are
+#: Ray's switches, set by the environment. Orders that would wait forever are always rejected, and profilers are
 #: used as for any method.
 RAY_CGRAPH_ENABLE_DETECT_DEADLOCK = os.environ.get("RAY_CGRAPH_ENABLE_DETECT_DEADLOCK", "1") == "1"
 RAY_CGRAPH_ENABLE_PROFILING = os.environ.get("RAY_CGRAPH_ENABLE_PROFILING", "0") == "1"

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _setting(name: str, default: Any) -> Any:
-    """`RAY_CGRAPH_<name>` if it is set, in the type of the default."""
+    """Return `RAY_CGRAPH_<name>` if it is set, converted to the type of the default."""
     text = os.environ.get(f"RAY_CGRAPH_{name}")
     if text is None:
         return default
@@ -33,13 +33,13 @@ DEFAULT_OVERLAP_GPU_COMMUNICATION: bool = _setting("overlap_gpu_communication", 
 
 @dataclass
 class DAGContext:
-    """Settings that graphs compiled from now on take; times are in seconds.
+    """Settings for graphs compiled from now on; times are in seconds.
 
     `submit_timeout`: how long `execute` waits for room. `get_timeout`: how long a get without a timeout waits.
     `teardown_timeout`: how long actors may take to leave the graph before they are killed. `buffer_size_bytes`: the room for
-    one value; larger values take more. `max_inflight_executions`, `max_buffered_results`: limits of executions under
-    way, and of results that were read but not asked for. `read_iteration_timeout` and `overlap_gpu_communication` are
-    Ray's; shared memory has no use for them.
+    one value; larger values take more. `max_inflight_executions`, `max_buffered_results`: limits of
+    unfinished executions, and of results that were read but not fetched. `read_iteration_timeout` and
+    `overlap_gpu_communication` are Ray's; shared memory does not need them.
     """
 
     submit_timeout: int = _from("submit_timeout", 10)

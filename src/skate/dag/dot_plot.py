@@ -1,4 +1,4 @@
-"""A drawing of a graph that was bound: its nodes by name, and who uses whom."""
+"""A drawing of a bound graph: its named nodes and their dependencies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skate.dag.output_node import MultiOutputNode
 
 
 def name_of(node: DAGNode) -> str:
-    """The option `name` of a node, or what it calls."""
+    """Return the option `name` of a node, or the name of its function."""
     if node.is_input:
         return "INPUT_NODE"
     if isinstance(node, InputAttributeNode):
@@ -37,7 +37,7 @@ def name_of(node: DAGNode) -> str:
 
 
 def names_of(nodes: list[DAGNode]) -> dict[DAGNode, str]:
-    """A name for each node, with a number behind those that are taken."""
+    """Return a name for each node, with a number appended to duplicates."""
     used: dict[str, int] = {}
     names: dict[DAGNode, str] = {}
     for node in nodes:
@@ -48,7 +48,7 @@ def names_of(nodes: list[DAGNode]) -> dict[DAGNode, str]:
 
 
 def source_of(dag: DAGNode) -> str:
-    """The graph in the language of graphviz, from the inputs to the right."""
+    """Return the graph in graphviz's language, drawn from left to right."""
     nodes = dag.upstream()
     names = {node: _quoted(name) for node, name in names_of(nodes).items()}
     lines = [f"  {name};" for name in names.values()] if len(nodes) == 1 else []
@@ -61,10 +61,10 @@ def _quoted(name: str) -> str:
 
 
 def plot(dag: DAGNode, to_file: str | os.PathLike[str] | None = None) -> Any:
-    """Draw a graph into a file; in a notebook the drawing is returned as well.
+    """Draw a graph to a file; in a notebook, also return the drawing.
 
-    `to_file`: where to; its suffix says the format, PNG without one, and "dot" needs no program. By default a file for the
-    moment, for notebooks. Raises ImportError where graphviz is not installed.
+    `to_file`: the file; its suffix determines the format, PNG without one; "dot" needs no program. By default
+    a temporary file, for notebooks. Raises ImportError if graphviz is not installed.
     """
     if to_file is None:
         with tempfile.TemporaryDirectory() as folder:

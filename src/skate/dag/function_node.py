@@ -9,7 +9,7 @@ from skate.dag.node import DAGNode, Results
 
 
 class FunctionNode(DAGNode):
-    """One call of a remote function: what `f.bind(...)` returns; its result is a ref."""
+    """One call of a remote function, returned by `f.bind(...)`; its result is a ref."""
 
     kind = "a function"
 

@@ -1,4 +1,4 @@
-"""Results for those who await them: the thread that reads, and how it wakes event loops."""
+"""Awaitable results: the reading thread, and how it wakes event loops."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def wake(future: asyncio.Future[Any], error: BaseException | None) -> None:
-    """Let an asyncio future end, in its own loop."""
+    """Complete an asyncio future in its own loop."""
     if future.done():
         return
     if error is None:
         future.set_result(None)
     else:
         future.set_exception(error)
-        future.exception()  # nobody need look at it
+        future.exception()  # it need not be retrieved
 
 
 def read_for_futures(me: weakref.ref[CompiledDAG], work: threading.Semaphore) -> None:
-    """The thread that reads results for those who await them."""
+    """The thread that reads results for awaiting callers."""
     while True:
         work.acquire()
         graph = me()
@@ -44,7 +44,7 @@ def read_for_futures(me: weakref.ref[CompiledDAG], work: threading.Semaphore) ->
 
 
 def buffer_full(limit: int, held: int) -> RayCgraphCapacityExceeded:
-    """The error of a graph that keeps as many results as it may."""
+    """Return the error of a graph that has reached its limit of buffered results."""
     return RayCgraphCapacityExceeded(
         f"The compiled graph can't have more than {limit} buffered results, and you currently have {held} buffered results. "
         "Call `ray.get()` on CompiledDAGRef's (or await on CompiledDAGFuture's) to retrieve results, or increase "

@@ -9,7 +9,7 @@ from skate.experimental.gradio_utils import type_to_string
 
 __all__ = ["DAGInputData", "InputAttributeNode", "InputNode"]
 
-#: The key under which an InputNode says that its `with` was entered.
+#: The key under which an InputNode records that its `with` was entered.
 IN_CONTEXT_MANAGER = "__in_context_manager__"
 _RESULT_TYPE = "result_type_string"
 
@@ -32,9 +32,7 @@ class InputNode(DAGNode):
         **kwargs: Any,
     ) -> None:
         if args or kwargs:
-            raise ValueError(
-                "InputNode should not take any args or kwargs: what it stands for is given to execute()"
-            )
+            raise ValueError("InputNode should not take any args or kwargs: its value is passed to execute()")
         super().__init__(other_args_to_resolve=_other_args_to_resolve)
         self.input_type = input_type
         if isinstance(input_type, type):
@@ -49,7 +47,7 @@ class InputNode(DAGNode):
         return None
 
     def call(self, results: Results) -> Any:
-        """The argument."""
+        """Return the argument."""
         if not self._bound_other_args_to_resolve.get(IN_CONTEXT_MANAGER):
             raise AssertionError(
                 "InputNode is a singleton instance that should be only used in context manager: "
@@ -58,11 +56,11 @@ class InputNode(DAGNode):
         return results.given
 
     def set_context(self, key: str, val: Any) -> None:
-        """Keep a value with the node, among its `get_other_args_to_resolve()`."""
+        """Store a value with the node, among its `get_other_args_to_resolve()`."""
         self._bound_other_args_to_resolve[key] = val
 
     def get_result_type(self) -> str | None:
-        """The name of the type that it was made with; None without one."""
+        """Return the name of the type that it was created with, or None."""
         found: str | None = self._bound_other_args_to_resolve.get(_RESULT_TYPE)
         return found
 
@@ -79,7 +77,7 @@ class InputNode(DAGNode):
         return self._part(key, by_attribute=False)
 
     def all_parts(self) -> list[InputAttributeNode]:
-        """The parts that were asked for."""
+        """The requested parts."""
         return list(self._parts.values())
 
     def _part(self, key: int | str, by_attribute: bool) -> InputAttributeNode:
@@ -112,7 +110,7 @@ class InputAttributeNode(DAGNode):
         self._by_attribute = accessor_method == "__getattr__"
 
     def get_result_type(self) -> str | None:
-        """The name of the type that the input says for this part; None if it says none."""
+        """Return the name of the type that the input declares for this part, or None."""
         found: str | None = self._bound_other_args_to_resolve[_RESULT_TYPE]
         return found
 

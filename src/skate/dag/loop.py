@@ -1,6 +1,6 @@
-"""The side of the actors: a thread that runs an actor's share of a compiled graph, execution after execution.
+"""The loop of an actor: a thread that runs its share of a compiled graph, execution by execution.
 
-It starts with the graph and ends with it. Calls of the actor's methods made otherwise run beside it, as they do in Ray.
+It starts and ends with the graph. Other calls of the actor's methods run concurrently, as in Ray.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from skate.experimental.channel.graph import (
     adopt_call,
 )
 
-#: How often an async method's graph is looked at.
+#: How often the graph's state is checked during an async method.
 LOOK_SECONDS = 0.1
 CONSTANT, LOCAL, RING = 0, 1, 2
 
 
 class Step(NamedTuple):
-    """One call of a method, or one part in a collective operation."""
+    """One call of a method, or one part of a collective operation."""
 
     #: Number of the node.
     node: int
-    #: Called with the actor before the arguments, if it is no text; the name of a method otherwise.
+    #: The name of a method, or a function called with the actor before the arguments.
     method: Any
     #: (CONSTANT, value), (LOCAL, number of a node of this actor), or (RING, number of a ring).
     args: tuple[tuple[int, Any], ...]
@@ -43,12 +43,12 @@ class Step(NamedTuple):
     parts: tuple[int, ...]
     #: Numbers of the rings that each node's value is written to.
     rings: dict[int, int]
-    #: What error messages call it.
+    #: Its name in error messages.
     name: str
 
 
 def start(actor: Any, place: Place, member: int, steps: list[Step], routes: dict[int, Any]) -> bool:
-    """Begin to run these steps, in this order, in a thread of this process."""
+    """Start running these steps, in order, in a thread of this process."""
     ready = ChannelContext.get_current().communicators
     for step in steps:
         if not isinstance(step.method, str):
@@ -63,7 +63,7 @@ def start(actor: Any, place: Place, member: int, steps: list[Step], routes: dict
 
 
 def has_accelerator(actor: Any) -> bool:
-    """True if this process was given a GPU."""
+    """True if this process was assigned a GPU."""
     return bool(ray.get_gpu_ids())
 
 
@@ -75,7 +75,7 @@ class Loop:
         self._file = file
         self._steps = steps
         self._routes = routes
-        #: Called in the loop's thread, first of all.
+        #: Called first in the loop's thread.
         self.enter: Callable[[], None] = lambda: None
         wanted = {where for step in steps for kind, where in step.args if kind == RING}
         self._readers = {ring: ValueReader(file, ring) for ring in sorted(wanted)}
@@ -101,7 +101,7 @@ class Loop:
             writer.close()
         self._file.rings.leave()
         self._file.close()
-        # The memory goes now, and not when a traceback does that somebody keeps.
+        # Release the memory now, not when a stored traceback is released.
         self._readers = {}
         self._writers = {}
         del self._file
@@ -132,7 +132,7 @@ class Loop:
         return values[key]
 
     def _result(self, step: Step, args: list[Any]) -> Any:
-        """The result of a step: a value, a list of values if it has parts, or a Failure."""
+        """Return the result of a step: a value, a list of values if it has parts, or a Failure."""
         for arg in args:
             if type(arg) is Failure:
                 return arg
@@ -146,23 +146,23 @@ class Loop:
             return value if not step.parts else _split(value, step)
         except Closed:
             raise
-        except BaseException as error:  # a method may end in anything; who asks for the result gets it
+        except BaseException as error:  # a method may raise anything; the reader of the result gets it
             return Failure.of(error, step.name, self._actor)
 
     def _received(self, ring: int, envelope: Any) -> Any:
         try:
             return self._routes[ring].receive(envelope)
-        except Exception as error:  # whatever the communicator ends in, the value is lost
+        except Exception as error:  # the communicator may raise anything; the value is lost
             return Failure.of(error, "recv", self._actor)
 
     def _awaited(self, coroutine: Any) -> Any:
-        """The result of an async method, which runs in an event loop of this thread's own."""
+        """Return the result of an async method, which runs in this thread's own event loop."""
         if self._events is None:
             self._events = asyncio.new_event_loop()
         return self._events.run_until_complete(self._while_open(coroutine))
 
     async def _while_open(self, coroutine: Any) -> Any:
-        """The result of a coroutine; it is cancelled when the graph is torn down."""
+        """Run a coroutine and return its result; it is cancelled when the graph is torn down."""
         task = asyncio.ensure_future(coroutine)
         while not (await asyncio.wait({task}, timeout=LOOK_SECONDS))[0]:
             if self._file.rings.closed:
@@ -186,7 +186,7 @@ class Loop:
                 if ring in self._routes and type(value) is not Failure:
                     value, tensors = self._routes[ring].pack(value)
                 message = Message(value)
-            except Exception as error:  # whatever pickling ends in, the result is at fault
+            except Exception as error:  # pickling may raise anything; the result is at fault
                 wrong = TypeError(
                     f"the result of {step.name} cannot be sent: {type(error).__name__}: {error}"
                 )
@@ -212,7 +212,7 @@ def _split(value: Any, step: Step) -> list[Any]:
 
 
 def _last_uses(steps: list[Step]) -> dict[int, list[tuple[int, Any]]]:
-    """The inputs that each step uses for the last time, so that they can be released."""
+    """Return the inputs that each step uses for the last time, so that they can be released."""
     last: dict[tuple[int, Any], int] = {}
     for place, step in enumerate(steps):
         for node in step.parts or (step.node,):

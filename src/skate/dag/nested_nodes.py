@@ -1,4 +1,4 @@
-"""Nodes inside of values: in lists, tuples, sets, dicts, and attributes of objects."""
+"""Nodes inside values: in lists, tuples, sets, dicts, and attributes of objects."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _CONTAINERS = (list, tuple, set, frozenset)
-#: Where classes come from whose objects hold no nodes.
+#: Modules whose classes' instances contain no nodes.
 _LEAVES = frozenset({"builtins", "numpy", "pandas", "pyarrow", "skate", "torch", "types"})
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object of a program's own class; of all else none."""
+    """Return the attributes of an instance of a program's own class; empty for others."""
     kind = type(value)
     if kind.__module__.partition(".")[0] in _LEAVES or isinstance(value, type):
         return {}
@@ -24,7 +24,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def found_in(value: Any, kind: type, seen: set[int] | None = None) -> Iterator[Any]:
-    """Every object of a kind in a value, in order and as often as a container holds it."""
+    """Yield every object of a kind in a value, in order and with repetitions."""
     if isinstance(value, kind):
         yield value
     elif isinstance(value, dict):

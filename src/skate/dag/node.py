@@ -23,11 +23,11 @@ def channel_types() -> Any:
 class DAGNode:
     """One step of a graph; its arguments may be other nodes, also inside lists, tuples, sets and dicts."""
 
-    #: What error messages call it.
+    #: Its name in error messages.
     kind = "a node"
     #: True for an InputNode.
     is_input = False
-    #: True if nodes inside a container are no mistake.
+    #: True if nodes inside a container are allowed.
     takes_containers = False
 
     def __init__(
@@ -41,13 +41,13 @@ class DAGNode:
         self._bound_kwargs = dict(kwargs or {})
         self._bound_options = dict(options or {})
         self._bound_other_args_to_resolve = dict(other_args_to_resolve or {})
-        #: Results of the last `execute` that was told to keep them, by the stable uuid of their node.
+        #: Results of the last `execute` with caching, by the stable uuid of their node.
         self.cache_from_last_execute: dict[str, Any] = {}
         self._stable_uuid = uuid.uuid4().hex
         self._type_hint: Any = None
         #: The nodes that use this one, each once.
         self._users: dict[DAGNode, None] = {}
-        #: The output of the graph that it was compiled in.
+        #: The output of the graph in which it was compiled.
         self._compiled_by: DAGNode | None = None
         for node in nodes_in(self._bound()):
             node._users[self] = None
@@ -55,14 +55,14 @@ class DAGNode:
     def _bound(self) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
         return self._bound_args, self._bound_kwargs, self._bound_other_args_to_resolve
 
-    # -- what it is
+    # -- properties
 
     def get_args(self) -> tuple[Any, ...]:
-        """The positional arguments it was bound with."""
+        """Return the positional arguments."""
         return self._bound_args
 
     def get_kwargs(self) -> dict[str, Any]:
-        """The keyword arguments it was bound with."""
+        """Return the keyword arguments."""
         return dict(self._bound_kwargs)
 
     def get_options(self) -> dict[str, Any]:
@@ -70,8 +70,8 @@ class DAGNode:
         return dict(self._bound_options)
 
     def get_other_args_to_resolve(self) -> dict[str, Any]:
-        """The other nodes it is bound to, by the keys of `ray.dag.constants`: the actor and the previous call, or
-        the input.
+        """Return the other bound nodes, by the keys of `ray.dag.constants`: the actor and the previous call,
+        or the input.
         """
         return dict(self._bound_other_args_to_resolve)
 
@@ -81,7 +81,7 @@ class DAGNode:
 
     @property
     def type_hint(self) -> Any:
-        """How its value travels: a ChannelOutputType."""
+        """The transport of its value, as a ChannelOutputType."""
         if self._type_hint is None:
             self._type_hint = channel_types().SharedMemoryType()
         return self._type_hint
@@ -112,14 +112,14 @@ class DAGNode:
         """The nodes that use this one."""
         return list(self._users)
 
-    # -- walking
+    # -- traversal
 
     def parents(self) -> list[DAGNode]:
         """The nodes whose results this one uses, each once."""
         return list(dict.fromkeys(nodes_in(self._bound())))
 
     def upstream(self) -> list[DAGNode]:
-        """This node and all that it depends on, every node after those it uses."""
+        """Return this node and all its dependencies, every node after those it uses."""
         order: dict[DAGNode, None] = {}
         stack: list[tuple[DAGNode, Iterator[DAGNode]]] = [(self, iter(self.parents()))]
         while stack:
@@ -150,7 +150,7 @@ class DAGNode:
     def apply_recursive(self, fn: Callable[[DAGNode], Any]) -> Any:
         """Apply a function to each node of the graph once, inputs first; returns the result for this node.
 
-        The function is given copies of the nodes, whose arguments are what it returned for the nodes that they use. Raises
+        The function receives copies of the nodes, whose arguments are replaced by its earlier results. Raises
         AssertionError for a graph with two InputNodes.
         """
         memo = fn if isinstance(fn, Memo) else Memo(fn)
@@ -159,9 +159,9 @@ class DAGNode:
         return memo(self._apply_and_replace_all_child_nodes(lambda node: node.apply_recursive(memo)))
 
     def traverse_and_apply(self, fn: Callable[[DAGNode], Any]) -> None:
-        """Apply a function to every node that this one hangs together with, this one first.
+        """Apply a function to every node connected with this one, this one first.
 
-        Raises ValueError for a node inside a container, which compiled graphs do not take.
+        Raises ValueError for a node inside a container, which compiled graphs do not support.
         """
         seen: dict[DAGNode, None] = {self: None}
         pending = collections.deque([self])
@@ -185,7 +185,7 @@ class DAGNode:
     ) -> Any:
         """Return a copy of a container in which `apply_fn` has replaced nodes.
 
-        `predicate_fn` says of each node whether it is replaced; the others stay. No node is changed or copied.
+        `predicate_fn` decides for each node whether it is replaced; the others stay. No node is changed or copied.
         """
         results = {
             node: apply_fn(node) if predicate_fn(node) else node
@@ -198,8 +198,8 @@ class DAGNode:
     def execute(self, *args: Any, _ray_cache_refs: bool = False, **kwargs: Any) -> Any:
         """Make every call of the graph, each node once; returns the ref of this node's result.
 
-        The arguments are what InputNode stands for. A ClassNode gives the handle of a new actor, a
-        MultiOutputNode the list of its nodes' refs. With `_ray_cache_refs` the results of all nodes are kept for
+        The arguments replace InputNode. A ClassNode returns the handle of a new actor, a MultiOutputNode the
+        list of its nodes' refs. With `_ray_cache_refs` the results of all nodes are kept for
         `get_object_refs_from_last_execute`.
         """
         order = self.upstream()
@@ -211,19 +211,19 @@ class DAGNode:
         return results[self]
 
     async def get_object_refs_from_last_execute(self) -> dict[str, Any]:
-        """The results of the nodes in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
+        """Return the results of the nodes in the last `execute(_ray_cache_refs=True)`, by their stable uuids."""
         return dict(self.cache_from_last_execute)
 
     def clear_cache(self) -> None:
-        """Forget what `execute(_ray_cache_refs=True)` kept."""
+        """Discard the results kept by `execute(_ray_cache_refs=True)`."""
         self.cache_from_last_execute = {}
 
     def call(self, results: Results) -> Any:
-        """Make this node's own call, given the results of the others."""
+        """Make this node's call, given the results of the others."""
         raise NotImplementedError
 
     def resolved(self, results: Results) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, with results in the place of nodes."""
+        """Return the arguments with nodes replaced by results."""
         args, kwargs = replaced((self._bound_args, self._bound_kwargs), lambda node: results[node])
         return args, kwargs
 
@@ -237,11 +237,11 @@ class DAGNode:
         _overlap_gpu_communication: bool | None = None,
         _default_communicator: Any = "create",
     ) -> Any:
-        """The graph checked once, to be executed many times: see `CompiledDAG`.
+        """Check the graph once, for many executions: see `CompiledDAG`.
 
         `_submit_timeout`: seconds that `execute` waits for room. `_buffer_size_bytes`: room for one value (larger ones take
         more). `_max_inflight_executions`, `_max_buffered_results`: limits. Defaults are those of `DAGContext`. With
-        `enable_asyncio`, `await graph.execute_async(...)` takes the place of `execute`. Raises ValueError or
+        `enable_asyncio`, `await graph.execute_async(...)` replaces `execute`. Raises ValueError or
         NotImplementedError for graphs that cannot be compiled.
         """
         return build_compiled_dag_from_ray_dag(
@@ -258,7 +258,8 @@ class DAGNode:
     def __getattr__(self, name: str) -> Any:
         if name == "bind":
             raise AttributeError(
-                f".bind() cannot be used again on {type(self)}: {self.kind} of a graph is bound already; call .execute() to "
+                f".bind() cannot be used again on {type(self)}: {self.kind} of a graph is already bound; "
+                "call .execute() to "
                 "run it"
             )
         if name == "remote":
@@ -276,7 +277,7 @@ class DAGNode:
 
 
 class DAGInputData:
-    """Several arguments of `execute` as one value: `data[0]` and `data["name"]`."""
+    """Several arguments of `execute` combined in one value: `data[0]` and `data["name"]`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._args = args
@@ -330,7 +331,7 @@ def build_compiled_dag_from_ray_dag(
 
 
 def execute_all(order: list[DAGNode], given: Any, kept: dict[DAGNode, Any]) -> Results:
-    """Make the calls of these nodes, in this order; `kept` are results that there are already."""
+    """Make the calls of these nodes, in this order; `kept` holds existing results."""
     results = Results(given, kept)
     for node in order:
         if node not in results:
@@ -339,7 +340,7 @@ def execute_all(order: list[DAGNode], given: Any, kept: dict[DAGNode, Any]) -> R
 
 
 class Memo:
-    """A memoized function of nodes: called once for each, however many others use it."""
+    """A memoized function of nodes, called once per node."""
 
     def __init__(self, fn: Callable[[DAGNode], Any]) -> None:
         self.cache: dict[str, Any] = {}
@@ -366,7 +367,7 @@ def inside_a_container(count: int, value: Any, node: DAGNode) -> str:
 
 
 def nodes_in(value: Any) -> Iterator[DAGNode]:
-    """The nodes in a value, in order and as often as they are met."""
+    """Yield the nodes in a value, in order and with repetitions."""
     return found_in(value, DAGNode)
 
 

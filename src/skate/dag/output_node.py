@@ -8,7 +8,7 @@ from skate.dag.node import DAGNode, Results
 
 
 class MultiOutputNode(DAGNode):
-    """The end of a graph with several results: `execute` gives the list of their refs."""
+    """The end of a graph with several results: `execute` returns the list of their refs."""
 
     kind = "an output"
 

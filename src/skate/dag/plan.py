@@ -1,4 +1,5 @@
-"""Who runs what in a compiled graph, and which rings lie between: worked out once, before anything runs."""
+"""The plan of a compiled graph: the steps of each actor, and the rings between actors. Computed once, before
+execution."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ def _tensors() -> Any:
 
 
 class Plan:
-    """Members (the driver is 0, actors follow in the order of their first call), their steps, and the rings."""
+    """The members (the driver is 0, actors follow in the order of their first call), their steps, and the rings."""
 
     def __init__(self, topology: Topology, slots: int, slot_bytes: int, default: Any = "create") -> None:
         self._topology = topology
-        #: What carries tensors that name no communicator: one of the user's, or those made here.
+        #: The default communicators for tensors: one of the user's, or those created here.
         self._default = default
         self._created: dict[DAGNode, Any] = {}
         self.actors: list[Any] = list(dict.fromkeys(node.actor for node in topology.calls))
@@ -52,7 +53,7 @@ class Plan:
         return DRIVER if owner is None else self._members[owner]
 
     def _readers(self) -> dict[DAGNode, list[int]]:
-        """The members that read a node's value from shared memory."""
+        """Return the members that read a node's value from shared memory."""
         found: dict[DAGNode, dict[int, None]] = {}
         for call in self._topology.calls:
             member = self._members[call.actor]
@@ -67,11 +68,11 @@ class Plan:
         }
 
     def steps(self, actor: Any) -> list[Step]:
-        """The steps of an actor in each execution, in order."""
+        """Return the steps of an actor in each execution, in order."""
         return [self._step(call) for call in self._topology.calls if call.actor == actor]
 
     def routes(self, actor: Any) -> dict[int, Any]:
-        """The rings of an actor whose tensors go by a communicator, and how."""
+        """Return the rings of an actor whose tensors use a communicator, with their routes."""
         member = self._members[actor]
         found: dict[int, Any] = {}
         for node, ring in self._rings.items():
@@ -89,7 +90,7 @@ class Plan:
         return found
 
     def _communicator(self, node: DAGNode, readers: Sequence[int]) -> Any:
-        """The communicator for the tensors of a node; None for shared memory."""
+        """Return the communicator for the tensors of a node; None for shared memory."""
         hint = node.type_hint
         if not hint.requires_accelerator() or owner_of(node) is None:
             return None
@@ -107,7 +108,7 @@ class Plan:
         return self._created[node]
 
     def accelerated(self) -> list[Any]:
-        """The actors that need a GPU."""
+        """Return the actors that need a GPU."""
         found: dict[Any, None] = {}
         for node, ring in self._rings.items():
             hint = node.type_hint

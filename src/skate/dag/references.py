@@ -1,4 +1,4 @@
-"""Results of compiled graphs: refs that are fetched once, futures that are awaited once."""
+"""Results of compiled graphs: refs that can be fetched once, futures that can be awaited once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of one compiled graph: what `experimental_compile` was given, over those of the process."""
+"""The settings of one compiled graph: arguments of `experimental_compile`, which override those of the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.dag.context import DAGContext
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked; times in seconds, sizes in bytes."""
+    """Validated settings; times in seconds, sizes in bytes."""
 
     submit_timeout: float
     get_timeout: float
@@ -23,7 +23,7 @@ class Settings:
 
     @classmethod
     def of(cls, default_communicator: Any = "create", enable_asyncio: bool = False, **given: Any) -> Settings:
-        """Fill in what was not given; raises ValueError or TypeError for what cannot be."""
+        """Fill in defaults. Raises ValueError or TypeError for invalid settings."""
         context = DAGContext.get_current()
         chosen = {
             name: getattr(context, name) if given.get(name) is None else given[name]

@@ -1,4 +1,4 @@
-"""Values whose tensors travel beside them, by a Communicator: the value goes with places for them."""
+"""Values whose tensors are sent separately by a Communicator: the value contains placeholders for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Envelope:
 
 
 class Route(NamedTuple):
-    """How the tensors of one ring go: by which communicator, from which rank, to which."""
+    """The route of the tensors of one ring: the communicator, the sending rank, the receiving ranks."""
 
     communicator: Any
     own_rank: int
@@ -26,12 +26,12 @@ class Route(NamedTuple):
     device: str = "default"
 
     def prepare(self, ready: dict[Any, Any]) -> Route:
-        """The same with the communicator of this process, which has joined."""
+        """Return the route with this process's joined communicator."""
         return self._replace(communicator=joined(self.communicator, self.own_rank, ready))
 
     def pack(self, value: Any) -> tuple[Envelope, list[Any]]:
-        """A value without its tensors, and those."""
-        import cloudpickle  # 10 ms, which only such values cost
+        """Separate a value from its tensors; return both."""
+        import cloudpickle  # takes 10 ms, and only such values need it
         import torch
 
         tensors: list[Any] = []
@@ -54,7 +54,7 @@ class Route(NamedTuple):
                 self.communicator.send(tensor, peer)
 
     def receive(self, envelope: Envelope) -> Any:
-        """The value, with the tensors that are received for it."""
+        """Receive the tensors of a value, and return the complete value."""
         tensors = [
             self.communicator.recv(shape, dtype, self.peers[0], _allocate)
             for shape, dtype in envelope.tensors
@@ -68,6 +68,6 @@ class Route(NamedTuple):
 
 
 def _allocate(shape: Any, dtype: Any) -> Any:
-    import torch  # whoever receives tensors has it
+    import torch  # a process that receives tensors has it
 
     return torch.empty(shape, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")

@@ -1,4 +1,4 @@
-"""The graph to compile: checked, and with every node in its place."""
+"""The topology of a graph to compile, validated."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Topology:
             )
 
     def _connected(self) -> Iterator[DAGNode]:
-        """Every node that hangs together with these, as long as it could be part of the graph."""
+        """Return every node connected with these that could be part of the graph."""
         seen: dict[DAGNode, None] = dict.fromkeys(self.nodes)
         pending = list(self.nodes)
         while pending:
@@ -144,7 +144,7 @@ class Topology:
         return iter(seen)
 
     def _mark(self) -> None:
-        """Remember that these nodes are compiled, which they can be once."""
+        """Mark these nodes as compiled, which is allowed only once."""
         for node in self.nodes:
             before = node._compiled_by
             if before is self.root:
@@ -162,11 +162,11 @@ class Topology:
 
 
 def _check_inside(value: Any, node: ClassMethodNode) -> None:
-    """Refuse nodes inside an argument: who is called would see a node, not its value."""
+    """Reject nodes inside an argument: the method would receive a node, not its value."""
     if type(value) in _PLAIN:
         return
     found: list[DAGNode] = []
-    import cloudpickle  # 10 ms, which only an argument that is not plain costs
+    import cloudpickle  # takes 10 ms, and only complex arguments need it
 
     class Scanner(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, obj: Any) -> Any:
@@ -184,5 +184,5 @@ def _check_inside(value: Any, node: ClassMethodNode) -> None:
 
 
 def owner_of(node: DAGNode) -> Any:
-    """The actor that computes a node's value; None for the input."""
+    """Return the actor that computes a node's value; None for the input."""
     return node.actor if isinstance(node, (ClassMethodNode, ClassMethodOutput)) else None

@@ -21,7 +21,7 @@ _COLUMN = 30
 
 
 class Drawing:
-    """The nodes of a graph, numbered as they are met from the input on, and the edges between them."""
+    """The nodes of a graph, numbered in traversal order from the input, and the edges between them."""
 
     def __init__(self, topology: Topology, plan: Plan) -> None:
         self._plan = plan
@@ -35,7 +35,7 @@ class Drawing:
                 [] if node is None else [each for each in node.downstream() if each in inside]
             )
             if self._end is None and node is topology.root:
-                following = [None]  # the output has no node of its own, and is drawn all the same
+                following = [None]  # the output has no node of its own, but is drawn
             for each in following:
                 if each not in self.nodes:
                     self.nodes.append(each)
@@ -47,7 +47,7 @@ class Drawing:
             self.edges += [(numbers[each], number) for each in parents if each in numbers]
 
     def title(self, number: int) -> list[str]:
-        """The lines of a node's box."""
+        """Return the lines of a node's box."""
         node = self.nodes[number]
         lines = [f"Task {number}"]
         if node is None or isinstance(node, MultiOutputNode):
@@ -90,7 +90,7 @@ class Drawing:
         return "\n".join([*lines, "}", ""])
 
     def text(self) -> str:
-        """Nodes, edges, and a drawing in letters."""
+        """Return the nodes, the edges, and a text drawing."""
         lines = ["Nodes Information:"]
         for number in range(len(self.nodes)):
             first, *rest = self.title(number)
@@ -138,7 +138,7 @@ def _short(node: ClassMethodNode) -> str:
 def visualize(
     topology: Topology, plan: Plan, filename: str, form: str, view: bool, channel_details: bool
 ) -> str:
-    """Draw a graph; returns the text, or the source of the drawing."""
+    """Draw a graph; return the text, or the source of the drawing."""
     drawing = Drawing(topology, plan)
     if form == "ascii":
         if channel_details:

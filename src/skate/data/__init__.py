@@ -9,7 +9,7 @@ from typing import Any
 
 from skate import lazy_loader
 
-#: Public names by the module that has them.
+#: Public names, by the module that defines them.
 # fmt: off
 _HOMES = {
     "skate.data.catalog": (
@@ -50,7 +50,7 @@ _HOMES = {
 }
 # fmt: on
 
-#: Modules that are there once the package is, as `ray.data.datasource`.
+#: Submodules that are available once the package is imported, such as `ray.data.datasource`.
 _MODULES = frozenset(
     {"aggregate", "block", "constants", "context", "dataset", "datasource", "datatype", "exceptions", "expressions",
      "grouped_data", "iterator", "preprocessor", "preprocessors", "read_api", "stats"}
@@ -66,9 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def preload_workers() -> None:
-    """Make workers import what datasets need while this process does the same; call it when files are about to be
-    read.
-    """
+    """Have workers import what datasets need while this process does the same. Called before files are read."""
     from skate.util.debug import preload  # nothing of the engine is loaded with this package
 
     preload("skate.data.execution.preload")

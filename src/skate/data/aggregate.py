@@ -38,7 +38,7 @@ class AggregateFn:
     name is not a string.
     """
 
-    #: The column it is about, if it is about one.
+    #: The column that is aggregated, if it is a single one.
     on: str | None = None
 
     def __init__(
@@ -61,15 +61,15 @@ class AggregateFn:
         self.finalize = finalize or _same
 
     def columns(self) -> tuple[str, ...] | None:
-        """The columns it looks at; None if that may be all."""
+        """The columns that it reads; None if it may read all of them."""
         return None
 
     def measure(self) -> Measure | None:
-        """How it is computed a column at a time, or None."""
+        """How to compute it with whole-column operations, or None."""
         return None
 
     def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
-        """Name and type of the results for rows of a schema; None where only the values tell."""
+        """Name and type of the results for rows of a schema; None if they depend on the values."""
         return None
 
     def zero(self) -> Any:
@@ -77,7 +77,7 @@ class AggregateFn:
         return self.init(())
 
     def state_of(self, key: Any, block: pa.Table) -> Any:
-        """The state of a group from its rows in a block."""
+        """Return the state of a group from its rows in a block."""
         return self.accumulate_block(self.init(key), block)
 
     def together(self, state: Any, new: Any) -> Any:
@@ -104,7 +104,7 @@ def _by_row(accumulate: Callable[[Any, dict[str, Any]], Any] | None) -> Callable
     return accumulate_block
 
 
-class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps functions
+class AggregateFnV2(AggregateFn):  # methods here override attributes of the base class
     """An aggregation as a class: subclasses define `aggregate_block` and `combine`, and `finalize` if the state is
     not the result.
 
@@ -135,11 +135,11 @@ class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps func
         return self._target_col_name
 
     def get_agg_name(self) -> str:
-        """Its name without the column: "sum" of "sum(x)"."""
+        """The name without the column: "sum" for "sum(x)"."""
         return self._agg_name
 
     def aggregate_block(self, block: Any) -> Any:
-        """The state of the rows of a block, a pyarrow Table."""
+        """Return the state of the rows of a block, a pyarrow Table."""
         raise NotImplementedError(f"{type(self).__name__} has no aggregate_block")
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
@@ -174,13 +174,13 @@ class AggregateFnV2(AggregateFn):  # its methods stand where that one keeps func
 
 
 class VectorizedAggregateFnV2(AggregateFnV2):
-    """An aggregation whose states are put together a column at a time, by `_combine_column`."""
+    """An aggregation that combines a whole column of states at once, in `_combine_column`."""
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
         return self._combine_column(pa.chunked_array([pa.array([current_accumulator, new])]))
 
     def _combine_column(self, accumulator_col: Any) -> Any:
-        """One state of a column of states."""
+        """Combine a column of states into one state."""
         raise NotImplementedError(f"{type(self).__name__} has no _combine_column")
 
 
@@ -202,7 +202,7 @@ class _Measured(AggregateFnV2):
         )
         return self._measure if same else None
 
-    #: Kernels of Arrow's whose results have the type of these; None where only the values tell.
+    #: Arrow kernels whose results have the type of this one's; None if the type depends on the values.
     _typed_by: str | None = None
 
     def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
@@ -233,7 +233,7 @@ def _nothing() -> None:
 
 
 def _unpacked(states: list[Any]) -> Any:
-    """States of one group as Python values; one alone without a list around it."""
+    """Return the states of one group as Python values, without a list around a single one."""
     found = [state[0].as_py() for state in states]
     return found if len(found) > 1 else found[0]
 
@@ -297,7 +297,7 @@ class Max(_Measured):
 
 
 class AbsMax(_Measured):
-    """The value of a column that is farthest from zero, without its sign."""
+    """The largest absolute value of a column."""
 
     _typed_by = "abs"
 
@@ -323,9 +323,10 @@ class Mean(_Measured):
 
 
 class Std(_Measured):
-    """The standard deviation of a column; the sum of squares is divided by the number of values less `ddof`.
+    """The standard deviation of a column. The sum of squares is divided by the number of values minus `ddof`.
 
-    Put together from blocks as Chan, Golub and LeVeque do, so that large values with little spread keep their digits.
+    Blocks are combined with the method of Chan, Golub and LeVeque, which stays exact for large values with
+    little spread.
     """
 
     _typed_by = "mean"
@@ -341,9 +342,9 @@ class Std(_Measured):
 
 
 class Quantile(_Measured):
-    """The value that a share `q` (0 to 1) of the values are not above, between two values by their distance.
+    """The `q` quantile (0 to 1) of a column, interpolated linearly between two values.
 
-    Exact: the values of a group are all brought together. `ApproximateQuantile` needs no such memory.
+    Exact: all values of a group are collected in one place. `ApproximateQuantile` needs no such memory.
     """
 
     def __init__(
@@ -394,7 +395,7 @@ class Unique(_Measured):
 
 
 class CountDistinct(_Measured):
-    """How many different values a column has."""
+    """The number of distinct values of a column."""
 
     ListEncodingMode = Unique.ListEncodingMode
 
@@ -417,7 +418,7 @@ class ZeroPercentage(_Measured):
 
 
 class ValueCounter(AggregateFnV2):
-    """How often each value of a column comes: {"values": [...], "counts": [...]}, in the order in which they first come."""
+    """How often each value of a column occurs: {"values": [...], "counts": [...]}, in order of first appearance."""
 
     def __init__(self, on: str, alias_name: str | None = None) -> None:
         super().__init__(alias_name or f"value_counter({on})", _nothing, on=on, ignore_nulls=True)
@@ -434,10 +435,10 @@ class ValueCounter(AggregateFnV2):
 
 
 class ApproximateTopK(AggregateFnV2):
-    """The `k` values that come most often, with their numbers, as [{column: value, "count": number}, ...]; nulls do not count.
+    """The `k` most frequent values with their counts, as [{column: value, "count": number}, ...]; nulls are ignored.
 
-    Remembers three quarters of 2 to the power of `log_capacity` values (after Misra and Gries): of so many different values the
-    numbers are exact, of more they are too low by at most the share of rows that this capacity is of one.
+    Keeps up to c = 0.75 * 2 ** `log_capacity` values (after Misra and Gries). Counts are exact for at most c
+    distinct values; with more, each is too low by at most 1/c of the rows.
     """
 
     def __init__(
@@ -468,10 +469,10 @@ class ApproximateTopK(AggregateFnV2):
 
 
 class ApproximateQuantile(AggregateFnV2):
-    """About the values that shares `quantiles` of a column are not above, as a list; nulls do not count.
+    """Approximate `quantiles` of a column, as a list; nulls are ignored.
 
-    Keeps some thousands of values (`quantile_precision` times 8), each standing for as many others: the shares are off by less
-    than a percent, however many rows there are.
+    Keeps a few thousand values (`quantile_precision` times 8), each representing equally many others. The
+    quantiles are off by less than one percent, however many rows there are.
     """
 
     def __init__(

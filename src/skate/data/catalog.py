@@ -52,19 +52,20 @@ class Catalog(ABC):
     def resolve(
         self, table: str, *, reader: ReaderFormat, mode: CatalogAccessMode = CatalogAccessMode.READ
     ) -> ResolvedSource:
-        """Where a table is and how to get at it, for one reader."""
+        """Return where a table is and how to access it, for one reader."""
 
 
 class DatabricksUnityCatalog(Catalog):
-    """Databricks' Unity Catalog, asked over its REST interface for a table's place and for credentials that last an hour or so.
+    """Databricks' Unity Catalog, queried over its REST interface for a table's location and short-lived credentials.
 
     Args:
         url: the workspace, "https://...".
         token: an access token for it.
         credential_provider: has `get_host()` and `get_token()` instead.
-        region: that of the bucket, for tables on S3.
+        region: the bucket's region, for tables on S3.
 
-    Raises ValueError unless there is a provider, or a URL and a token. Asking it raises RuntimeError with the catalog's answer.
+    Raises ValueError unless there is a provider, or a URL and a token. A failed query raises RuntimeError
+    with the catalog's answer.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class DatabricksUnityCatalog(Catalog):
         about = self._about(table)
         place = about.get("storage_location")
         if not place:
-            raise RuntimeError(f"the catalog knows {table!r}, but not where it is stored: {about}")
+            raise RuntimeError(f"the catalog knows {table!r}, but returned no storage location: {about}")
         operation = "READ" if mode is CatalogAccessMode.READ else "READ_WRITE"
         given = self._ask(
             "temporary-table-credentials", {"table_id": about.get("table_id"), "operation": operation}
@@ -140,7 +141,7 @@ class DatabricksUnityCatalog(Catalog):
         except urllib.error.HTTPError as error:
             said = error.read(2000).decode(errors="replace")
             raise RuntimeError(
-                f"the catalog at {host} answered {error.code} when asked for {what}: {said}"
+                f"the catalog at {host} answered {error.code} to a request for {what}: {said}"
             ) from None
         except urllib.error.URLError as error:
             raise RuntimeError(f"the catalog at {host} cannot be reached: {error.reason}") from None
@@ -169,8 +170,8 @@ def _storage_options(given: dict[str, Any], region: str | None) -> dict[str, Any
 
 
 def _filesystem(given: dict[str, Any], region: str | None) -> Any:
-    """A filesystem with the credentials; None for places that need none."""
-    from pyarrow import fs  # only those who ask a catalog need it here
+    """Return a filesystem with the credentials; None for locations that need none."""
+    from pyarrow import fs  # only catalogs need it here
 
     aws, google = given.get("aws_temp_credentials"), given.get("gcp_oauth_token")
     if aws:

@@ -1,8 +1,9 @@
-"""Pipelines that can be run again: rows that a run has written are left out by the next one.
+"""Resumable pipelines: a run skips the rows that earlier runs have written.
 
-With `DataContext.get_current().checkpoint_config` set, each task of a write enters the ids of its rows under `checkpoint_path`
-once they are written. A run that was cut short is repeated as it is, and reads on behind what was written. Files of tasks that
-were cut off in between are deleted first, so that no row is there twice; other datasinks may be given rows of such tasks twice.
+With `DataContext.get_current().checkpoint_config` set, each write task records the ids of its rows under
+`checkpoint_path` once they are written. To resume an interrupted run, run the same program again: it
+continues with the rows that are missing. Files of tasks that did not finish are deleted first, so no row is
+written twice; datasinks that do not write files may receive the rows of such tasks twice.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from skate.data.source.datasink import Datasink, SaveMode
 from skate.data.source.files.filesystems import resolve
 from skate.data.source.files.sink import FileDatasink
 
-#: The number of a task, behind the id of a write, in the names of files.
+#: The task number that follows the id of a write in file names.
 _TASK_LETTERS = len("_000000")
 
 
@@ -84,7 +85,7 @@ class Checkpoint:
             )
 
     def enter(self, ids: pa.ChunkedArray, datasink: Any, name: str, result: Any) -> None:
-        """Keep the ids that a task has written. The file appears when it is whole."""
+        """Record the ids that a task has written. The file appears once it is complete."""
         import pyarrow.parquet as pq  # as above
 
         if isinstance(datasink, FileDatasink) and datasink.own_names and self._is_over(datasink):
@@ -104,7 +105,7 @@ class Checkpoint:
         return bool(info.type == fs.FileType.NotFound)
 
     def forget(self) -> None:
-        """Delete it, if that is asked for."""
+        """Delete the record, if the configuration asks for it."""
         if self.config.delete_checkpoint_on_success:
             for info in [*self._files(), *self._files(".begun")]:
                 self.filesystem.delete_file(info.path)
@@ -121,7 +122,7 @@ def _name_of(path: str) -> str:
 
 
 class SkipWritten:
-    """A step: rows whose id is among those that are written go."""
+    """A step that drops rows whose ids have been written."""
 
     def __init__(self, checkpoint: Checkpoint, ids: pa.Array) -> None:
         self.checkpoint = checkpoint

@@ -12,7 +12,7 @@ class InvalidCheckpointingConfig(ValueError):
 
 
 class CheckpointBackend(enum.Enum):
-    """Where checkpoints are: in a bucket, or in files."""
+    """Where checkpoints are kept: in object storage or in files."""
 
     CLOUD_OBJECT_STORAGE = "CLOUD_OBJECT_STORAGE"
     FILE_STORAGE = "FILE_STORAGE"

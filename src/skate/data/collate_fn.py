@@ -26,24 +26,24 @@ class CollateFn(Generic[DataBatchType]):
 
 
 class ArrowBatchCollateFn(CollateFn[Any]):
-    """Is given batches as pyarrow Tables."""
+    """Base class of functions that receive batches as pyarrow Tables."""
 
 
 class NumpyBatchCollateFn(CollateFn[Any]):
-    """Is given batches as dicts of arrays."""
+    """Base class of functions that receive batches as dicts of arrays."""
 
 
 class PandasBatchCollateFn(CollateFn[Any]):
-    """Is given batches as DataFrames."""
+    """Base class of functions that receive batches as DataFrames."""
 
 
 class DefaultCollateFn(ArrowBatchCollateFn):
-    """Makes torch tensors of the columns.
+    """Converts columns to torch tensors.
 
     Args:
         dtypes: a torch dtype for all columns, or a dict of column name to dtype.
-        combine_chunks: one tensor a column, rather than a list with one for each chunk of the table.
-        num_workers: taken for compatibility; the work is done in the thread that makes batches ready.
+        combine_chunks: one tensor per column, rather than a list with one per chunk of the table.
+        num_workers: accepted for compatibility; the work is done in the thread that prepares batches.
     """
 
     def __init__(self, dtypes: Any = None, combine_chunks: bool = False, num_workers: int = 4) -> None:
@@ -52,7 +52,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
         self.num_workers = num_workers
 
     def __call__(self, batch: pa.Table) -> dict[str, Any]:
-        """A dict of column name to tensors."""
+        """Return a dict of column name to tensors."""
         if self.combine_chunks:
             return tensors.of_table(batch, self.dtypes)
         parts: dict[str, Any] = {name: [] for name in batch.column_names}
@@ -63,7 +63,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
 
 def is_tensor_batch_type(batch: Any) -> bool:
-    """Say if a batch is a tensor of torch's, a sequence of those, or a dict of either."""
+    """Return True if a batch is a torch tensor, a sequence of them, or a dict of either."""
     torch = sys.modules.get("torch")
     if torch is None:
         return False
@@ -79,13 +79,13 @@ def _of_tensors(value: Any, kind: type, depth: int = 1) -> bool:
 
 
 def _table(piece: Any) -> pa.Table:
-    import pyarrow as pa  # a program that only writes such a class needs no Arrow
+    import pyarrow as pa  # a program that only defines a subclass needs no Arrow
 
     return piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
 
 
 def format_of(collate: Any) -> str:
-    """The form of batch that a function or a CollateFn is given."""
+    """Return the batch format that a function or a CollateFn receives."""
     if isinstance(collate, ArrowBatchCollateFn):
         return "pyarrow"
     return "pandas" if isinstance(collate, PandasBatchCollateFn) else "numpy"

@@ -37,11 +37,11 @@ class ComputeStrategy:
 
 
 class TaskPoolStrategy(ComputeStrategy):
-    """Run a function in tasks, at most `size` at once (None: as many as there is room for)."""
+    """Run a function in tasks, at most `size` at once (None: as many as fit)."""
 
     def __init__(self, size: int | None = None) -> None:
         if size is not None and size < 1:
-            raise ValueError(f"`size` must be >= 1, and a TaskPoolStrategy was given {size}")
+            raise ValueError(f"`size` must be >= 1, but a TaskPoolStrategy was given {size}")
         self.size = size
 
     def __eq__(self, other: object) -> bool:
@@ -55,7 +55,7 @@ class TaskPoolStrategy(ComputeStrategy):
 
 
 class ActorPoolStrategy(ComputeStrategy):
-    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` according to the load.
+    """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` depending on the load.
 
     Raises ValueError for sizes below 1, and for `size` together with bounds.
     """
@@ -117,12 +117,12 @@ def requested(
     remote_args: dict[str, Any] | None = None,
     remote_args_fn: Callable[[], dict[str, Any]] | None = None,
 ) -> Compute:
-    """How an operation runs by what its caller asked for: callable classes in actors, functions in tasks.
+    """Decide how an operation runs from its arguments: callable classes in actors, functions in tasks.
 
-    Raises ValueError for what does not fit the function or itself, TypeError for values of a wrong type.
+    Raises ValueError for contradictory arguments, TypeError for values of a wrong type.
     """
     is_class = isinstance(fn, type)
-    if isinstance(compute, str) and compute == "tasks":  # as it was said in early releases
+    if isinstance(compute, str) and compute == "tasks":  # the notation of early releases
         compute = TaskPoolStrategy()
     if compute is not None and not isinstance(compute, ComputeStrategy):
         raise ValueError(
@@ -146,7 +146,7 @@ def requested(
     asked = {key: value for key, value in (remote_args or {}).items() if value is not None}
     for key in ("num_cpus", "num_gpus", "memory"):
         if isinstance(asked.get(key), (int, float)) and asked[key] < 0:
-            raise ValueError(f"The quantity of resource {key} cannot be negative, and is {asked[key]}")
+            raise ValueError(f"The quantity of resource {key} cannot be negative, got {asked[key]}")
     if is_class and compute is None:
         compute = ActorPoolStrategy()
     if not isinstance(compute, ActorPoolStrategy):
@@ -162,7 +162,7 @@ def requested(
     )
 
 
-#: How many actors a pool without an upper bound may have: as many as the session has room for.
+#: The size of a pool without an upper bound: as many actors as the session has room for.
 UNBOUNDED = 1 << 30
 
 
@@ -188,7 +188,7 @@ def _by_concurrency(fn: Any, is_class: bool, concurrency: Any) -> ComputeStrateg
 
 
 def _say_deprecated() -> None:
-    from skate.util.debug import log_once  # only those who use the old name pay for it
+    from skate.util.debug import log_once  # only the deprecated name needs it
 
     if log_once("skate.data.concurrency"):
         import logging  # as above

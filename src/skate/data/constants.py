@@ -1,8 +1,8 @@
-"""Numbers and names that programs share with the library."""
+"""Constants that programs share with the library."""
 
 from __future__ import annotations
 
-#: The column of arrays that have no name of their own.
+#: The column name of arrays that were given without one.
 TENSOR_COLUMN_NAME = "__value__"
-#: Characters of a value that a text of a dataset shows at most.
+#: The most characters of a value that a dataset's text shows.
 MAX_REPR_LENGTH = 120

@@ -42,12 +42,12 @@ __all__ = [
     "available_cpus",
 ]
 
-#: The part of the object store that a run's blocks may fill if nothing is said.
+#: The default share of the object store that a run's blocks may fill.
 _STORE_SHARE = 0.5
 
 
 class MixStoppingCondition(enum.Enum):
-    """When a mix of datasets ends: with its shortest dataset, or with the longest, the others left out once they have ended."""
+    """When a mix of datasets ends: with its shortest dataset, or with its longest, without those that have ended."""
 
     STOP_ON_SHORTEST = "stop_on_shortest"
     STOP_ON_LONGEST_DROP = "stop_on_longest_drop"
@@ -92,7 +92,7 @@ class RandomSeedConfig:
 
 @dataclass
 class DataContext:
-    """Settings that the datasets made from now on take along; `DataContext.get_current()` is the program's."""
+    """Settings for datasets created from now on; `DataContext.get_current()` returns the program's."""
 
     target_max_block_size: int | None = 128 << 20
     target_min_block_size: int = 1 << 20
@@ -100,7 +100,7 @@ class DataContext:
     min_parallelism: int = 200
     streaming_read_buffer_size: int = 32 << 20
     execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
-    # What is shown and kept.
+    # Output and statistics.
     enable_progress_bars: bool = True
     enable_operator_progress_bars: bool = True
     enable_progress_bar_name_truncation: bool = True
@@ -125,7 +125,7 @@ class DataContext:
     actor_init_max_retries: int = 3
     max_consecutive_actor_init_deaths: int = 0
     execution_no_progress_timeout_s: float = 1800
-    # Where work runs.
+    # Scheduling.
     wait_for_min_actors_s: int = -1
     max_tasks_in_flight_per_actor: int | None = None
     autoscaling_config: AutoscalingConfig = field(default_factory=AutoscalingConfig)
@@ -146,7 +146,7 @@ class DataContext:
     lance_config: LanceConfig = field(default_factory=LanceConfig)
     iceberg_config: IcebergConfig = field(default_factory=IcebergConfig)
     delta_config: DeltaConfig = field(default_factory=DeltaConfig)
-    # Taken, so that programs that set them run: they steer parts that are made otherwise here.
+    # Accepted so that programs that set them run. They configure parts that Skate implements differently.
     use_datasource_v2: bool = True
     use_arrow_tensor_v2: bool = True
     arrow_fixed_shape_tensor_format: Any = "v2"
@@ -196,14 +196,14 @@ class DataContext:
     _enable_ray_data_reconstruction: bool | None = None
     #: See `checkpoint_config`.
     _checkpoint_config: Any = None
-    #: Ours: a partition of a shuffle, sort, join or group-by holds about so many bytes.
+    #: Skate's own: the approximate size in bytes of a partition of a shuffle, sort, join or group-by.
     target_partition_size: int = 64 << 20
-    #: Ours: little work that asks for no resources runs in this process, without any task.
+    #: Skate's own: small work without resource requests runs in this process, without tasks.
     run_small_work_in_driver: bool = True
 
     @staticmethod
     def get_current() -> DataContext:
-        """The settings of this program, or of the dataset whose function runs here."""
+        """Return the settings of this program, or of the dataset whose function runs here."""
         with _lock:
             found = _current[0]
             if found is None:
@@ -218,7 +218,7 @@ class DataContext:
     @staticmethod
     @contextlib.contextmanager
     def current(context: DataContext) -> Iterator[DataContext]:
-        """Have other settings for a while."""
+        """Use other settings inside a `with` block."""
         before = DataContext.get_current()
         DataContext._set_current(context)
         try:
@@ -227,28 +227,28 @@ class DataContext:
             DataContext._set_current(before)
 
     def copy(self) -> DataContext:
-        """Settings of their own that begin as these."""
+        """Return an independent copy of these settings."""
         return copy.deepcopy(self)
 
     def set_config(self, key: str, value: Any) -> None:
-        """Keep a value of the program's own."""
+        """Store a value for the program's own use."""
         self.__dict__.setdefault("_own", {})[key] = value
 
     def get_config(self, key: str, default: Any = None) -> Any:
-        """A value kept by `set_config`."""
+        """Return a value stored by `set_config`."""
         return self.__dict__.get("_own", {}).get(key, default)
 
     def remove_config(self, key: str) -> None:
-        """Forget a value kept by `set_config`."""
+        """Remove a value stored by `set_config`."""
         self.__dict__.get("_own", {}).pop(key, None)
 
     def set_dataset_logger_id(self, dataset_id: str) -> None:
-        """Taken: logs of datasets go where those of the program go."""
+        """Accepted for compatibility: datasets log where the program logs."""
         self.dataset_logger_id = dataset_id
 
     @property
     def shuffle_strategy(self) -> ShuffleStrategy:
-        """Taken: there is one way to shuffle."""
+        """Accepted for compatibility: there is only one way to shuffle."""
         return self._shuffle_strategy
 
     @shuffle_strategy.setter
@@ -275,12 +275,12 @@ class DataContext:
 
     @property
     def enable_ray_data_reconstruction(self) -> bool | None:
-        """Taken: values that are lost are made again by the session."""
+        """Accepted for compatibility: the session recreates lost values."""
         return self._enable_ray_data_reconstruction
 
     @property
     def execution_callback_classes(self) -> list[Any]:
-        """Taken: the classes of `custom_execution_callback_classes`."""
+        """Accepted for compatibility: the classes of `custom_execution_callback_classes`."""
         return list(self.custom_execution_callback_classes)
 
     @property
@@ -294,12 +294,12 @@ class DataContext:
 
     @property
     def most_bytes(self) -> int:
-        """Bytes that a block should not be larger than."""
+        """The size in bytes that a block should not exceed."""
         return self.target_max_block_size or 1 << 62
 
     def limits(self) -> Limits:
-        """The bytes and tasks that a run may use, from these settings and the resources of the session."""
-        import skate  # only runs that use the session come here
+        """Return the bytes and tasks that a run may use, from these settings and the resources of the session."""
+        import skate  # only runs that use the session need it
 
         resources = skate.cluster_resources()
         asked = self.execution_options.resource_limits
@@ -316,8 +316,8 @@ _current: list[DataContext | None] = [None]
 
 
 def available_cpus() -> int:
-    """CPUs to plan for: those of the session if one runs, else those of this process."""
-    import skate  # circular otherwise: the package's names are looked up here
+    """Return the number of CPUs to plan for: the session's if one runs, else this process's."""
+    import skate  # avoids a cycle: the package's names are looked up here
 
     if skate.is_initialized():
         return max(1, int(skate.cluster_resources().get("CPU", 1)))

@@ -18,18 +18,18 @@ _TEMPORAL_UNITS = {"timestamp": "us", "time32": "s", "time64": "us", "duration":
 _TEMPORAL_PYTHON = (datetime.date, datetime.time, datetime.timedelta)
 
 
-#: Arrow types that have a method of their own here, with what each is.
+#: Arrow types that have their own method here, with a description of each.
 PYARROW_TYPE_DEFINITIONS = {
-    "int8": (pa.int8, "a whole number of 8 bits"),
-    "int16": (pa.int16, "a whole number of 16 bits"),
-    "int32": (pa.int32, "a whole number of 32 bits"),
-    "int64": (pa.int64, "a whole number of 64 bits"),
-    "uint8": (pa.uint8, "a whole number of 8 bits without a sign"),
-    "uint16": (pa.uint16, "a whole number of 16 bits without a sign"),
-    "uint32": (pa.uint32, "a whole number of 32 bits without a sign"),
-    "uint64": (pa.uint64, "a whole number of 64 bits without a sign"),
-    "float32": (pa.float32, "a number of single precision"),
-    "float64": (pa.float64, "a number of double precision"),
+    "int8": (pa.int8, "an 8-bit integer"),
+    "int16": (pa.int16, "a 16-bit integer"),
+    "int32": (pa.int32, "a 32-bit integer"),
+    "int64": (pa.int64, "a 64-bit integer"),
+    "uint8": (pa.uint8, "an unsigned 8-bit integer"),
+    "uint16": (pa.uint16, "an unsigned 16-bit integer"),
+    "uint32": (pa.uint32, "an unsigned 32-bit integer"),
+    "uint64": (pa.uint64, "an unsigned 64-bit integer"),
+    "float32": (pa.float32, "a single-precision number"),
+    "float64": (pa.float64, "a double-precision number"),
     "string": (pa.string, "text"),
     "bool": (pa.bool_, "true or false"),
     "binary": (pa.binary, "bytes"),
@@ -60,7 +60,7 @@ class DataType:
             )
         self._physical_dtype = _physical_dtype
 
-    # -- what it is made of
+    # -- the underlying type
 
     def is_arrow_type(self) -> builtins.bool:
         """True for a pyarrow type."""
@@ -75,7 +75,7 @@ class DataType:
         return isinstance(self._physical_dtype, type)
 
     def to_arrow_dtype(self, values: Sequence[Any] | None = None) -> pa.DataType:
-        """The Arrow type; a Python class asks for `values` to find it from."""
+        """Return the Arrow type; for a Python class it is inferred from `values`."""
         kind = self._physical_dtype
         if isinstance(kind, pa.DataType):
             return kind
@@ -91,7 +91,7 @@ class DataType:
         return columns.from_values(values).type
 
     def to_numpy_dtype(self) -> np.dtype:
-        """The dtype of an array of such values; object where numpy has no other."""
+        """Return the dtype of an array of such values; object if numpy has no other."""
         kind = self._physical_dtype
         made: np.dtype[Any] = np.dtype(object)
         if isinstance(kind, np.dtype):
@@ -106,12 +106,12 @@ class DataType:
         return made
 
     def to_python_type(self) -> type:
-        """The Python class. Raises ValueError if it is made of something else."""
+        """Return the Python class. Raises ValueError for Arrow and numpy types."""
         if not isinstance(self._physical_dtype, type):
             raise ValueError(f"{self!r} is not a Python class; see to_arrow_dtype() and to_numpy_dtype()")
         return self._physical_dtype
 
-    # -- made from others
+    # -- conversions to DataType
 
     @classmethod
     def from_arrow(cls, arrow_type: pa.DataType) -> DataType:
@@ -120,12 +120,12 @@ class DataType:
 
     @classmethod
     def from_numpy(cls, numpy_dtype: np.dtype | str) -> DataType:
-        """Of a numpy dtype or its name."""
+        """Return the DataType of a numpy dtype or its name."""
         return cls(np.dtype(numpy_dtype))
 
     @classmethod
     def from_dtype(cls, dtype: Any) -> DataType | None:
-        """Of anything that names a type, None if it names none."""
+        """Return the DataType of anything that names a type, or None."""
         if isinstance(dtype, DataType):
             return dtype
         if isinstance(dtype, (pa.DataType, np.dtype, type)):
@@ -181,12 +181,13 @@ class DataType:
 
     @classmethod
     def variable_shaped_tensor(cls, dtype: DataType, ndim: int = 2) -> DataType:
-        """Arrays that each have their own shape; `ndim` is not kept, as any is possible here."""
+        """Return the type of arrays that each have their own shape; `ndim` is ignored, because any is allowed here."""
         return cls(tensors.RaggedTensorType(dtype.to_arrow_dtype()))
 
     @classmethod
     def temporal(cls, temporal_type: str, unit: str | None = None, tz: str | None = None) -> DataType:
-        """timestamp (with `unit` and `tz`), date32, date64, time32, time64 or duration; units s, ms, us, ns."""
+        """Return timestamp (with `unit` and `tz`), date32, date64, time32, time64 or duration; the units are
+        s, ms, us, ns."""
         if temporal_type in ("date32", "date64"):
             return cls(getattr(pa, temporal_type)())
         if temporal_type not in _TEMPORAL_UNITS:
@@ -226,7 +227,7 @@ class DataType:
         return self._arrow(types.is_list, types.is_large_list, types.is_fixed_size_list)
 
     def is_tensor_type(self) -> builtins.bool:
-        """Arrays of one shape or of many."""
+        """True for arrays, of one shape or of many."""
         return self._arrow(tensors.is_tensor)
 
     def is_struct_type(self) -> builtins.bool:
@@ -254,15 +255,15 @@ class DataType:
         return self._arrow(pa.types.is_integer) or self._kind("iu", int)
 
     def is_uint64_type(self) -> builtins.bool:
-        """Unsigned numbers of 64 bits."""
+        """True for unsigned 64-bit integers."""
         return self._arrow(pa.types.is_uint64) or self._physical_dtype == np.dtype("uint64")
 
     def is_floating_type(self) -> builtins.bool:
-        """Floating point numbers of any width."""
+        """True for floating-point numbers of any width."""
         return self._arrow(pa.types.is_floating) or self._kind("f", float)
 
     def is_numerical_type(self) -> builtins.bool:
-        """Numbers: whole, floating point or decimal."""
+        """True for numbers: integers, floating-point or decimal."""
         exact = self._arrow(pa.types.is_decimal) or self._physical_dtype is decimal.Decimal
         return self.is_integer_type() or self.is_floating_type() or exact or self._kind("c", complex)
 
@@ -278,7 +279,7 @@ class DataType:
         )
 
     def is_temporal_type(self) -> builtins.bool:
-        """Dates, times of day, points in time and durations."""
+        """True for dates, times of day, timestamps and durations."""
         if self._arrow(pa.types.is_temporal) or self._kind("mM"):
             return True
         return isinstance(self._physical_dtype, type) and issubclass(self._physical_dtype, _TEMPORAL_PYTHON)
@@ -303,7 +304,7 @@ class DataType:
 
 
 def _of_python(kind: type) -> pa.DataType | None:
-    """The type that a column of such values always has."""
+    """Return the type that a column of such values always has."""
     return {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), bool: pa.bool_()}.get(
         kind
     )

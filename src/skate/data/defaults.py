@@ -1,4 +1,4 @@
-"""The values that settings have if nobody sets them, under the names that programs import them by."""
+"""The default values of settings, under the names that programs import."""
 
 from __future__ import annotations
 

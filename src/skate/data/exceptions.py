@@ -10,32 +10,33 @@ from skate.exceptions import UserCodeException as UserCodeException
 
 
 class RayDataUserCodeException(UserCodeException):
-    """A function given to a dataset raised, in Ray's debug mode; kept to be caught by."""
+    """A user's function raised, in Ray's debug mode; kept for programs that catch it."""
 
 
 def as_user_code(error: BaseException) -> BaseException:
-    """The error of a task; one that a function of the user's raised is a UserCodeException, too, beside its own type."""
+    """Return the error of a task. An error raised by a user's function is a UserCodeException as well as its
+    own type."""
     if isinstance(error, UserCodeException) or not getattr(
         getattr(error, "cause", None), "of_users_code", False
     ):
         return error
     kind = type(error)
-    with contextlib.suppress(TypeError):  # types that cannot be put together
+    with contextlib.suppress(TypeError):  # types that cannot be combined
         error.__class__ = type(kind.__name__, (kind, UserCodeException), {"__module__": kind.__module__})
     return error
 
 
 class SystemException(Exception):
-    """An error of the engine itself; kept to be caught by."""
+    """An error of the engine itself; kept for programs that catch it."""
 
 
 class ArrowConversionError(Exception):
     """Values that Arrow has no type for.
 
     Args:
-        data_str: the values as text, of which the message keeps the first 200 characters.
-        column_name: the column that they were for.
-        pa_type: the type that they were to have.
+        data_str: the values as text; the message includes the first 200 characters.
+        column_name: their column.
+        pa_type: the type to convert them to.
     """
 
     MAX_DATA_STR_LEN = 200
@@ -49,9 +50,9 @@ class ArrowConversionError(Exception):
 
 
 class ExecutionTimeoutError(Exception):
-    """No operator of a run gave or took anything for as long as `DataContext.execution_no_progress_timeout_s` allows."""
+    """No operator of a run made progress within `DataContext.execution_no_progress_timeout_s`."""
 
 
 def omit_traceback_stdout(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself: tracebacks here are short anyway."""
+    """Return the function unchanged: tracebacks here are short anyway."""
     return fn

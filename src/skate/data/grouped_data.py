@@ -1,4 +1,4 @@
-"""Rows in groups of equal keys: what `Dataset.groupby` gives."""
+"""Rows in groups of equal keys: the result of `Dataset.groupby`."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class GroupedData:
     def aggregate(self, *aggs: AggregateFn) -> Dataset:
         """Aggregate each group into one row: its keys and the results, in columns named like the aggregations.
 
-        The rows are in the order of the keys as long as there is one partition, which small results are.
+        The rows are in the order of the keys if there is only one partition, as for small results.
         """
         kernel = AggregateKernel(self._keys, named_apart(aggs))
         return self._dataset._exchanged(kernel)
 
     def count(self) -> Dataset:
-        """The number of rows of each group, in a column "count()"."""
+        """Count the rows of each group, in a column "count()"."""
         return self.aggregate(Count())
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Dataset:
-        """The sums of columns by group, all but the keys if none are named, in columns called "sum(name)"."""
+        """Sum columns by group, all but the keys if none are named, into columns called "sum(name)"."""
         return self._aggregated(Sum, on, ignore_nulls=ignore_nulls)
 
     def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Dataset:
@@ -58,7 +58,8 @@ class GroupedData:
         return self._aggregated(Mean, on, ignore_nulls=ignore_nulls)
 
     def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Dataset:
-        """The standard deviations of columns by group, with `ddof` degrees of freedom less, in columns called "std(name)"."""
+        """The standard deviations of columns by group, with `ddof` subtracted from the number of values, in
+        columns called "std(name)"."""
         return self._aggregated(Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     def map_groups(
@@ -95,7 +96,7 @@ class GroupedData:
 
         A group must fit into the memory of one process.
         """
-        # A batch is a group, so GPUs want no batch size here: one row stands for it while the arguments are looked at.
+        # A batch is a group, so GPUs need no batch size here: the arguments are checked with a batch size of one.
         mapped = self._dataset.map_batches(
             fn,
             batch_size=1,
@@ -113,7 +114,7 @@ class GroupedData:
             ray_remote_args_fn=ray_remote_args_fn,
             **ray_remote_args,
         )._plan
-        assert isinstance(mapped, logical.MapBatches)  # it has looked at all arguments
+        assert isinstance(mapped, logical.MapBatches)  # map_batches has checked all arguments
         kernel = KeyedKernel(self._keys, sort=True, grouped=True, name="GroupBy")
         exchange = logical.Exchange((self._dataset._plan,), kernel)
         groups = logical.MapGroups(
@@ -127,10 +128,11 @@ class GroupedData:
         Raises ValueError for a name that is empty or not a string, TypeError for a value that is not an expression.
         """
         if not isinstance(column_name, str) or not column_name:
-            raise ValueError(f"column_name is a string that is not empty, not {column_name!r}")
+            raise ValueError(f"column_name must be a non-empty string, not {column_name!r}")
         if not hasattr(expr, "evaluate"):
             raise TypeError(
-                f"expr is an expression, made with col() or lit() of skate.data.expressions, not {expr!r}"
+                "expr must be an expression, made with col() or lit() of skate.data.expressions, not "
+                f"{expr!r}"
             )
         return self.map_groups(_WithColumn(column_name, expr), batch_format=None, **ray_remote_args)
 
@@ -144,12 +146,12 @@ class GroupedData:
         else:
             names = list(as_names(on, "on"))
         if not names and on is not None:
-            raise ValueError(f"on is the name of a column or a list of names, not {on!r}")
+            raise ValueError(f"on must be the name of a column or a list of names, not {on!r}")
         return self.aggregate(*(kind(name, **options) for name in names))
 
 
 class _WithColumn:
-    """A function of a group's block: the block with one column more."""
+    """A function that adds one column to a group's block."""
 
     def __init__(self, name: str, expression: Any) -> None:
         self.name = name
@@ -176,7 +178,8 @@ def named_apart(aggregations: Sequence[Any]) -> list[Any]:
     for each in aggregations:
         if not isinstance(each, AggregateFn):
             raise TypeError(
-                f"aggregations are made with the classes of skate.data.aggregate, as Sum('x'), and not {each!r}"
+                "aggregations must be instances of the classes of skate.data.aggregate, such as Sum('x'), "
+                f"not {each!r}"
             )
         number, name = 1, each.name
         while name in taken:

@@ -36,7 +36,7 @@ def call_with_retry(
     *args: Any,
     **kwargs: Any,
 ) -> Result:
-    """Call a function, and again while it raises an error whose text contains one of `match` (None: any error).
+    """Call a function, and retry while it raises an error whose text contains one of `match` (None: any error).
 
     Args:
         f: the function; `args` and `kwargs` are passed to it.
@@ -50,7 +50,7 @@ def call_with_retry(
     for attempt in range(max_attempts):
         try:
             return f(*args, **kwargs)
-        except Exception as error:  # any, if nothing else is said
+        except Exception as error:  # any error unless `match` is given
             passing = match is None or any(word in str(error) for word in match)
             if not passing or attempt + 1 == max_attempts:
                 raise

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ShuffleStrategy(str, enum.Enum):
-    """Ways to shuffle that other engines choose among; taken, as there is one way here."""
+    """Shuffle strategies; accepted for compatibility, because there is only one here."""
 
     SORT_SHUFFLE_PULL_BASED = "sort_shuffle_pull_based"
     SORT_SHUFFLE_PUSH_BASED = "sort_shuffle_push_based"
@@ -19,7 +19,8 @@ class ShuffleStrategy(str, enum.Enum):
 
 @dataclass
 class AutoscalingConfig:
-    """When pools of actors grow and shrink; taken: a pool here grows when all of its actors are busy."""
+    """When actor pools grow and shrink; accepted for compatibility: a pool here grows when all of its actors
+    are busy."""
 
     actor_pool_util_upscaling_threshold: float = 1.75
     actor_pool_util_downscaling_threshold: float = 0.5
@@ -28,7 +29,7 @@ class AutoscalingConfig:
 
 @dataclass
 class LanceConfig:
-    """How often reading and writing Lance tables is tried."""
+    """Retries of reading and writing Lance tables."""
 
     read_fragments_errors_to_retry: list[str] = field(default_factory=lambda: ["LanceError(IO)"])
     read_fragments_max_attempts: int = 10
@@ -40,7 +41,7 @@ class LanceConfig:
 
 @dataclass
 class IcebergConfig:
-    """How often writing Iceberg tables, and asking their catalog, is tried."""
+    """Retries of writing Iceberg tables and querying their catalog."""
 
     write_file_max_attempts: int = 10
     write_file_retry_max_backoff_s: int = 32
@@ -52,7 +53,7 @@ class IcebergConfig:
 
 @dataclass
 class DeltaConfig:
-    """How often a commit of a Delta table is tried."""
+    """Retries of committing to a Delta table."""
 
     commit_max_attempts: int = 5
     commit_retry_max_backoff_s: int = 16
@@ -62,7 +63,7 @@ class DeltaConfig:
 
 @dataclass
 class HangingExecutionIssueDetectorConfig:
-    """When a task counts as hanging; taken."""
+    """When a task counts as hanging; accepted for compatibility."""
 
     op_task_stats_min_count: int = 10
     op_task_stats_std_factor: float = 10

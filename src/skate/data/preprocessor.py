@@ -17,19 +17,20 @@ from skate.data.block.names import known
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
-#: Classes that write and read their fields themselves, by the identifier they were registered with.
+#: Classes that serialize their own fields, by registered identifier.
 REGISTERED: dict[str, type[Preprocessor]] = {}
 
 
 class SerializationFormat(enum.Enum):
-    """How a preprocessor is written: as bytes that begin with `MAGIC_CLOUDPICKLE`, or, by older releases of Ray, as text."""
+    """The serialized form of a preprocessor: bytes that begin with `MAGIC_CLOUDPICKLE`, or text, from older
+    releases of Ray."""
 
     CLOUDPICKLE = "cloudpickle"
     PICKLE = "pickle"
 
 
 class UnknownPreprocessorError(ValueError):
-    """Bytes name a class of preprocessors that this program has not registered."""
+    """The serialized preprocessor has a class that this program has not registered."""
 
     def __init__(self, preprocessor_type: str) -> None:
         self.preprocessor_type = preprocessor_type
@@ -37,7 +38,7 @@ class UnknownPreprocessorError(ValueError):
 
 
 class PreprocessorNotFittedException(RuntimeError):
-    """A preprocessor was asked to transform before it was fitted."""
+    """A preprocessor was used to transform data before it was fitted."""
 
 
 class Preprocessor:
@@ -63,7 +64,7 @@ class Preprocessor:
     _class_id: ClassVar[str] = ""
 
     _is_fittable = True
-    #: The form that `transform_batch` returns where it is not that of the method.
+    #: The format that `transform_batch` returns if it differs from the method's.
     _result_form: ClassVar[str] = ""
     #: The arguments that `repr` shows, in order.
     _shown: ClassVar[tuple[str, ...]] = ()
@@ -85,7 +86,7 @@ class Preprocessor:
         return self._check_has_fitted_state()
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Learn from a dataset, which runs. Returns self; what was learnt before is forgotten."""
+        """Fit to a dataset, which runs. Returns self; an earlier fit is discarded."""
         if self._is_fittable:
             for name in self.get_input_columns():
                 self._known(ds, name)
@@ -106,7 +107,7 @@ class Preprocessor:
         transform_batch_size: int | None = None,
         transform_concurrency: int | None = None,
     ) -> Dataset:
-        """Learn from a dataset and apply it to the same; options are those of `transform`."""
+        """Fit to a dataset and transform it; options as for `transform`."""
         self.fit(ds)
         return self.transform(
             ds,
@@ -125,7 +126,8 @@ class Preprocessor:
         memory: float | None = None,
         concurrency: int | None = None,
     ) -> Dataset:
-        """The dataset changed by what was learnt; runs when the result does. Raises PreprocessorNotFittedException."""
+        """Return the transformed dataset, which runs when its result is requested. Raises
+        PreprocessorNotFittedException."""
         self._need_fit("transform")
         step = _Transform(self)
         return ds.map_batches(
@@ -140,7 +142,7 @@ class Preprocessor:
     def transform_batch(self, data: Any) -> Any:
         """Transform one batch: a DataFrame, a Table or a dict of arrays.
 
-        The result has the form that the preprocessor works in, as in Ray: a DataFrame from `_transform_pandas`, a dict of arrays
+        The result has the preprocessor's own format, as in Ray: a DataFrame from `_transform_pandas`, a dict of arrays
         from `_transform_numpy`, a Table from `_transform_arrow` (a DataFrame if that was given). Raises
         PreprocessorNotFittedException.
         """
@@ -153,7 +155,7 @@ class Preprocessor:
 
     @classmethod
     def preferred_batch_format(cls) -> str:
-        """Name the form that is used if a class defines several of the three methods: "pandas", "numpy" or "arrow"."""
+        """Return the format to use if a class defines several of the three methods: "pandas", "numpy" or "arrow"."""
         return "pandas"
 
     def _form(self) -> str:
@@ -173,7 +175,8 @@ class Preprocessor:
         form = defined[0] if len(defined) == 1 else own.preferred_batch_format()
         if form not in defined:
             raise NotImplementedError(
-                f"{own.__name__} prefers batches in the form {form!r}, but defines methods for {' and '.join(defined)} only"
+                f"{own.__name__} prefers the batch format {form!r}, but defines methods for "
+                f"{' and '.join(defined)} only"
             )
         return form
 
@@ -228,30 +231,30 @@ class Preprocessor:
             )
         return list(output_columns)
 
-    # -- as bytes
+    # -- serialization
 
     @classmethod
     def get_version(cls) -> int:
-        """The version of the class that is written along; 1 unless `SerializablePreprocessor` gave another."""
+        """The serialized version of the class; 1 unless `SerializablePreprocessor` set another."""
         return cls._version
 
     @classmethod
     def set_version(cls, version: int) -> None:
-        """Give the class a version."""
+        """Set the version of the class."""
         cls._version = version
 
     @classmethod
     def get_preprocessor_class_id(cls) -> str:
-        """The identifier of the class that is written along; its module and name unless another was given."""
+        """The serialized identifier of the class; by default its module and name."""
         return str(cls.__dict__.get("_class_id") or f"{cls.__module__}.{cls.__qualname__}")
 
     @classmethod
     def set_preprocessor_class_id(cls, identifier: str) -> None:
-        """Give the class an identifier."""
+        """Set the identifier of the class."""
         cls._class_id = identifier
 
     def serialize(self) -> bytes:
-        """The preprocessor with what it learnt, as bytes for `deserialize`."""
+        """Serialize the fitted preprocessor, for `deserialize`."""
         written: Any = self
         if REGISTERED.get(self.get_preprocessor_class_id()) is type(self):
             written = {
@@ -264,14 +267,15 @@ class Preprocessor:
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Preprocessor:
-        """Return the preprocessor that `serialize` wrote. Read only what you trust: it is a pickle.
+        """Return the preprocessor that `serialize` wrote. Deserialize only trusted bytes: they are a pickle.
 
         Raises ValueError for other bytes, and UnknownPreprocessorError, a ValueError, for a class that is not registered.
         """
         data = _decoded(serialized) if isinstance(serialized, str) else bytes(serialized)
         if not data.startswith(Preprocessor.MAGIC_CLOUDPICKLE):
             raise ValueError(
-                f"Failed to deserialize preprocessor. Data preview: {serialized[:50]!r}: serialize() has not written this"
+                f"Failed to deserialize preprocessor. Data preview: {serialized[:50]!r}: not a preprocessor "
+                "serialized by serialize()"
             )
         found = pickle.loads(data[len(Preprocessor.MAGIC_CLOUDPICKLE) :])
         if isinstance(found, dict) and "type" in found:
@@ -296,7 +300,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _registered(written: dict[str, Any]) -> Preprocessor:
-    """A preprocessor of a class that reads its fields itself."""
+    """Rebuild a preprocessor whose class reads its own fields."""
     kind = REGISTERED.get(written["type"])
     if kind is None:
         raise UnknownPreprocessorError(written["type"])
@@ -306,7 +310,7 @@ def _registered(written: dict[str, Any]) -> Preprocessor:
 
 
 class _Transform:
-    """The step of `transform`, called as the preprocessor is."""
+    """The step of `transform`, named like the preprocessor."""
 
     def __init__(self, preprocessor: Preprocessor) -> None:
         self.preprocessor = preprocessor

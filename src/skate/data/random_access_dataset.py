@@ -20,8 +20,8 @@ _WORKERS_PER_NODE = 4
 
 
 class RandomAccessDataset:
-    """The rows of a dataset by the values of one column; of rows with the same value one is found. Made by
-    `Dataset.to_random_access_dataset`."""
+    """The rows of a dataset by the values of one column; of several rows with the same value, one is
+    returned. Created by `Dataset.to_random_access_dataset`."""
 
     def __init__(self, ds: Dataset, key: str, num_workers: int | None = None) -> None:
         import skate  # a dataset that is only read from needs no session
@@ -143,5 +143,5 @@ class _Server:
         return [self.get(block, key) for block, key in asked]
 
     def used(self) -> tuple[int, float]:
-        """How many rows were asked for, and the seconds that took."""
+        """Return the number of requested rows, and the seconds that the lookups took."""
         return self._calls, self._seconds

@@ -1,4 +1,4 @@
-"""Everything that makes datasets, as programs written for Ray import it: the functions of `skate.data` itself."""
+"""The functions that create datasets, under the module name of Ray: those of `skate.data` itself."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ _load = lazy_loader.getter(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "INT32_MAX":  # the length of lists that Arrow counts in 32 bits
+    if name == "INT32_MAX":  # the longest list that Arrow counts in 32 bits
         return (1 << 31) - 1
     return _load(name)

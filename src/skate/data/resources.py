@@ -53,7 +53,7 @@ class ExecutionResources:
 
     @classmethod
     def from_resource_dict(cls, resource_dict: dict[str, float]) -> ExecutionResources:
-        """Amounts by the names that `cluster_resources` gives them."""
+        """Build from amounts by the names that `cluster_resources` uses."""
         named = (resource_dict.get(name) for name in ("CPU", "GPU", "object_store_memory", "memory"))
         return cls(*named)
 
@@ -94,20 +94,20 @@ class ExecutionResources:
 
     @property
     def object_store_memory(self) -> float:
-        """Bytes of the object store."""
+        """The bytes of the object store."""
         return self._amounts[2] or 0
 
     @property
     def memory(self) -> float:
-        """Bytes of heap memory."""
+        """The bytes of heap memory."""
         return self._amounts[3] or 0
 
     def to_resource_dict(self) -> dict[str, float]:
-        """The amounts by the names that `cluster_resources` gives them."""
+        """Return the amounts by the names that `cluster_resources` uses."""
         return dict(zip(("CPU", "GPU", "object_store_memory", "memory"), self._numbers(), strict=True))
 
     def said(self, name: str) -> float | None:
-        """An amount as it was given: None if it was not."""
+        """Return an amount as given, None if it was not."""
         return self._amounts[_FIELDS.index(name)]
 
     def copy(
@@ -117,7 +117,7 @@ class ExecutionResources:
         memory: float | None = None,
         object_store_memory: float | None = None,
     ) -> ExecutionResources:
-        """The same amounts, those given replaced."""
+        """Return a copy with the given amounts replaced."""
         given = (cpu, gpu, object_store_memory, memory)
         return self._of(mine if new is None else new for mine, new in zip(self._amounts, given, strict=True))
 
@@ -130,11 +130,11 @@ class ExecutionResources:
         return all(value >= 0 for value in self._numbers())
 
     def object_store_memory_str(self) -> str:
-        """Bytes of the object store as a person reads them."""
+        """Return the bytes of the object store in readable form."""
         return _size(self.object_store_memory)
 
     def memory_str(self) -> str:
-        """Bytes of heap memory as a person reads them."""
+        """Return the bytes of heap memory in readable form."""
         return _size(self.memory)
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
@@ -158,7 +158,7 @@ class ExecutionResources:
         return self._of(value * f for value in self._numbers())
 
     def floordiv(self, other: ExecutionResources) -> ExecutionResources:
-        """How often each amount of another goes into this one's; without end where that is 0."""
+        """Divide each amount by another's; infinite where that is 0."""
         return self._with(other, lambda left, right: left // right if right else INFINITE)
 
     def satisfies_limit(self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False) -> bool:
@@ -198,7 +198,7 @@ def _size(size: float) -> str:
 
 
 class ExecutionOptions:
-    """How a run goes: its limits, and whether blocks keep their order (here they always do)."""
+    """Options of a run: its limits, and the order of blocks (which is always kept here)."""
 
     def __init__(
         self,

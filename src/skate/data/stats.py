@@ -1,4 +1,4 @@
-"""The statistics of columns that `Dataset.summary` gives, under the name that programs for Ray import them by."""
+"""The column statistics of `Dataset.summary`, under Ray's module name."""
 
 from __future__ import annotations
 

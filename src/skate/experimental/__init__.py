@@ -26,7 +26,7 @@ __all__ = ["get_local_object_locations", "get_object_locations", "set_resource",
 
 
 def set_resource(resource_name: str, capacity: float, node_id: str | None = None) -> None:
-    """Raises DeprecationWarning, as in Ray: the resources of a node are set when it starts."""
+    """Raise DeprecationWarning, as in Ray: the resources of a node are fixed when it starts."""
     raise DeprecationWarning(
         f"the resource {resource_name!r} cannot be changed while the node runs; start it with "
         f"init(resources={{{resource_name!r}: {capacity}}})"

@@ -1,4 +1,5 @@
-"""Small values under keys, which all processes of a session see. Ray's names for it start with an underscore."""
+"""A key-value store for small values, shared by all processes of a session. Ray's names for it start with an
+underscore."""
 
 from __future__ import annotations
 
@@ -40,17 +41,17 @@ def _internal_kv_exists(key: Text, *, namespace: Text | None = None) -> bool:
 def _internal_kv_put(
     key: Text, value: Text, overwrite: bool = True, *, namespace: Text | None = None
 ) -> bool:
-    """Keep a value under a key; returns True if there was one already."""
+    """Store a value under a key; return True if the key already existed."""
     return keyvalue.put(key, value, overwrite, namespace)
 
 
 def _internal_kv_del(key: Text, *, del_by_prefix: bool = False, namespace: Text | None = None) -> int:
-    """Forget a key, or all that start with it; returns how many there were."""
+    """Delete a key, or all keys with that prefix; return their number."""
     return keyvalue.delete(key, del_by_prefix, namespace)
 
 
 def _internal_kv_list(prefix: Text, *, namespace: Text | None = None) -> list[bytes]:
-    """The keys that start with a prefix."""
+    """Return the keys that start with a prefix."""
     return keyvalue.keys(prefix, namespace)
 
 

@@ -1,4 +1,4 @@
-"""Where objects are, and how large."""
+"""Locations and sizes of objects."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def get_object_locations(
 
 
 def get_local_object_locations(obj_refs: list[ObjectRef[Any]]) -> dict[ObjectRef[Any], dict[str, Any]]:
-    """The same, as far as this process knows it; here that is all there is to know."""
+    """Return the locations known to this process, which are all of them here."""
     return get_object_locations(obj_refs)

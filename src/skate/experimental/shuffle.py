@@ -38,7 +38,7 @@ class ObjectStoreWriterNonStreaming(ObjectStoreWriter):
 def round_robin_partitioner(
     input_stream: InputStream, num_partitions: int
 ) -> Generator[tuple[PartitionID, Any], None, None]:
-    """Deal items to partitions in turns."""
+    """Distribute items to partitions in turn."""
     for index, item in enumerate(input_stream):
         yield index % num_partitions, item
 
@@ -54,19 +54,17 @@ def simple_shuffle(
     tracker: Any = None,
     streaming: bool = True,
 ) -> list[Any]:
-    """Shuffle in one round of tasks that read and split, and one that writes.
+    """Shuffle with one round of tasks that read and split, and one that writes.
 
     Args:
         input_reader: returns the items of an input partition.
-        input_num_partitions: how many there are.
-        output_num_partitions: how many come out.
-        output_writer: writes an output partition, a list of items; what it returns is returned.
-        partitioner: says for each item which output partition it goes to.
-        object_store_writer: how a part travels.
-        tracker: an actor that is notified of progress (`register_objectref`, `inc`, `inc2`), if any.
-        streaming: whether the reader of parts takes their items by refs.
+        input_num_partitions: the number of input partitions. output_num_partitions: the number of output
+        partitions. output_writer: writes an output partition, a list of items. partitioner: assigns each item
+        to an output partition. object_store_writer: stores the items of a part. tracker: an actor that is
+        notified of progress (`register_objectref`, `inc`, `inc2`), if any. streaming: True if the reader of
+        parts receives refs to their items.
 
-    Returns what `output_writer` has returned for each output partition.
+    Returns the result of `output_writer` for each output partition.
     """
 
     def split(index: PartitionID) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Progress bars that stay legible when many workers have one.
+"""Progress bars that remain readable with many workers.
 
-A worker prints a whole line now and then, which reaches the driver's terminal with the worker's name in
-front; the driver's own bar is drawn in place on a terminal. Bars of several processes so never write over
-each other.
+A worker prints whole lines at intervals, which appear on the driver's terminal after the worker's name; the
+driver's own bar is drawn in place on a terminal. Bars of several processes therefore never overwrite each
+other.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ BAR_WIDTH = 20
 
 
 def safe_print(*args: Any, **kwargs: Any) -> None:
-    """`print`, on a line of its own even while a bar is being drawn."""
+    """Print on a separate line, even while a bar is being drawn."""
     if _drawn and kwargs.get("file") in (None, sys.stdout, sys.stderr):
         _erase()
     builtins.print(*args, **kwargs)
 
 
 class tqdm:
-    """A progress bar, usable in drivers, tasks and actors; it knows the part of tqdm's arguments given here.
+    """A progress bar, usable in drivers, tasks and actors; it supports the tqdm arguments listed here.
 
     Args:
-        iterable: what is iterated over; the bar moves by one for each item.
-        desc: what stands in front of the bar.
-        total: the number of steps; the length of the iterable if not given.
-        unit: what a step is called, "it" if not given.
-        position: accepted, as positions are found by themselves.
-        flush_interval_s: seconds between two lines, 1 if not given.
+        iterable: the iterable to wrap; the bar advances by one per item. desc: the text in front of the bar.
+    total: the number of steps; by default the length of the iterable. unit: the name of a step; by default
+    "it". position: accepted for compatibility; positions are automatic. flush_interval_s: seconds between two
+    lines; by default 1.
     """
 
     DEFAULT_FLUSH_INTERVAL_SECONDS = 1.0
@@ -76,7 +74,7 @@ class tqdm:
         self._show()
 
     def refresh(self) -> None:
-        """Show the bar again, if it is time."""
+        """Show the bar again if the interval has passed."""
         self._show()
 
     def close(self) -> None:
@@ -102,7 +100,7 @@ class tqdm:
         self.close()
 
     def line(self) -> str:
-        """The bar as text: `load:  40%|########            | 4/10 [2 s, 2 it/s]`."""
+        """Format the bar as text: `load:  40%|########            | 4/10 [2 s, 2 it/s]`."""
         seconds = time.monotonic() - self._began
         rate = f"{self.n / seconds:.3g} {self._unit}/s" if seconds > 0 else "?"
         front = f"{self._desc}: " if self._desc else ""
@@ -129,7 +127,7 @@ class tqdm:
             sys.stderr.write(self.line() + "\n")
 
 
-#: The bar that stands on the terminal's last line, if one does.
+#: The bar on the terminal's last line, if any.
 _drawn: list[tqdm] = []
 
 

@@ -1,9 +1,9 @@
-"""The seam between a node and the others: everything that has to do with other machines is behind `Fabric`.
+"""The interface between a node and the others: everything that involves other machines is behind `Fabric`.
 
-Nothing above it knows how messages travel. Nothing here waits: the loop of a node is its pump, not asyncio, so what takes time
-ends in a call of the handler, under the engine lock. A fabric promises that messages between two members arrive in order and at
-most once, also if one has passed through a third; that `left` comes once, after the last message of that member; and that
-every `fetch` ends.
+Nothing above it depends on how messages are sent. Nothing here waits: the loop of a node is its pump, not
+asyncio, so operations that take time end with a call of the handler, under the engine lock. A fabric promises
+that messages between two members arrive in order and at most once, also if one has passed through a third;
+that `left` is called once, after the last message of that member; and that every `fetch` ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Handler(Protocol):
     """A node's handler of its fabric's events; the engine lock is held in every call."""
 
     def joined(self, member: NodeId, info: dict[str, Any]) -> None:
-        """A node is there; `info` is what it said of itself."""
+        """Handle a new node; `info` is its description of itself."""
 
     def left(self, member: NodeId, reason: str) -> None:
         """Handle the end of a node; `reason` continues the sentence "node x ..."."""
@@ -28,17 +28,17 @@ class Handler(Protocol):
         """Process a received message."""
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
-        """Answer, now or later, with bytes of a value that is here, for a `fetch` of another member; None if it is not."""
+        """Answer another member's `fetch`, now or later, with bytes of a local value, or None if it is not here."""
 
     def printed(self, is_error: bool, text: str) -> None:
-        """Workers of another node have printed something."""
+        """Handle output of another node's workers."""
 
     def told_to_leave(self) -> None:
         """Handle the request to end this node."""
 
 
 class Fabric(Protocol):
-    """A way to other nodes."""
+    """The connection to other nodes."""
 
     #: The node's own handler.
     handler: Handler
@@ -50,7 +50,7 @@ class Fabric(Protocol):
         """Queue a message; no-op for a member that has ended."""
 
     def flush(self) -> None:
-        """Have everything queued on its way."""
+        """Send all queued messages."""
 
     def fetch(
         self,
@@ -60,10 +60,11 @@ class Fabric(Protocol):
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
     ) -> None:
-        """Bring the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if they are lost."""
+        """Fetch the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if
+        they are lost."""
 
     def send_away(self, member: NodeId) -> None:
-        """Tell a node to end."""
+        """Request a node to end."""
 
     def forked(self) -> None:
         """In a forked child: leave everything to the parent."""

@@ -1,9 +1,9 @@
 """Several nodes on one machine: pairs of Unix sockets, in a star around the head.
 
-The head makes a pair of sockets for each node and the node's process inherits one end of it, so there is no name under which
-anybody else could connect, no port, and no file that could stay behind. The head passes on what the nodes have for each
-other: all frames of two nodes take the same way, and what one node says because of what it heard from a second cannot overtake
-that on its way to a third.
+The head creates a pair of sockets for each node, and the node's process inherits one end. So there is no name
+under which others could connect, no port, and no file that could be left behind. The head forwards messages
+between nodes: all frames between two nodes take the same route, and a node's reaction to a message cannot
+overtake that message on its way to a third node.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ REFUSED = 10  # text
 
 
 class RefusedError(ConnectionError):
-    """The head does not take this node in."""
+    """The head has rejected this node."""
 
 
 class _Fetch:
-    """One value on its way here."""
+    """The transfer of one value to this node."""
 
     __slots__ = ("source", "key", "size", "asked", "got", "write", "done")
 
@@ -82,10 +82,10 @@ class LocalFabric:
         """The other living nodes."""
         return self.infos
 
-    # -- out
+    # -- sending
 
     def channel_to(self, number: int) -> Channel | None:
-        """Where frames for a member go."""
+        """Return the channel for a member's frames."""
         raise NotImplementedError
 
     def post(self, kind: int, to: int, *rest: Any) -> None:
@@ -110,7 +110,7 @@ class LocalFabric:
     def watch(
         self, channel: Channel, take: Callable[[list[tuple[Any, ...]]], None], gone: Callable[[], None]
     ) -> None:
-        """Have the frames of a channel taken as they come."""
+        """Process the frames of a channel as they arrive."""
 
         def ready(events: int) -> None:
             if events & EPOLLOUT:
@@ -133,7 +133,7 @@ class LocalFabric:
             channel.sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
         self.pump.add(channel.fd, ready)
 
-    # -- in
+    # -- receiving
 
     def take(self, frame: tuple[Any, ...]) -> None:
         """Process a frame for this node."""
@@ -181,7 +181,7 @@ class LocalFabric:
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
     ) -> None:
-        """Bring the bytes of a value, a few pieces ahead of what has come."""
+        """Fetch the bytes of a value, requesting a few pieces ahead."""
         if source not in self.infos:
             done(False)
             return
@@ -212,12 +212,12 @@ class LocalFabric:
             self._ask(ticket, fetch)
 
     def send_away(self, member: NodeId) -> None:
-        """Tell a node to end."""
+        """Request a node to end."""
         self.post(LEAVE, member[1])
         self.flush()
 
     def forked(self) -> None:
-        """In a forked child: the sockets are the parent's."""
+        """Close the inherited sockets in a forked child."""
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -225,24 +225,24 @@ class LocalFabric:
 
 
 class HeadFabric(LocalFabric):
-    """The middle of the star."""
+    """The center of the star."""
 
     def __init__(self, pump: Pump, info: dict[str, Any], config: dict[str, Any]) -> None:
         super().__init__(pump, info)
-        self.config = config  # what nodes take over from the head
+        self.config = config  # settings that nodes adopt from the head
         self.address = f"local:{os.urandom(8).hex()}"
         self.channels: dict[int, Channel] = {}
-        #: Why a member will be gone, if somebody knows beforehand.
+        #: The expected reason of a member's end, if known beforehand.
         self.reasons: dict[int, str] = {}
         self._newest = HEAD
         self._strangers: set[Channel] = set()
 
     def channel_to(self, number: int) -> Channel | None:
-        """The channel to a member."""
+        """Return the channel to a member."""
         return self.channels.get(number)
 
     def invite(self) -> socket.socket:
-        """The end of a new connection for a node about to be started: its process inherits it."""
+        """Create a connection for a node about to be started; its process inherits the returned end."""
         ours, theirs = socket.socketpair()
         self._admit(Channel(ours))
         return theirs
@@ -299,12 +299,12 @@ class HeadFabric(LocalFabric):
         self.drop(number, reason)
 
     def forked(self) -> None:
-        """In a forked child: the sockets are the parent's."""
+        """Close the inherited sockets in a forked child."""
         for channel in (*self.channels.values(), *self._strangers):
             channel.close()
 
     def close(self) -> None:
-        """Let all members go; they end when their connection does."""
+        """Disconnect all members, which ends them."""
         if self.closed:
             return
         self.closed = True
@@ -321,11 +321,11 @@ class MemberFabric(LocalFabric):
         self.on_end: Callable[[], None] = lambda: None
 
     def channel_to(self, number: int) -> Channel | None:
-        """The channel to the head, which forwards everything."""
+        """Return the channel to the head, which forwards everything."""
         return self._channel
 
     def greet(self) -> dict[str, Any]:
-        """Say who this is, and wait for the head's configuration; members are entered by `begin`."""
+        """Introduce this node, and wait for the head's configuration; `begin` adds the members."""
         self._channel.push((HELLO, HEAD, 0, VERSION, self.info))
         self._channel.sock.setblocking(True)
         self._channel.flush()
@@ -351,7 +351,7 @@ class MemberFabric(LocalFabric):
             self.take(frame)
 
     def print(self, is_error: bool, text: str) -> None:
-        """Have the head print what workers here said."""
+        """Forward the output of workers here to the head."""
         self.post(PRINTED, HEAD, is_error, text)
         self.flush()
 

@@ -1,8 +1,8 @@
 """Checks of received messages against records of their fields: each record becomes one generated function.
 
-Plain Python types are compared exactly (`True` is not an integer here). `tuple[X, ...]` is a tuple of any length. A record
-inside a message is a dict with these entries; one that may be None may also be missing. A check is one expression of comparisons
-and costs about 0.2 us for a message without nested fields.
+Plain Python types are compared exactly (`True` is not an integer here). `tuple[X, ...]` is a tuple of any
+length. A record inside a message is a dict with these entries; an optional entry may be missing. A check is
+one expression of comparisons and costs about 0.2 us for a message without nested fields.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Check = Callable[[Any], bool]
 
 
 class Length:
-    """Lengths that bytes may have."""
+    """The allowed lengths of bytes."""
 
     def __init__(self, *lengths: int) -> None:
         self.lengths = lengths
 
 
 class Range:
-    """Least and greatest value of an integer; msgpack carries up to 64 bits."""
+    """The least and greatest value of an integer; msgpack supports up to 64 bits."""
 
     def __init__(self, least: int, most: int = (1 << 64) - 1) -> None:
         self.least = least
@@ -44,14 +44,14 @@ class Passes:
 
 
 class Entries:
-    """The entries of a dict that are checked, of all those that its type names."""
+    """The entries of a dict that are checked, among those of its type."""
 
     def __init__(self, checked: type) -> None:
         self.checked = checked
 
 
 def is_value(kind: Any, payload: Any) -> bool:
-    """True if this is a value as a client hands it over: bytes, a place in the arena, or an error."""
+    """True if this is a value from a client: bytes, a place in the arena, or an error."""
     if kind == m.INLINE:
         return type(payload) is bytes
     if kind == m.ARENA:
@@ -64,7 +64,7 @@ def is_value(kind: Any, payload: Any) -> bool:
 
 
 def is_error(payload: Any) -> bool:
-    """True if this is an error as it travels: class name and fields, of which the node itself reads two."""
+    """True if this is an error on the wire: class name and fields, of which the node itself reads two."""
     if type(payload) is not tuple or len(payload) != 2:
         return False
     name, fields = payload
@@ -94,7 +94,7 @@ def is_condition(value: Any) -> bool:
 
 
 def is_strategy(value: Any) -> bool:
-    """True if this is a scheduling strategy as the node reads it, or None."""
+    """True if this is a scheduling strategy or None."""
     if value is None:
         return True
     if type(value) is not tuple or not value:
@@ -110,7 +110,7 @@ def is_strategy(value: Any) -> bool:
 
 
 class _Source:
-    """Python source of the checks of one record, and the names that it uses."""
+    """The Python source of the checks of one record, and the names that it uses."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"is_value": is_value}
@@ -121,7 +121,7 @@ class _Source:
         return name
 
     def of(self, kind: Any, x: str) -> str:
-        """An expression that is true if `x` is of a type."""
+        """Return an expression that is true if `x` is of a type."""
         if kind is Any:
             return ""
         origin = typing.get_origin(kind)
@@ -162,7 +162,7 @@ class _Source:
             inner = self.of(kinds[0], "e")
             if not inner:
                 return f"type({x}) is tuple"
-            # Most are empty: the generator is not worth starting then.
+            # Most tuples are empty, for which a generator is not worth starting.
             return f"(type({x}) is tuple and (not {x} or {self.name(_each(inner, self.names))}({x})))"
         parts = [f"type({x}) is tuple", f"len({x}) == {len(kinds)}"]
         parts += [part for index, kind in enumerate(kinds) if (part := self.of(kind, f"{x}[{index}]"))]
@@ -170,7 +170,8 @@ class _Source:
 
 
 def _each(inner: str, names: dict[str, Any]) -> Check:
-    made: Check = eval(f"lambda x: all({inner} for e in x)", names)  # the text is made here, of types alone
+    # the text is generated here, only from types
+    made: Check = eval(f"lambda x: all({inner} for e in x)", names)
     return made
 
 
@@ -179,7 +180,7 @@ def _hints(record: Any) -> dict[str, Any]:
 
 
 def message_check(record: type) -> Check:
-    """A function that is true for a message with the fields of a record, of which the first is its number."""
+    """Return a function that is true for a message with the fields of a record, of which the first is its number."""
     kinds = list(_hints(record).values())[1:]
     source = _Source()
     parts = [f"len(x) == {len(kinds) + 1}", *_fields(source, kinds, 1)]
@@ -188,7 +189,7 @@ def message_check(record: type) -> Check:
 
 
 def fields_check(record: type) -> Check:
-    """A function that is true for a plain tuple of the fields of a record."""
+    """Return a function that is true for a plain tuple of the fields of a record."""
     kinds = list(_hints(record).values())
     source = _Source()
     parts = ["type(x) is tuple", f"len(x) == {len(kinds)}", *_fields(source, kinds, 0)]
@@ -209,7 +210,7 @@ def _fields(source: _Source, kinds: list[Any], first: int) -> list[str]:
 
 
 def entries_check(record: type) -> Check:
-    """A function that is true for a dict with the entries of a record; others may be there, too."""
+    """Return a function that is true for a dict with the entries of a record; further entries are allowed."""
     source = _Source()
     parts = ["type(x) is dict", "all(type(k) is str for k in x)"]
     parts += [part for name, kind in _hints(record).items() if (part := source.of(kind, f"x.get({name!r})"))]
@@ -218,7 +219,8 @@ def entries_check(record: type) -> Check:
 
 
 def arguments_check(function: Callable[..., Any], skipped: int) -> Check:
-    """A function that is true for a tuple of arguments that fits the annotations of a function after the first `skipped`."""
+    """Return a function that is true for a tuple of arguments that matches a function's annotations after the
+    first `skipped`."""
     hints = _hints(function)
     hints.pop("return", None)
     kinds = list(hints.values())[skipped:]

@@ -101,7 +101,8 @@ class Kill(Record):
 
 
 class Forget(Record):
-    """Release functions and templates that the sender will not name again; a node has its workers drop them as well."""
+    """Release functions and templates that the sender will not use again; a node makes its workers drop them
+    as well."""
 
     tag: Literal[8]
     keys: tuple[Key, ...]
@@ -111,14 +112,14 @@ class Forget(Record):
 
 
 class Escape(Record):
-    """Announce a ref whose value is still to come."""
+    """Announce a ref whose value will follow."""
 
     tag: Literal[10]
     oid: ObjectId
 
 
 class Publish(Record):
-    """Hand over the value of a ref that other processes may learn of."""
+    """Pass the value of a ref that has escaped to other processes."""
 
     tag: Literal[11]
     oid: ObjectId
@@ -136,7 +137,7 @@ class Hold(Record):
 
 
 class Free(Record):
-    """Give grants back; none of them withdraws an allocation."""
+    """Return grants; none of them withdraws an allocation."""
 
     tag: Literal[13]
     any_id: AnyId
@@ -144,14 +145,14 @@ class Free(Record):
 
 
 class Fetch(Record):
-    """Ask for a value."""
+    """Request a value."""
 
     tag: Literal[14]
     oid: ObjectId
 
 
 class Allocate(Record):
-    """Ask for memory for a value."""
+    """Request memory for a value."""
 
     tag: Literal[15]
     number: Count
@@ -176,7 +177,7 @@ class Consumed(Record):
 
 
 class Recalled(Record):
-    """Answer RECALL: the grants of the sender, which has forgotten the place of the value; -1 refuses."""
+    """Answer RECALL: the grants of the sender, which has forgotten the location of the value; -1 refuses."""
 
     tag: Literal[18]
     number: Count
@@ -185,17 +186,17 @@ class Recalled(Record):
 
 
 class Watch(Record):
-    """Ask to be told when an object is freed."""
+    """Subscribe to the release of an object."""
 
     tag: Literal[19]
     oid: ObjectId
 
 
-# -- questions
+# -- queries
 
 
 class Request(Record):
-    """Ask a question; the arguments are checked by its verb."""
+    """Send a query; the arguments are checked by its verb."""
 
     tag: Literal[20]
     number: Count
@@ -204,18 +205,18 @@ class Request(Record):
 
 
 class Surveyed(Record):
-    """Answer SURVEY with what the process holds; a node passes it on to the node that asked."""
+    """Answer SURVEY with the process's references; a node forwards it to the requesting node."""
 
     tag: Literal[24]
     key: bytes
     part: dict[str, Any]
 
 
-# -- waits that last
+# -- long waits
 
 
 class Waits(Record):
-    """Report a wait that has lasted for a while; 24 bytes name the task of a stream."""
+    """Report a long wait; 24 bytes identify the task of a stream."""
 
     tag: Literal[37]
     number: Count
@@ -239,12 +240,12 @@ class Still(Record):
     round: int
 
 
-# What is sent for every call is written as a plain tuple, which costs a fourth of a record.
+# Messages of every call are plain tuples, which cost a fourth of a record.
 SubmitTuple: TypeAlias = tuple[Literal[3], bytes, bytes, bytes, Dependencies, Held, bytes]
 CallTuple: TypeAlias = tuple[Literal[5], bytes, bytes, bytes, bytes, Dependencies, Held, bytes]
 FreeTuple: TypeAlias = tuple[Literal[13], bytes, int]
 
-#: What every client may send to its node.
+#: The messages that every client may send to its node.
 FromClient: TypeAlias = (
     Function | Template | Submit | CreateActor | Call | Cancel | Kill | Forget | Escape | Publish | Hold | Free
     | Fetch | Allocate | Put | Consumed | Recalled | Watch | Request | Surveyed | Waits | WaitOver | Still

@@ -1,4 +1,5 @@
-"""Directions of messages: who may send which, by number. Read by checks, tests and the documents, not by every process."""
+"""Directions of messages: the allowed senders, by number. Used by checks, tests and the documentation, not by
+every process."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from skate.protocol.fields import Count
 
 
 def tag_of(record: type) -> int:
-    """The number of a message, as the annotation of its first field says it."""
+    """Return the number of a message, from the annotation of its first field."""
     (tag,) = typing.get_args(typing.get_type_hints(record)["tag"])
     assert isinstance(tag, int)
     return tag
 
 
 def constant_of(record: type) -> str:
-    """The name of a message's number in `messages`."""
+    """Return the name of a message's number in `messages`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", record.__name__).upper()
 
 
@@ -38,11 +39,11 @@ def _of(module: Any) -> list[type]:
 
 W = worker_messages
 D = driver_messages
-#: What every client may send to its node, what workers alone may, and drivers in processes of their own.
+#: Messages from every client to its node, from workers only, and from drivers in separate processes.
 FROM_CLIENTS = _by_tag(*_of(client_messages))
 FROM_WORKERS = _by_tag(W.Ready, W.Done, W.Item, W.Returned, W.Blocked, W.Unblocked, W.Exiting)
 FROM_DRIVERS = _by_tag(D.Attach, D.Leave, D.Shown)
-#: What a node sends to every client, to workers alone, and to drivers in processes of their own.
+#: Messages from a node to every client, to workers only, and to drivers in separate processes.
 TO_CLIENTS = _by_tag(*_of(node_messages))
 TO_WORKERS = _by_tag(*[each for each in _of(worker_messages) if tag_of(each) not in FROM_WORKERS])
 TO_DRIVERS = _by_tag(*[each for each in _of(driver_messages) if tag_of(each) not in FROM_DRIVERS])
@@ -59,12 +60,12 @@ DIRECTIONS: dict[str, dict[int, type]] = {
 
 
 def _why(any_id: Annotated[bytes, Length(28, 24, 16)]) -> None:
-    """Ask why something is not there yet."""
+    """Request the reason why an object is not available yet."""
 
 
 def _survey(token: Count, kinds: tuple[str, ...]) -> None:
-    """Ask what all processes hold."""
+    """Request the references of all processes."""
 
 
-#: The arguments of the questions that are not answered by `Queries` itself.
+#: The arguments of the queries that `Queries` does not answer itself.
 VERBS: dict[str, Callable[..., None]] = {"why": _why, "survey": _survey}

@@ -1,4 +1,4 @@
-"""Messages between a node and a driver in another process, beside those of every client."""
+"""Messages between a node and a driver in another process, besides those of every client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skate.protocol.record import Record
 
 
 class Attach(Record):
-    """Join a node: the protocol that the driver speaks, and what it is and wants (a `Greeting`)."""
+    """Join a node: the driver's protocol version, and its description and options (a `Greeting`)."""
 
     tag: Literal[80]
     protocol: int
@@ -17,14 +17,14 @@ class Attach(Record):
 
 
 class Welcome(Record):
-    """Answer ATTACH; the descriptors of the memory come with it."""
+    """Answer ATTACH; the descriptors of the memory are sent along."""
 
     tag: Literal[81]
     fields: dict[str, Any]
 
 
 class Refused(Record):
-    """Answer ATTACH of a driver that cannot join; the text says why."""
+    """Reject ATTACH; the text has the reason."""
 
     tag: Literal[82]
     text: str
@@ -39,7 +39,7 @@ class Printed(Record):
 
 
 class Leave(Record):
-    """End a session; the values that stay in view."""
+    """End a session; lists the values that are still viewed."""
 
     tag: Literal[84]
     viewed: tuple[ObjectId, ...]
@@ -53,7 +53,7 @@ class Shown(Record):
 
 
 class Left(Record):
-    """The session is over; empty after LEAVE, when all output was sent, else why the node ends it."""
+    """Announce the end of the session; empty after LEAVE, once all output was sent, else the node's reason."""
 
     tag: Literal[86]
     reason: str

@@ -1,4 +1,4 @@
-"""Effects that the core asks of the shell around it, and what the disk answers to some of them.
+"""Effects that the core requests from the shell around it, and the disk's answers to some of them.
 
 The core appends pairs to `NodeCore.effects`: (client id, message) for a message to a process, (SHELL, effect) for one of these.
 """
@@ -33,7 +33,7 @@ class EndTask(Record):
 
 
 class FindStopped(Record):
-    """Find the workers that a signal has stopped; `Reasons.looked` takes the answer to request `number` of `cid`."""
+    """Find the workers stopped by a signal; `Reasons.looked` receives the answer to request `number` of `cid`."""
 
     cid: int
     number: int
@@ -41,7 +41,7 @@ class FindStopped(Record):
 
 
 class ForgetJob(Record):
-    """Release what is kept for a job of which nothing is left."""
+    """Release the resources of a job of which nothing is left."""
 
     job: str
 
@@ -50,7 +50,7 @@ class ForgetJob(Record):
 
 
 class Pull(Record):
-    """Bring a value from another node into memory; `NodeCore.pulled` takes the outcome."""
+    """Fetch a value from another node into memory; `NodeCore.pulled` receives the outcome."""
 
     cid: int
     oid: bytes
@@ -95,7 +95,7 @@ class Reserve(Record):
 
 
 class FreeBlocks(Record):
-    """Give blocks of the overflow file back to the disk."""
+    """Return blocks of the overflow file to the disk."""
 
     place: int
     size: int
@@ -115,25 +115,25 @@ ShellEffect: TypeAlias = (
 DISK_EFFECTS = (Spill, Restore, Reserve, FreeBlocks, DropCopy)
 
 
-# -- what the disk answers
+# -- answers of the disk
 
 
 class Spilled(Record):
-    """A copy is on disk, or there was no room for it."""
+    """Report that a copy is on disk, or that there was no room for it."""
 
     number: int
     there: bool
 
 
 class Restored(Record):
-    """A value is in memory again; else `problem` says why not."""
+    """Report that a value is in memory again; otherwise `problem` has the reason."""
 
     number: int
     problem: str
 
 
 class Reserved(Record):
-    """Blocks of the overflow file are allocated; else `problem` says why not."""
+    """Report that blocks of the overflow file are allocated; otherwise `problem` has the reason."""
 
     number: int
     problem: str
@@ -143,5 +143,5 @@ DiskAnswer: TypeAlias = Spilled | Restored | Reserved
 
 
 def unknown_effect(effect: NoReturn) -> NoReturn:
-    """Refuse an effect that a shell has no case for; mypy sees that there is none."""
-    raise AssertionError(f"no shell carries out {effect!r}")
+    """Reject an effect that a shell does not handle; mypy verifies that there is none."""
+    raise AssertionError(f"no shell handles the effect {effect!r}")

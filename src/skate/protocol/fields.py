@@ -1,6 +1,6 @@
 """Types of the fields of messages, as mypy and the checks of received messages read them, and the dicts inside messages.
 
-A dict may have more entries than its checks name: they are read by the receiver of the call, not by the node.
+A dict may have entries that are not checked: those are read by the receiver of the call, not by the node.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ ObjectId: TypeAlias = Annotated[bytes, Length(28)]
 AnyTaskId: TypeAlias = Annotated[bytes, Length(24, 16)]
 #: A ref or an actor handle.
 AnyId: TypeAlias = Annotated[bytes, Length(28, 16)]
-#: The task that a message comes from; empty for a driver's own code.
+#: The task that sends a message; empty for a driver's own code.
 Parent: TypeAlias = Annotated[bytes, Length(24, 16, 0)]
-#: The digest that names a function or a template.
+#: The digest that identifies a function or a template.
 Key: TypeAlias = Annotated[bytes, Length(16)]
 GroupId: TypeAlias = Annotated[bytes, Length(18)]
 Count: TypeAlias = Annotated[int, Range(0)]
-#: Number of a value in its stream, from 1.
+#: The number of a value in its stream, from 1.
 Position: TypeAlias = Annotated[int, Range(1, (1 << 32) - 1)]
-#: Resources of a bundle, in units.
+#: The resources of a bundle, in units.
 Bundle: TypeAlias = dict[str, Annotated[int, Range(1)]]
 #: Refs and actor handles inside a value.
 Held: TypeAlias = tuple[AnyId, ...]
 #: Arguments that are refs: position or keyword, and the object.
 Dependencies: TypeAlias = tuple[tuple[int | str, ObjectId], ...]
-#: Arguments as a worker gets them: position or keyword, object, kind and payload of its value.
+#: Arguments in the form for a worker: position or keyword, object, kind and payload of its value.
 ArgumentValues: TypeAlias = tuple[tuple[int | str, ObjectId, int, Any], ...]
-#: A value that a process hands over: kind and payload.
+#: A value passed by a process: kind and payload.
 Kind: TypeAlias = Annotated[int, Value()]
 #: An error in place of a value: the name of an exception class, and its fields.
 ErrorValue: TypeAlias = tuple[str, dict[str, Any]]
 
 
 class Death(Record):
-    """Why an actor has died, or a worker was ended: an error value with names."""
+    """The cause of an actor's death or a worker's end: an error value with named fields."""
 
     error: str
     fields: dict[str, Any]
@@ -75,7 +75,7 @@ class TemplateFields(CheckedTemplate, total=False):
     """Entries of TEMPLATE: a function, class or method with its options."""
 
     qualified: str
-    #: A class with where it was defined.
+    #: A class with the place of its definition.
     class_path: str
     streaming: bool
     backpressure: int
@@ -101,7 +101,7 @@ class CheckedActor(TypedDict, total=False):
 
 
 class ActorFields(CheckedActor, total=False):
-    """Entries of CREATE_ACTOR: the life of an actor."""
+    """Entries of CREATE_ACTOR: the lifetime options of an actor."""
 
     detached: bool
     concurrent: bool
@@ -119,14 +119,14 @@ class GroupFields(TypedDict, total=False):
 
 
 class WaitFacts(TypedDict, total=False):
-    """Entries of WAITS that the node reads: other threads of the process that may do something; the line that waits."""
+    """Entries of WAITS that the node reads: other threads of the process that may act; the waiting line of code."""
 
     free: int | None
     where: str | None
 
 
 class Greeting(TypedDict, total=False):
-    """Entries of ATTACH, by which a driver says what its workers are to be like."""
+    """Entries of ATTACH with a driver's settings for its workers."""
 
     sys_path: tuple[str, ...]
     stdlib: str
@@ -141,7 +141,7 @@ class Greeting(TypedDict, total=False):
 
 
 class LeaseFields(TypedDict, total=False):
-    """Entries of LEASE: resources in units, the GPUs and other devices, the placement group, and whose program it is."""
+    """Entries of LEASE: resources in units, the GPUs and other devices, the placement group, and the job."""
 
     resources: dict[str, int]
     gpus: list[Any]
@@ -153,7 +153,7 @@ class LeaseFields(TypedDict, total=False):
 
 
 class ConstructFields(TypedDict, total=False):
-    """Entries of CONSTRUCT; `failed` is the error of an argument that was lost and could not be made again."""
+    """Entries of CONSTRUCT; `failed` is the error of a lost argument that could not be recreated."""
 
     name: str
     namespace: str
@@ -175,7 +175,7 @@ class ForwardFields(TypedDict, total=False):
 
 
 class ActorFacts(TypedDict, total=False):
-    """Entries of ACTOR_AT; none but the first four while it lives where it was."""
+    """Entries of ACTOR_AT; only the first four while it lives at the same place."""
 
     class_name: str
     name: str

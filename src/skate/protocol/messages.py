@@ -1,10 +1,11 @@
-"""The messages that processes send to a node and get from it, as plain tuples: their numbers, their records, kinds of value.
+"""The messages between processes and a node, as plain tuples: their numbers, their records, kinds of value.
 
-A message is a tuple whose first field is one of these numbers. Everything in it is what msgpack carries (integers, bytes, text,
-tuples, dicts), so the same tuple is a direct call in an embedded driver, a frame on a Unix socket and an event in a simulation.
-Each has a record, of the same name in another spelling, which a sender fills in (`m.Kill(m.KILL, actor_id, True)`) and a receiver
-unpacks (`_, actor_id, no_restart = message`). What came over a socket is a tuple without names: fields of a message are read by
-unpacking alone. docs/protocol.md lists them all.
+A message is a tuple whose first field is one of these numbers. Its contents are types that msgpack supports
+(integers, bytes, text, tuples, dicts), so the same tuple is a direct call in an embedded driver, a frame on a
+Unix socket and an event in a simulation. Each has a record of the corresponding name, which a sender fills in
+(`m.Kill(m.KILL, actor_id, True)`) and a receiver unpacks (`_, actor_id, no_restart = message`). A message
+from a socket is a tuple without names, so its fields are only read by unpacking. docs/protocol.md lists them
+all.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ RETRIED: Final = 70
 COPY: Final = 71
 SURVEY_END: Final = 72
 
-# a driver in a process of its own <-> its node
+# a driver in a separate process <-> its node
 ATTACH: Final = 80
 WELCOME: Final = 81
 REFUSED: Final = 82
@@ -189,9 +190,9 @@ LEAVE: Final = 84
 SHOWN: Final = 85
 LEFT: Final = 86
 
-#: What a node sends; to its peers it is a client itself.
+#: Messages of a node; to its peers it is itself a client.
 OfNode: TypeAlias = ToClient | ToWorker | BetweenNodes | FromClient
-#: What a process sends to its node.
+#: Messages of a process to its node.
 ToNode: TypeAlias = FromClient | FromWorker | Shown | Leave
 
 __all__ = [

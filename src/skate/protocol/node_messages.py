@@ -1,4 +1,4 @@
-"""Messages of a node to its clients; peers, which are clients of each other, get them as well."""
+"""Messages of a node to its clients; peers, which are clients of each other, receive them as well."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Stream(Record):
 
 
 class StreamEnd(Record):
-    """The end of a stream, after so many values."""
+    """The end of a stream, with its number of values."""
 
     tag: Literal[44]
     task_id: TaskId
@@ -59,14 +59,14 @@ class StreamEnd(Record):
 
 
 class Confirm(Record):
-    """Ask for all waits anew; STILL ends the answer."""
+    """Request all waits again; STILL ends the answer."""
 
     tag: Literal[46]
     round: Count
 
 
 class Deadlock(Record):
-    """A wait never ends; the text says why."""
+    """Report that a wait will never end; the text has the reason."""
 
     tag: Literal[47]
     number: Count
@@ -74,7 +74,7 @@ class Deadlock(Record):
 
 
 class Survey(Record):
-    """Ask what the process holds, or the peer and its processes."""
+    """Request the references of the process, or of the peer and its processes."""
 
     tag: Literal[48]
     key: bytes
@@ -82,7 +82,7 @@ class Survey(Record):
 
 
 class Recall(Record):
-    """Ask a process to forget where a value is, unless it looks at it."""
+    """Request a process to forget the location of a value, unless it has a view of it."""
 
     tag: Literal[49]
     number: Count
@@ -90,17 +90,17 @@ class Recall(Record):
 
 
 class Freed(Record):
-    """An object that the process watches is freed."""
+    """Report that a watched object has been freed."""
 
     tag: Literal[58]
     oid: ObjectId
 
 
-# What is sent for every call is written as a plain tuple, which costs a fourth of a record.
+# Messages of every call are plain tuples, which cost a fourth of a record.
 ResultTuple: TypeAlias = tuple[Literal[40], bytes, int, Any, Held, int]
 StreamTuple: TypeAlias = tuple[Literal[43], bytes, int, int, Any, Held, int]
 
-#: What a node sends to every client.
+#: The messages of a node to every client.
 ToClient: TypeAlias = (
     Result
     | Value

@@ -1,4 +1,4 @@
-"""Messages from node to node, beside those of clients and nodes: a node is a client of its peers."""
+"""Messages between nodes, besides those of clients and nodes: a node is a client of its peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skate.protocol.record import Record
 
 
 class Forward(Record):
-    """Have a task, a call or a creation run on the receiver; `kind` is a TaskKind."""
+    """Run a task, a call or a creation on the receiver; `kind` is a TaskKind."""
 
     tag: Literal[60]
     kind: int
@@ -37,7 +37,7 @@ class Forward(Record):
 
 
 class Finished(Record):
-    """Nothing more is sent of a task that was forwarded: microseconds or -1, and the error of one that never ran."""
+    """Report the end of a forwarded task: microseconds or -1, and the error of one that never ran."""
 
     tag: Literal[61]
     task_id: AnyTaskId
@@ -46,7 +46,7 @@ class Finished(Record):
 
 
 class Report(Record):
-    """Free resources, those in bundles, and how many tasks of the receiver the sender has taken in so far."""
+    """Report free resources, those in bundles, and how many tasks of the receiver the sender has accepted so far."""
 
     tag: Literal[62]
     available: dict[str, int]
@@ -55,14 +55,14 @@ class Report(Record):
 
 
 class Seek(Record):
-    """Ask the head where an actor is, now and whenever that changes."""
+    """Subscribe to the location of an actor at the head."""
 
     tag: Literal[63]
     actor_id: ActorId
 
 
 class ActorAt(Record):
-    """Where an actor is, or what has become of it; `state` is an ActorState."""
+    """Report the location or the end of an actor; `state` is an ActorState."""
 
     tag: Literal[64]
     actor_id: ActorId
@@ -72,7 +72,7 @@ class ActorAt(Record):
 
 
 class ActorReport(Record):
-    """The state of an actor that the head has put on the sender."""
+    """Report the state of an actor that the head has placed on the sender."""
 
     tag: Literal[65]
     actor_id: ActorId
@@ -83,7 +83,7 @@ class ActorReport(Record):
 
 
 class Reserve(Record):
-    """Set a bundle apart."""
+    """Reserve a bundle."""
 
     tag: Literal[66]
     group_id: GroupId
@@ -101,7 +101,7 @@ class Reserved(Record):
 
 
 class Unreserve(Record):
-    """Give a bundle back."""
+    """Release a bundle."""
 
     tag: Literal[68]
     group_id: GroupId
@@ -109,7 +109,7 @@ class Unreserve(Record):
 
 
 class Group(Record):
-    """A placement group as the head knows it."""
+    """Report a placement group, from the head."""
 
     tag: Literal[69]
     group_id: GroupId
@@ -117,7 +117,7 @@ class Group(Record):
 
 
 class Retried(Record):
-    """A task that was forwarded runs again where it is."""
+    """Report that a forwarded task is retried where it is."""
 
     tag: Literal[70]
     task_id: AnyTaskId
@@ -126,7 +126,7 @@ class Retried(Record):
 
 
 class Copy(Record):
-    """A second copy of a value is there, is gone, or is needed; `state` is a CopyState."""
+    """Report that a second copy of a value exists, is gone, or is needed; `state` is a CopyState."""
 
     tag: Literal[71]
     oid: ObjectId
@@ -134,13 +134,13 @@ class Copy(Record):
 
 
 class SurveyEnd(Record):
-    """All processes of the sender have answered a survey."""
+    """Report that all processes of the sender have answered a survey."""
 
     tag: Literal[72]
     key: bytes
 
 
-#: What nodes alone send to each other.
+#: The messages that only nodes send to each other.
 BetweenNodes: TypeAlias = (
     Forward
     | Finished

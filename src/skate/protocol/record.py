@@ -1,7 +1,9 @@
-"""Records: tuples with named fields. To mypy each is a `typing.NamedTuple`; here the class is made without compiling source.
+"""Records: tuples with named fields. For mypy each is a `typing.NamedTuple`; at run time the class is created
+without compiling source.
 
-A process that starts has about a hundred of them to define. A NamedTuple takes 80 us each, which would be a tenth of the time
-until a driver is up; one of these takes a tenth of that. They pack, compare, hash, unpack and match as named tuples do.
+A starting process defines about a hundred of them. A NamedTuple takes 80 us each, which would be a tenth of a
+driver's start-up time; a record takes a tenth of that. Records pack, compare, hash, unpack and match like
+named tuples.
 """
 
 from __future__ import annotations

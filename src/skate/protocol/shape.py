@@ -1,4 +1,4 @@
-"""Shape of messages that arrive over a socket: checked against the records before anybody acts on them."""
+"""Validation of messages from a socket: they are checked against the records before they are processed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Message = tuple[Any, ...]
 
 
 class _Checks(dict[int, Check]):
-    """The checks of some messages, by number; each is made when its message comes for the first time."""
+    """The checks of some messages, by number; each is generated when its message first arrives."""
 
     def __init__(self, records: dict[int, type]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ is_shown, is_leave = message_check(driver_messages.Shown), message_check(driver_
 
 
 def is_plain_answer(x: Message) -> bool:
-    """True for the answer that most tasks end with, one small value without refs: it needs no further check."""
+    """True for the answer of most tasks, one small value without refs, which needs no further check."""
     return (
         len(x) == 6
         and x[2] == OK
@@ -53,7 +53,7 @@ def is_plain_answer(x: Message) -> bool:
 
 
 def shape_refusal(message: Message, of_worker: bool) -> str:
-    """Return why this is no message that a client may send, whatever the node knows; empty if it is one."""
+    """Return why a client may not send this message, regardless of the node's state; empty if it may."""
     tag = message[0]
     try:
         check = (_FROM_WORKERS if of_worker else _FROM_CLIENTS)[tag]
@@ -65,5 +65,5 @@ def shape_refusal(message: Message, of_worker: bool) -> str:
 
 
 def greeting_refusal(fields: Any) -> str:
-    """Return why these are not the first words of a driver; empty if they are."""
+    """Return why this is not a valid first message of a driver; empty if it is."""
     return "" if _GREETING(fields) else f"the fields of ATTACH have other types: {fields!r:.300}"

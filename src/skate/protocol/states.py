@@ -1,7 +1,7 @@
-"""Kinds and states of what a node keeps, by the numbers and words that travel between nodes.
+"""Kinds and states of a node's records, by the numbers and texts used between nodes.
 
-The members stand again under their bare names, as code that runs for every task compares with them: to look up a member of an
-enum costs more than a global name.
+The members are repeated as global names, because code that runs for every task compares with them, and
+looking up an enum member costs more than a global.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ METHOD: Final = TaskKind.METHOD
 
 
 class TaskState(IntEnum):
-    """How far a task is: it waits for arguments; for resources or its actor; it was sent to a worker or a node; it has ended."""
+    """The state of a task: it waits for arguments; for resources or its actor; it was sent to a worker or a
+    node; it has ended."""
 
     WAITING = 0
     QUEUED = 1
@@ -39,7 +40,7 @@ ENDED: Final = TaskState.ENDED
 
 
 class ActorState(IntEnum):
-    """How far an actor is; its creation waits for arguments or resources, or its constructor runs, while it is PENDING."""
+    """The state of an actor. While PENDING, its creation waits for arguments or resources, or its constructor runs."""
 
     PENDING = 0
     ALIVE = 1
@@ -48,7 +49,7 @@ class ActorState(IntEnum):
 
     @property
     def public(self) -> str:
-        """The state as the public API names it."""
+        """The name of the state in the public API."""
         return "PENDING_CREATION" if self is ActorState.PENDING else self.name
 
 
@@ -59,7 +60,8 @@ DEAD: Final = ActorState.DEAD
 
 
 class GroupState(str, Enum):
-    """How far a placement group is; INFEASIBLE: no node could ever hold it; RESCHEDULING: bundles were lost with a node."""
+    """The state of a placement group. INFEASIBLE: the nodes could never hold it; RESCHEDULING: bundles were
+    lost with a node."""
 
     PENDING = "PENDING"
     CREATED = "CREATED"
@@ -71,8 +73,8 @@ class GroupState(str, Enum):
 class CopyState(IntEnum):
     """The meaning of COPY about a second copy.
 
-    A reader has it, and counts a grant for the owner; it has neither any more; the owner needs it, as it is the value now;
-    the owner does not want it.
+    A reader has it, and counts a grant for the owner; it no longer has either; the owner needs it, because it
+    is now the only copy; the owner does not want it.
     """
 
     THERE = 0

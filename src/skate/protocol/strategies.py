@@ -1,6 +1,7 @@
-"""Scheduling strategies as templates carry them: the bundle, the node or the labels that a task or an actor asks for.
+"""Scheduling strategies in templates: the bundle, the node or the labels that a task or an actor requests.
 
-On the wire each is a plain tuple with the kind of strategy first; `strategy_of` makes the record of it, once for each template.
+On the wire each is a plain tuple that starts with the kind of strategy; `strategy_of` converts it to a
+record, once per template.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 from skate.protocol.record import Record
 
-#: Stands for the index of whichever bundle of a group has room.
+#: The bundle index that means any bundle of the group with room.
 ANY_BUNDLE: Final = -1
 #: Conditions on labels: (key, operator, values), or ("", "any", several of these tuples).
 Conditions: TypeAlias = tuple[tuple[str, str, tuple[Any, ...]], ...]
 
 
 class BundleStrategy(Record):
-    """Run in a bundle of a placement group; `capture`: what the task starts runs in the group as well."""
+    """Run in a bundle of a placement group; `capture`: tasks and actors started by it run in the group as well."""
 
     tag: Literal["bundle"]
     group_id: bytes
@@ -24,7 +25,7 @@ class BundleStrategy(Record):
     capture: bool
 
     def takes(self, group_id: bytes, index: int) -> bool:
-        """Return whether this bundle will do."""
+        """Return True if this bundle is acceptable."""
         return group_id == self.group_id and self.bundle in (ANY_BUNDLE, index)
 
 
@@ -37,7 +38,7 @@ class NodeStrategy(Record):
 
 
 class LabelStrategy(Record):
-    """Run on a node whose labels meet the conditions `hard`, rather on one that also meets `preferred`."""
+    """Run on a node whose labels satisfy `hard`, preferably on one that also satisfies `preferred`."""
 
     tag: Literal["labels"]
     hard: Conditions
@@ -61,7 +62,7 @@ _RECORDS: dict[str, type[Any]] = {
 
 
 def strategy_of(fields: tuple[Any, ...] | None) -> Strategy | None:
-    """Return the record of a strategy that has been checked."""
+    """Return the record of a validated strategy."""
     if not fields:
         return None
     record: Strategy = _RECORDS[fields[0]](*fields)

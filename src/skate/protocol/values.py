@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 # A value is (kind, payload).
-PENDING: Final = 0  # not there yet
+PENDING: Final = 0  # not available yet
 INLINE: Final = 1  # payload: bytes
 ARENA: Final = 2  # payload: (offset, size) in the arena of this node
 ERROR: Final = 3  # payload: (exception class name, fields)
 UNKNOWN: Final = 4  # a borrowed ref: ask the node
 REMOTE: Final = 5  # on another node, or not in memory; payload: size in bytes
-SPILLED: Final = 6  # on disk, as a node knows it; its clients call this REMOTE
+SPILLED: Final = 6  # on disk, known only to the node; its clients see REMOTE
 
 # Status of DONE.
 OK: Final = 0
 FAILED: Final = 1
 CANCELLED: Final = 2
-PARTIAL: Final = 3  # failed, but the first results were made: returns are (error, those)
+PARTIAL: Final = 3  # failed after the first results: returns are (error, results)
 
-#: Client id of the shell around a node: its effects are no messages.
+#: Client id of the shell around a node, whose effects are not messages.
 SHELL: Final = -1

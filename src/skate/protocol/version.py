@@ -1,15 +1,15 @@
-"""The version of the protocol, which each side states when it connects; nothing else is compatible with it."""
+"""The version of the protocol, which each side states when it connects; no other version is compatible."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Raised with every change of a message: of its number, its fields or their meaning.
+#: Increased with every change of a message: of its number, its fields or their meaning.
 VERSION: Final = 1
 
 
 def refusal(theirs: object, who: str) -> str:
-    """Return why a peer cannot be served that speaks another version, with both numbers; empty if it speaks this one."""
+    """Return why a peer with another version is rejected, with both numbers; empty for this version."""
     if type(theirs) is int and theirs == VERSION:
         return ""
     said = f"version {theirs} of the protocol" if type(theirs) is int else "no version of the protocol"

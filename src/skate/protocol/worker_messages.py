@@ -1,4 +1,4 @@
-"""Messages between a node and its workers, beside those of every client."""
+"""Messages between a node and its workers, besides those of every client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skate.protocol.values import OK, PARTIAL
 
 
 class Ready(Record):
-    """Report that a worker runs, and the version of the protocol that it speaks."""
+    """Report that a worker runs, and its version of the protocol."""
 
     tag: Literal[30]
     pid: Count
@@ -45,7 +45,7 @@ class Done(Record):
 
 
 class Item(Record):
-    """Hand over one value of a stream."""
+    """Pass one value of a stream."""
 
     tag: Literal[32]
     task_id: TaskId
@@ -56,7 +56,7 @@ class Item(Record):
 
 
 class Returned(Record):
-    """Give back tasks that were not begun."""
+    """Return tasks that were not begun."""
 
     tag: Literal[33]
     task_ids: tuple[AnyTaskId, ...]
@@ -120,14 +120,14 @@ class Invoke(Record):
 
 
 class Lease(Record):
-    """State what the worker runs with from now on."""
+    """Set the lease under which the worker runs from now on."""
 
     tag: Literal[53]
     fields: LeaseFields
 
 
 class TakeBack(Record):
-    """Ask for the tasks that were not begun."""
+    """Request the tasks that were not begun."""
 
     tag: Literal[54]
 
@@ -141,7 +141,7 @@ class StopTask(Record):
 
 
 class Exit(Record):
-    """Ask the worker to leave once it has nothing left to do."""
+    """Request the worker to exit once it is idle."""
 
     tag: Literal[56]
     reason: str
@@ -155,15 +155,15 @@ class Ack(Record):
     taken: Count
 
 
-# What is sent for every call is written as a plain tuple, which costs a fourth of a record.
+# Messages of every call are plain tuples, which cost a fourth of a record.
 DoneTuple: TypeAlias = tuple[Literal[31], bytes, int, Any, int, bool]
 ItemTuple: TypeAlias = tuple[Literal[32], bytes, int, int, Any, Held]
 RunTuple: TypeAlias = tuple[Literal[50, 52], bytes, bytes, bytes, ArgumentValues, int]
 
-#: What a worker queues until it comes to it.
+#: The messages that a worker queues.
 Work: TypeAlias = Execute | Construct | Invoke | Lease
-#: What workers alone may send.
+#: The messages that only workers may send.
 FromWorker: TypeAlias = Ready | Done | Item | Returned | Blocked | Unblocked | Exiting | DoneTuple | ItemTuple
 
-#: What a node sends to workers alone.
+#: The messages of a node only to workers.
 ToWorker: TypeAlias = Execute | Construct | Invoke | Lease | TakeBack | StopTask | Exit | Ack | RunTuple

@@ -28,7 +28,7 @@ class _Item:
     """One entry of an archive of any format."""
 
     name: str
-    kind: str  # "file", "folder", "link" or what it is instead
+    kind: str  # "file", "folder", "link" or another kind
     executable: bool
     link: str
     handle: Any
@@ -57,7 +57,7 @@ def unpack(archive: Path, target: Path, *, source: str, lift_single_folder: bool
             raise RuntimeEnvSetupError(f"{source} is neither a zip nor a tar archive.")
     except RuntimeEnvSetupError:
         raise
-    except Exception as error:  # stays: what a damaged archive raises is up to its decompressor
+    except Exception as error:  # any error: decompressors raise various types for damaged archives
         raise RuntimeEnvSetupError(f"the archive {source} cannot be unpacked: {error}.") from error
 
 
@@ -81,7 +81,7 @@ def _tar_items(archive: tarfile.TarFile) -> Iterator[_Item]:
         if info.isdir():
             kind = "folder"
         elif info.isreg() or info.islnk():
-            kind = "file"  # a hard link is unpacked as a copy of what it names in the archive
+            kind = "file"  # a hard link is unpacked as a copy of its target in the archive
         elif info.issym():
             kind = "link"
         else:
@@ -114,12 +114,12 @@ def _extract(items: list[_Item], opened: Any, target: Path, source: str, lift: b
         if os.path.commonpath([root, os.path.realpath(place)]) != root:
             raise RuntimeEnvSetupError(
                 f"the archive {source} is not safe to unpack: its link {item.name!r} leads out of it, to "
-                f"{item.link!r}. Nothing of it was kept."
+                f"{item.link!r}. Nothing was unpacked."
             )
 
 
 def _write(content: IO[bytes], place: Path, executable: bool) -> None:
-    # Exclusive, so that a name that comes twice, or a folder's name, is an error and not a surprise.
+    # Exclusive, so that a duplicate name, or a folder's name, is an error.
     with open(
         os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755 if executable else 0o644), "wb"
     ) as out:
@@ -127,13 +127,13 @@ def _write(content: IO[bytes], place: Path, executable: bool) -> None:
 
 
 def _parts(item: _Item, source: str) -> tuple[str, ...]:
-    """The path of an item, part by part; refused when it could reach outside."""
+    """Return the path of an item; reject one that could reach outside."""
     parts = tuple(part for part in item.name.split("/") if part not in ("", "."))
     if item.name.startswith("/") or ".." in parts or "\0" in item.name or item.kind == "special file":
         problem = f"a {item.kind}" if item.kind == "special file" else "outside of its folder"
         raise RuntimeEnvSetupError(
-            f"the archive {source} is not safe to unpack: its entry {item.name!r} is {problem}. Nothing of "
-            "it was kept."
+            f"the archive {source} is not safe to unpack: its entry {item.name!r} is {problem}. Nothing was "
+            "unpacked."
         )
     return parts
 

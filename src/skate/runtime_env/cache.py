@@ -4,7 +4,7 @@ An entry is one folder or file, `<kind>/<key>`, built once and then only read. B
 which is held exclusively while the entry is built or removed and shared by each process that uses it. The
 kernel drops these locks with the process, so nothing stays in use after a crash. The lock file holds the
 entry's size in bytes once the entry is complete: an entry whose lock file is empty was never finished and is
-built again. A lock file goes with its entry, so whoever gets a lock looks whether its file is still there.
+built again. A lock file goes with its entry, so a process that gets a lock checks that its file still exists.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env.deadline import Deadline
 
 DEFAULT_LIMIT_BYTES = 10 * 1024**3
-# A waiter looks again this often; only another process's install is ever waited for like this.
+# The polling interval of a waiter; only installations of other processes are polled.
 _RETRY_S = 0.02
 _UNFINISHED = ".building-"
 
@@ -32,22 +32,22 @@ Build = Callable[[Path], None]
 
 
 def default_root() -> Path:
-    """Where the cache of this user is: $SKATE_CACHE_DIR, else $XDG_CACHE_HOME/skate, else ~/.cache/skate."""
+    """Return the cache folder of this user: $SKATE_CACHE_DIR, else $XDG_CACHE_HOME/skate, else ~/.cache/skate."""
     named = os.environ.get("SKATE_CACHE_DIR")
     if named:
         return Path(named).expanduser().absolute() / "runtime_env"
     xdg = os.environ.get("XDG_CACHE_HOME")
-    # The XDG rules say that a relative path counts as unset.
+    # By the XDG specification a relative path counts as unset.
     base = Path(xdg) if xdg and os.path.isabs(xdg) else Path.home() / ".cache"
     return base / "skate" / "runtime_env"
 
 
 class Cache:
-    """One cache folder, as this process uses it. Thread-safe.
+    """One cache folder, as used by this process. Thread-safe.
 
     Args:
-        root: the folder, made with mode 0700 when it is not there.
-        limit_bytes: over this size the least recently used entries that nobody uses are removed.
+        root: the folder, created with mode 0700 if it does not exist. limit_bytes: above this size the least
+    recently used entries that are not in use are removed.
     """
 
     def __init__(self, root: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -56,7 +56,7 @@ class Cache:
         # Entries that belong to this process alone carry this in their key.
         self.session = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._mutex = threading.Lock()
-        # For each entry in use here: the open lock file that says so to others, and how many users there are.
+        # For each entry in use here: the open lock file that marks it as used, and the number of users.
         self._leases: dict[Path, tuple[int, int]] = {}
         _private_folder(self.root)
 
@@ -67,10 +67,10 @@ class Cache:
         """Return the complete entry `kind/key`, built now if necessary; it stays in use until `release`.
 
         Args:
-            build: makes the entry at the path it is given, in a temporary place unless `in_place`.
-            in_place: for what cannot be renamed, such as a virtual environment.
+            build: creates the entry at the given path, in a temporary place unless `in_place`. in_place: for
+            entries that cannot be renamed, such as a virtual environment.
 
-        Raises RuntimeEnvSetupError when the time is up, and whatever `build` raises; what it left is removed.
+        Raises RuntimeEnvSetupError at the deadline, and any error of `build`, whose output is then removed.
         """
         path = self.root / kind / key
         if self._join_lease(path):
@@ -81,7 +81,7 @@ class Cache:
             while True:
                 shared = _flock(lock, fcntl.LOCK_SH)
                 if shared and os.fstat(lock).st_nlink == 0:
-                    # Whoever removed the entry removed its lock file with it: this lock is on nothing.
+                    # The entry was removed together with its lock file, so this lock is void.
                     gone, lock = lock, self._open_lock(path)
                     os.close(gone)
                 elif shared and _size_noted(lock) is not None and path.exists():
@@ -89,7 +89,7 @@ class Cache:
                 elif shared and self._build_if_first(path, lock, build, in_place):
                     built = True
                 else:
-                    # Never wait for the exclusive lock: whoever has built the entry continues to use it.
+                    # Never wait for the exclusive lock: the process that built the entry continues to use it.
                     deadline.check(f"waiting for another process to finish {path}")
                     time.sleep(deadline.left_s(_RETRY_S))
         except BaseException:
@@ -101,7 +101,7 @@ class Cache:
         return path
 
     def release(self, path: Path) -> None:
-        """One user less of an entry; with the last one it may be removed when room is needed."""
+        """Release one use of an entry; after the last one it may be removed when room is needed."""
         with self._mutex:
             if path not in self._leases:
                 return
@@ -116,14 +116,14 @@ class Cache:
             self._remove(path)
 
     def in_use(self) -> list[Path]:
-        """The entries that this process uses."""
+        """Return the entries that this process uses."""
         with self._mutex:
             return sorted(self._leases)
 
     def prune(self, limit_bytes: int | None = None) -> list[Path]:
         """Remove least recently used entries until the cache is within its limit; returns the removed paths.
 
-        What any process uses stays, however large; what a dead process had to itself goes at once.
+        Entries in use by any process stay, however large; private entries of dead processes are removed immediately.
         """
         limit = self.limit_bytes if limit_bytes is None else limit_bytes
         removed = [path for path in self._left_over() if self._remove(path)]
@@ -168,7 +168,7 @@ class Cache:
 
     def _build_if_first(self, path: Path, lock: int, build: Build, in_place: bool) -> bool:
         """Build an entry unless another process holds its lock; the lock must be taken again afterwards."""
-        # A shared lock cannot become exclusive at a stroke: give it up, and look again.
+        # A shared lock cannot be upgraded atomically: release it, and check again.
         fcntl.flock(lock, fcntl.LOCK_UN)
         if not _flock(lock, fcntl.LOCK_EX):
             return False
@@ -207,13 +207,13 @@ class Cache:
                 yield path
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:
-        """Time of last use, size in bytes and path of each complete entry."""
+        """Return time of last use, size in bytes and path of each complete entry."""
         for path, noted, used_at in self._locked():
             if noted and path.exists():
                 yield used_at, int(noted), path
 
     def _locked(self) -> list[tuple[Path, bytes, float]]:
-        """Path, recorded size and time of last use of each entry with a lock file."""
+        """Yield path, recorded size and time of last use of each entry with a lock file."""
         found = []
         for item in (self.root / "locks").glob("*"):
             kind, _, key = item.name.partition("-")
@@ -241,7 +241,7 @@ _caches_mutex = threading.Lock()
 
 
 def at(root: Path) -> Cache:
-    """This process's Cache for a folder; the same one each time, so that leases are counted once."""
+    """Return this process's Cache for a folder, always the same one, so that leases are counted once."""
     root = Path(os.path.abspath(root))
     with _caches_mutex:
         if root not in _caches:
@@ -250,12 +250,12 @@ def at(root: Path) -> Cache:
 
 
 def _scratch(path: Path) -> Path:
-    """Where an entry is built; one place, since only the holder of its lock builds it."""
+    """Return the path at which an entry is built; one is enough, because only the holder of its lock builds it."""
     return path.with_name(_UNFINISHED + path.name)
 
 
 def _session_of(key: str) -> str | None:
-    """The session that an entry belongs to, or None for everybody's; keys are `hash` or `hash~session`."""
+    """Return the session of an entry, or None for shared entries; keys are `hash` or `hash~session`."""
     _, mark, session = key.partition("~")
     return session if mark else None
 
@@ -275,7 +275,7 @@ def _size_noted(lock: int) -> int | None:
 
 
 def _size(path: Path) -> int:
-    """The size of an entry on disk, in bytes."""
+    """Return the size of an entry on disk, in bytes."""
     if not path.is_dir() or path.is_symlink():
         return path.lstat().st_size
     total = 0
@@ -293,7 +293,7 @@ def _delete(path: Path) -> None:
     try:
         shutil.rmtree(path)
     except PermissionError:
-        # Somebody made a folder in it read-only: open them up and try again.
+        # It contains a read-only folder: make all folders writable and retry.
         for folder, _, _ in os.walk(path):
             os.chmod(folder, stat.S_IRWXU)
         shutil.rmtree(path)

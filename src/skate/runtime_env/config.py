@@ -13,9 +13,9 @@ class RuntimeEnvConfig(dict):  # type: ignore[type-arg]
     """Options for setting up a runtime environment; behaves as a dict of its three fields.
 
     Args:
-        setup_timeout_seconds: seconds that the set-up may take in all, at least 1, or -1 for no limit.
+        setup_timeout_seconds: the time limit of the setup in seconds, at least 1, or -1 for no limit.
             Default 600.
-        eager_install: set the environment up when the job starts rather than when its first task does.
+        eager_install: set up the environment when the job starts rather than with its first task.
             Default True.
         log_files: files to which the installer's output is appended. Default none.
 
@@ -44,7 +44,7 @@ class RuntimeEnvConfig(dict):  # type: ignore[type-arg]
 
     @classmethod
     def default_config(cls) -> RuntimeEnvConfig:
-        """A config in which every field has its default."""
+        """Return a config with the default of every field."""
         return cls()
 
     @classmethod
@@ -55,7 +55,7 @@ class RuntimeEnvConfig(dict):  # type: ignore[type-arg]
         return parse(config, Place("", "config"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict."""
+        """Return the fields as a plain dict."""
         return dict(self)
 
 

@@ -9,7 +9,7 @@ from skate.exceptions import RuntimeEnvSetupError
 
 
 class Deadline:
-    """The end of one set-up: so many seconds from now, or None for no end; `cancelled` ends it earlier."""
+    """The deadline of one setup: a number of seconds from now, or None for no limit; `cancelled` ends it earlier."""
 
     __slots__ = ("_cancelled", "_ends_at_s", "_seconds")
 
@@ -19,13 +19,13 @@ class Deadline:
         self._cancelled = cancelled
 
     def left_s(self, at_most: float) -> float:
-        """Seconds until the end, but never more than at_most, and never below zero."""
+        """Return the seconds until the deadline, between 0 and `at_most`."""
         if self._ends_at_s is None:
             return at_most
         return max(0.0, min(at_most, self._ends_at_s - time.monotonic()))
 
     def check(self, doing: str) -> None:
-        """Raise RuntimeEnvSetupError when the time is up or it was cancelled while `doing` something."""
+        """Raise RuntimeEnvSetupError after the deadline or a cancellation; `doing` is the current step."""
         if self._cancelled is not None and self._cancelled.is_set():
             raise RuntimeEnvSetupError(f"it was cancelled while {doing}.")
         if self._ends_at_s is not None and time.monotonic() >= self._ends_at_s:

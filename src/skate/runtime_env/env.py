@@ -95,11 +95,11 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
             super().__setitem__(name, checked)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not through __init__: what was checked where it was written may name files of that machine.
+        # Not through __init__: validated values may name files of the machine on which they were written.
         return _restored, (dict(self),)
 
     def get(self, name: str, default: Any = None, data_class: Callable[..., Any] | None = None) -> Any:
-        """The value of a field or the default; with data_class, the value's items passed to it by keyword."""
+        """Return the value of a field or the default; with data_class, an instance of it from the value's items."""
         if name not in self:
             return default
         value = self[name]
@@ -108,104 +108,104 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         return value
 
     def set(self, name: str, value: Any) -> None:
-        """Set a field, validated."""
+        """Set a field after validation."""
         self[name] = value
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a plain dict."""
+        """Return the fields as a plain dict."""
         return dict(self)
 
     def serialize(self) -> str:
-        """The environment as JSON with sorted keys; a setup hook that is a function is pickled into it."""
+        """Serialize the environment as JSON with sorted keys; a setup hook that is a function is pickled into it."""
         return json.dumps(self, sort_keys=True, default=_as_json)
 
     @classmethod
     def deserialize(cls, serialized_runtime_env: str) -> RuntimeEnv:
-        """The environment that `serialize` made this text from; it is not checked again."""
+        """Restore an environment from the output of `serialize`, without validating it again."""
         return _restored(json.loads(serialized_runtime_env))
 
     def working_dir(self) -> str:
-        """The working directory, or "" when there is none."""
+        """Return the working directory, or ""."""
         return str(super().get("working_dir", ""))
 
     def py_modules(self) -> list[str]:
-        """The modules to import from, or an empty list."""
+        """Return the modules to import from, or an empty list."""
         return list(super().get("py_modules", []))
 
     def env_vars(self) -> dict[str, str]:
-        """The environment variables, or an empty dict."""
+        """Return the environment variables, or an empty dict."""
         return dict(super().get("env_vars", {}))
 
     def py_executable(self) -> str | None:
-        """The command that starts the worker's Python, or None for the node's own."""
+        """Return the command that starts the worker's Python, or None for the node's own."""
         return super().get("py_executable")
 
     def image_uri(self) -> str | None:
-        """The container image, or None."""
+        """Return the container image, or None."""
         return super().get("image_uri")
 
     def java_jars(self) -> list[str]:
-        """The Java archives, or an empty list."""
+        """Return the Java archives, or an empty list."""
         return list(super().get("java_jars", []))
 
     def nsight(self) -> str | dict[str, str] | None:
-        """The options for Nsight Systems, or None."""
+        """Return the options for Nsight Systems, or None."""
         return super().get("_nsight")
 
     def rocprof_sys(self) -> str | dict[str, dict[str, str]] | None:
-        """The options for ROCm's profiler, or None."""
+        """Return the options for ROCm's profiler, or None."""
         return super().get("_rocprof_sys")
 
     def pip_config(self) -> dict[str, Any]:
-        """The pip field in its normal form, or an empty dict."""
+        """Return the pip field in normal form, or an empty dict."""
         return dict(super().get("pip", {}))
 
     def uv_config(self) -> dict[str, Any]:
-        """The uv field in its normal form, or an empty dict."""
+        """Return the uv field in normal form, or an empty dict."""
         return dict(super().get("uv", {}))
 
     def conda_config(self) -> str | None:
-        """The conda environment to build, as JSON, or None when there is none or it is named."""
+        """Return the conda environment to build, as JSON, or None."""
         conda = super().get("conda")
         return json.dumps(conda, sort_keys=True) if isinstance(conda, dict) else None
 
     def conda_env_name(self) -> str | None:
-        """The name of the conda environment to use, or None if there is none or it is to be built."""
+        """Return the name of the existing conda environment to use, or None."""
         conda = super().get("conda")
         return conda if isinstance(conda, str) else None
 
     def working_dir_uri(self) -> str | None:
-        """The URI of the working directory, or None if it is a local folder or there is none."""
+        """Return the URI of the working directory, or None for a local folder or none."""
         return self.working_dir() or None
 
     def py_modules_uris(self) -> list[str]:
-        """The modules to import from, as `py_modules`."""
+        """Return the modules to import from, like `py_modules`."""
         return self.py_modules()
 
     def plugin_uris(self) -> list[str]:
-        """The URIs of fields that plugins handle; there are none."""
+        """Return the URIs of fields that plugins handle; there are none."""
         return []
 
     def plugins(self) -> list[tuple[str, Any]]:
-        """The fields that plugins handle; there are none."""
+        """Return the fields that plugins handle; there are none."""
         return []
 
     def get_extension(self, key: str) -> Any:
-        """The value of one of Ray's internal fields. Raises ValueError for any other key."""
+        """Return the value of one of Ray's internal fields. Raises ValueError for any other key."""
         if key not in self.extensions_fields:
             raise ValueError(f"Extension key must be one of {sorted(self.extensions_fields)}, got: {key}")
         return super().get(key)
 
     def virtualenv_name(self) -> str | None:
-        """The virtual environment to use, which no field names."""
+        """Return the virtual environment to use; no field sets it."""
         return None
 
     def py_container_worker_path(self) -> str | None:
-        """The worker's program in the container, or None."""
+        """Return the worker's program in the container, or None."""
         return (super().get("container") or {}).get("worker_path")
 
     def py_container_run_options(self) -> list[str] | None:
-        """The options to run the container with, or None."""
+        """Return the options of the container, or None."""
         return (super().get("container") or {}).get("run_options")
 
     def has_working_dir(self) -> bool:
@@ -229,7 +229,7 @@ class RuntimeEnv(dict):  # type: ignore[type-arg]
         return bool(self.py_container_image())
 
     def py_container_image(self) -> str | None:
-        """The image of the container field, or None."""
+        """Return the image of the container field, or None."""
         container = super().get("container") or {}
         return container.get("image")
 

@@ -1,8 +1,8 @@
 """The fields of a runtime environment, validated where they are given.
 
-A check takes the value and its Place and returns the value in its one normal form, or None when it asks for
-nothing. It reads local files only where the value names one (a requirements file). Ray ignores a field that
-it does not know; here a field that nobody reads is an error, since it is nearly always a typing error.
+A check takes the value and its Place and returns the value in normal form, or None if it requests nothing. It
+reads local files only if the value names one (a requirements file). Ray ignores unknown fields; here they are
+errors, because nearly all of them are typos.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from skate.runtime_env.packages.requirements import read_file
 from skate.runtime_env.refusal import Place, kind, nearest, of_strings
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.xz")
-# A URI that names a folder which is the same on every machine: used where it is, never copied.
+# A URI of a folder that exists on every machine: used in place, never copied.
 IN_PLACE = "local"
 PROTOCOLS = ("https", "s3", "gs", "azure", "abfss", "hdfs", "file", "gcs", IN_PLACE)
-# What an image brings along cannot be mixed with what Skate would put beside it.
+# Fields that cannot be combined with a container image.
 _BESIDE_IMAGE = frozenset({"env_vars", "config"})
 _IGNORED = frozenset({"_ray_commit", "_ray_release", "_inject_current_ray"})
 _ALIASES = {"nsight": "_nsight", "rocprof_sys": "_rocprof_sys"}
@@ -64,7 +64,7 @@ def check_field(name: Any, value: Any, where: str) -> Any:
 
 
 def check_together(env: dict[str, Any], where: str) -> None:
-    """Refuse fields that exclude each other."""
+    """Reject fields that exclude each other."""
     installers = [name for name in ("pip", "uv", "conda") if name in env]
     if len(installers) > 1:
         raise Place(where).refused(
@@ -87,7 +87,7 @@ def _env_vars(value: Any, place: Place) -> dict[str, str] | None:
         if not isinstance(key, str):
             raise place.wrong_type("a dict of str to str", value, f"the key {key!r} is {kind(key)}")
         if not key or "=" in key or "\0" in key:
-            raise place.refused(f"has the key {key!r}, which is no name of an environment variable")
+            raise place.refused(f"has the key {key!r}, which is not a valid name of an environment variable")
         if not isinstance(text, str):
             raise (place / key).wrong_type("a str", text, "convert the value to text, for example '1' for 1")
         if "\0" in text:
@@ -96,7 +96,7 @@ def _env_vars(value: Any, place: Place) -> dict[str, str] | None:
 
 
 def _installer(name: str) -> Callable[[Any, Place], dict[str, Any] | None]:
-    """The check of `pip` or `uv`, which differ in the names of their options alone."""
+    """Return the check of `pip` or `uv`, which differ only in the names of their options."""
     options = f"{name}_install_options" if name == "pip" else f"{name}_pip_install_options"
     known = ("packages", f"{name}_check", f"{name}_version", options)
 
@@ -202,7 +202,7 @@ def _py_module(item: Any, place: Place) -> Any:
 
 
 def module_path(module: Any, place: Place) -> str:
-    """The folder or file that an imported module came from."""
+    """Return the folder or file of an imported module."""
     folders = list(getattr(module, "__path__", ()))
     if len(folders) > 1:
         raise place.refused(

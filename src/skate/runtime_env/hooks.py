@@ -1,4 +1,4 @@
-"""The setup hook on its way to a worker: a function becomes text, a name stays a name."""
+"""Encoding of setup hooks for workers: a function becomes text, a name stays unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MARK = "pickle:"
 
 
 def pickled(function: Callable[..., Any]) -> str:
-    """A function as text that travels in JSON; a function of the driver's script goes by value."""
+    """Encode a function as text for JSON; a function of the driver's script is pickled by value."""
     # cloudpickle costs tens of milliseconds to import, and few programs have a hook.
     import cloudpickle
 
@@ -18,7 +18,7 @@ def pickled(function: Callable[..., Any]) -> str:
 
 
 def travelling(hook: Any) -> bytes | str:
-    """The worker's form of a hook: the pickled function's bytes, or 'module.function' unchanged."""
+    """Decode a hook for the worker: the pickled function's bytes, or 'module.function' unchanged."""
     if callable(hook):
         hook = pickled(hook)
     text = str(hook)
@@ -28,7 +28,7 @@ def travelling(hook: Any) -> bytes | str:
 def run(hook: bytes | str) -> None:
     """Run a setup hook in this process; called by the worker before its first task.
 
-    Raises ImportError or AttributeError if a named function does not exist, and whatever the function raises.
+    Raises ImportError or AttributeError if a named function does not exist, and any error of the function.
     """
     if isinstance(hook, bytes):
         import pickle  # only a worker with a hook needs it this early

@@ -1,7 +1,7 @@
 """The key of an environment: equal for environments that set up the same worker, otherwise different.
 
-Local files count by what is in them, so that a changed working directory is another environment and a copy of
-it elsewhere is the same. How an environment is set up (`config`) does not count.
+Local files count by their contents, so a changed working directory is a different environment and a copy of
+it elsewhere is the same. The setup options (`config`) do not count.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _described(name: str, value: Any, excludes: Sequence[str]) -> Any:
     if name == "conda" and isinstance(value, str) and os.path.isfile(value):
         return ["file", path_hash(value)]
     if name == "env_vars":
-        # Order matters only where one value may be put into another.
+        # Order matters only if one value may be substituted into another.
         return list(value.items()) if any("${" in text for text in value.values()) else value
     if name == "worker_process_setup_hook" and callable(value):
         return pickled(value)
@@ -63,11 +63,11 @@ def _module(path: str, excludes: Sequence[str]) -> list[str]:
 
 
 def installed(spec: dict[str, Any]) -> dict[str, Any]:
-    """The packages of a pip or uv field, with the contents of the local files among them."""
+    """Return the packages of a pip or uv field, with the contents of their local files."""
     local = {line: path_hash(path) for line in spec["packages"] if (path := local_path(line))}
     return {**spec, "local": local} if local else spec
 
 
 def path_hash(path: str, excludes: Sequence[str] = ()) -> str:
-    """The hash of a file's or a folder's contents."""
+    """Return the hash of a file's or a folder's contents."""
     return content_hash(members(path, excludes) if os.path.isdir(path) else module_members(path))

@@ -1,10 +1,10 @@
-"""Which files stay behind when a folder is shipped: patterns as Git reads them.
+"""Selection of the files to leave out of a package, by patterns with Git's semantics.
 
-Written from gitignore(5) and tried against `git check-ignore` in the tests. Precedence, lowest first: the
+Written from gitignore(5) and tested against `git check-ignore` in the tests. Precedence, lowest first: the
 default patterns; the .gitignore files from the root down; .rayignore at the root; the `excludes` of the
-environment (as patterns on Git's command line would be, so that "!model.bin" brings back what .gitignore left
-out). Within one list the last match decides. What lies in an excluded folder cannot be brought back: the
-folder is never looked into.
+environment (like patterns on Git's command line, so "!model.bin" re-includes a file excluded by .gitignore).
+Within one list the last match decides. Files in an excluded folder cannot be re-included: the folder is not
+searched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rule:
     pattern: re.Pattern[str]
     negated: bool
     only_folders: bool
-    # Without a slash inside, a pattern is about the last part of the path, wherever that is.
+    # A pattern without an inner slash matches the last part of the path at any level.
     last_part_only: bool
 
     def matches(self, path: str, is_folder: bool) -> bool:
@@ -51,13 +51,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one ignore file, which hold below `folder` ("" for the root)."""
+    """The rules of one ignore file, which apply below `folder` ("" for the root)."""
 
     folder: str
     rules: tuple[Rule, ...]
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
-        """True to leave the path out, False to take it along, None when no rule is about it."""
+        """Return True to exclude the path, False to include it, None if no rule matches."""
         inside = path
         if self.folder:
             if not path.startswith(self.folder + "/"):
@@ -70,7 +70,7 @@ class Rules:
 
 
 def parse(lines: Iterable[str], folder: str = "") -> Rules:
-    """The rules in the lines of an ignore file that lies in `folder`."""
+    """Parse the lines of an ignore file in `folder`."""
     return Rules(folder, tuple(rule for rule in map(_rule, lines) if rule is not None))
 
 
@@ -109,7 +109,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _expression(glob: str) -> str:
-    """The regular expression of a glob in which only ** crosses slashes."""
+    """Return the regular expression of a glob in which only ** crosses slashes."""
     out = []
     at = 0
     while at < len(glob):

@@ -1,8 +1,8 @@
-"""The job's environment under the task's: one environment out of two.
+"""Merging of a task's environment with its job's.
 
 `env_vars` are merged key by key; any other field of the inner environment replaces the outer one's. Fields
-that exclude each other count as one: a task that asks for uv does not inherit its job's pip, and a task that
-asks for an image inherits nothing that cannot stand beside one.
+that exclude each other count as one: a task with uv does not inherit its job's pip, and a task with an image
+inherits no field that excludes an image.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BESIDE_IMAGE = frozenset({"env_vars", "config"})
 
 
 def merge(outer: dict[str, Any] | None, inner: dict[str, Any] | None) -> dict[str, Any]:
-    """The environment of a task: `outer` is its job's or parent's, `inner` its own; neither is changed."""
+    """Return the environment of a task: `outer` is its job's or parent's, `inner` its own; neither is changed."""
     outer, inner = outer or {}, inner or {}
     merged = {name: value for name, value in outer.items() if not _displaced(name, inner)}
     merged.update(inner)

@@ -1,8 +1,8 @@
 """Packaging of a local folder for a worker: the files to include, and the archive.
 
-The name of an archive is a hash of what is in it (paths, contents, the executable bit), never of times,
-owners or the bytes of the archive itself, which change with the compression library. Two folders with the
-same files are the same package.
+The name of an archive is a hash of its contents (paths, data, executable bits), not of times, owners or the
+bytes of the archive itself, which depend on the compression library. Two folders with the same files are the
+same package.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from skate.exceptions import RuntimeEnvSetupError
 from skate.runtime_env.ignore import DEFAULTS, Rules, ignored, parse
 
 LIMIT_BYTES = 512 * 1024**2
-# Nothing that people ship compresses better than this, so there is no need to read it all before refusing.
+# No realistic package compresses better than this, so larger ones are rejected without reading all files.
 _BEST_COMPRESSION = 8
 _CHUNK_BYTES = 1024**2
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-# A file changed this recently may change again without its time showing it, so its hash is not remembered.
+# A file changed this recently may change again without a new time, so its hash is not cached.
 _SETTLED_AFTER_NS = 2_000_000_000
 _REMEMBERED_HASHES = 100_000
 
@@ -35,7 +35,7 @@ _REMEMBERED_HASHES = 100_000
 class Member:
     """One file or empty folder of a package."""
 
-    name: str  # relative, with slashes; ends in one for a folder
+    name: str  # relative, with slashes, and a trailing one for a folder
     source: str
     size_bytes: int
     changed_ns: int
@@ -44,15 +44,15 @@ class Member:
 
 
 def members(root: str, excludes: Sequence[str] = ()) -> list[Member]:
-    """The files and empty folders of a folder to ship, sorted by name, with links followed."""
-    # .rayignore counts at the root alone, but for everything below it and above any .gitignore there.
+    """List the files and empty folders of a folder to ship, sorted by name, following links."""
+    # .rayignore is read only at the root; it applies to everything below and takes precedence over any .gitignore.
     own = parse([*_lines(root, ".rayignore"), *excludes])
     found = _walk(root, "", (parse(DEFAULTS),), own, frozenset({os.path.realpath(root)}))
     return sorted(found, key=lambda member: member.name)
 
 
 def module_members(path: str, excludes: Sequence[str] = ()) -> list[Member]:
-    """The files of a module to ship: a .py file, or a folder under its own name, by which it is imported."""
+    """List the files of a module to ship: a .py file, or a folder under the name by which it is imported."""
     name = os.path.basename(os.path.normpath(path))
     if not os.path.isdir(path):
         return [_member(name, path, os.stat(path))]
@@ -72,7 +72,7 @@ def _walk(
         try:
             status = item.stat()
         except OSError:
-            continue  # a link to nothing, or to itself; or a file that went away meanwhile
+            continue  # a broken or circular link, or a file deleted meanwhile
         is_folder = stat.S_ISDIR(status.st_mode)
         if ignored(name, is_folder, (*rules, own)):
             continue
@@ -82,7 +82,7 @@ def _walk(
         elif is_folder:
             real = os.path.realpath(item.path)
             if real in above:
-                continue  # a link back up: following it would never end
+                continue  # a link to a parent folder: following it would never end
             empty = False
             yield from _walk(item.path, name + "/", rules, own, above | {real})
     if empty and prefix:
@@ -103,7 +103,7 @@ def _member(name: str, source: str, status: os.stat_result) -> Member:
 
 
 def content_hash(listed: Sequence[Member]) -> str:
-    """The hash of a package's contents, 32 hex digits; files that did not change are not read again."""
+    """Return the hash of a package's contents, 32 hex digits; unchanged files are not read again."""
     return _hash_of((member, _file_hash(member)) for member in listed)
 
 
@@ -152,9 +152,9 @@ def _opened(member: Member) -> FileIO:
 
 
 def pack(listed: Sequence[Member], target: Path, what: str, limit_bytes: int = LIMIT_BYTES) -> str:
-    """Write the archive of a package to `target`; returns the hash of exactly what was written.
+    """Write the archive of a package to `target`; return the hash of the written contents.
 
-    `what` names the field and the folder for the error when the archive would be larger than limit_bytes.
+    `what` names the field and the folder in the error for an archive larger than limit_bytes.
     """
     if sum(member.size_bytes for member in listed) > limit_bytes * _BEST_COMPRESSION:
         raise _too_large(listed, what, limit_bytes)
@@ -181,7 +181,7 @@ def _write(member: Member, archive: zipfile.ZipFile) -> str:
             "excludes."
         ) from error
     info = zipfile.ZipInfo(member.name, _EPOCH)
-    info.create_system = 3  # Unix, whatever this is
+    info.create_system = 3  # Unix, for any platform
     if member.name.endswith("/"):
         info.external_attr = (stat.S_IFDIR | 0o755) << 16 | 0x10
         archive.writestr(info, b"")

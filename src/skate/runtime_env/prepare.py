@@ -1,10 +1,10 @@
 """The engine's interface to runtime environments: validate at submission, merge, prepare on the node, release.
 
-validate   in the client, at the call: refuse what is wrong, and make it mean the same elsewhere
-merge      in the client: the job's environment under the task's
-freeze     in the client, optional: take local folders as they are now
-prepare    on the node, in a thread that may wait: everything a worker needs is on disk afterwards
-release    on the node, when its last worker in the environment has ended
+validate   in the client, at the call: reject errors, and make the environment independent of the process
+merge      in the client: combine the job's environment with the task's
+freeze     in the client, optional: package local folders in their current state
+prepare    on the node, in a thread that may block: put everything that a worker needs on disk
+release    on the node, when the last worker in the environment has ended
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Prepared:
-    """The settings that a worker is started with.
+    """The settings with which a worker is started.
 
     Attributes:
-        env_vars: to set on top of the node's environment.
-        sys_path: folders to put in front of the worker's sys.path, in this order.
-        cwd: where the worker starts, or None for the node's own directory.
-        python: the command that starts the worker's Python, quoted as for a shell; None for the node's own.
-        setup_hook: for skate.runtime_env.hooks.run in the worker, before its first task; None for none.
-        entries: what this holds in the cache until `release`.
+        env_vars: variables set on top of the node's environment. sys_path: folders put in front of the
+        worker's sys.path, in this order. cwd: the folder in which the worker starts, or None for the node's
+        own. python: the command that starts the worker's Python, quoted for a shell; None for the node's
+        own. setup_hook: for skate.runtime_env.hooks.run in the worker, before its first task; None for none.
+        entries: the cache entries held until `release`.
     """
 
     env_vars: dict[str, str]
@@ -68,16 +67,17 @@ class Prepared:
         if self.python is None:
             return None
         words = shlex.split(self.python)
-        # A script that starts Python may lie in the working directory; Python itself is told of it later.
+        # A script that starts Python may be in the working directory; Python itself gets the directory later.
         if self.cwd is not None and len(words) > 1:
             return ["/bin/sh", "-c", 'cd "$0" && exec "$@"', self.cwd, *words]
         return words
 
 
 def freeze(env: dict[str, Any], cache_dir: Path | None = None) -> dict[str, Any]:
-    """The validated environment with its local folders packed as they are now; later changes do not count.
+    """Return the validated environment with its local folders packed in their current state; later changes
+    have no effect.
 
-    The packages stay in the cache for as long as this process lives. Raises RuntimeEnvSetupError when a
+    The packages stay in the cache as long as this process lives. Raises RuntimeEnvSetupError when a
     folder is larger than a package may be, or cannot be read.
     """
     return frozen_fields(env, _cache(cache_dir), _deadline(env, None), _no_note)
@@ -91,13 +91,13 @@ def prepare(
     Args:
         env: a validated environment.
         cache_dir: the cache folder; the user's own by default.
-        cancelled: set it to have the set-up end early with an error.
+        cancelled: set it to end the setup early with an error.
 
-    Raises RuntimeEnvSetupError when something cannot be had; the next call tries anew.
+    Raises RuntimeEnvSetupError if the setup fails; the next call retries it.
     """
     for name, problem in _UNSUPPORTED.items():
         if name in env:
-            raise RuntimeEnvSetupError(f"runtime_env[{name.lstrip('_')!r}] {problem}. Take the field out.")
+            raise RuntimeEnvSetupError(f"runtime_env[{name.lstrip('_')!r}] {problem}. Remove the field.")
     cache = _cache(cache_dir)
     held: list[Path] = []
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def kind(value: object) -> str:
-    """The name of a value's type, with its module where that helps."""
+    """Return the name of a value's type, with its module if that helps."""
     cls = type(value)
     if value is None:
         return "None"
@@ -35,11 +35,11 @@ class Place:
     __repr__ = __str__
 
     def wrong_type(self, wanted: str, given: object, advice: str = "") -> TypeError:
-        """The error for a value of the wrong type; the value is not shown, since it may be a secret."""
+        """Return the error for a value of the wrong type; the value is not shown, because it may be a secret."""
         return TypeError(f"{self} must be {wanted}, but got {kind(given)}{_tail(advice)}")
 
     def refused(self, problem: str, advice: str = "") -> ValueError:
-        """The error for a value of the right type that cannot be used."""
+        """Return the error for a value of the right type that cannot be used."""
         return ValueError(f"{self} {problem}{_tail(advice)}")
 
 
@@ -48,7 +48,7 @@ def _tail(advice: str) -> str:
 
 
 def nearest(name: object, valid: Iterable[str]) -> str:
-    """Advice that names the valid key most like `name`, or every valid key when none is like it."""
+    """Return advice with the valid key closest to `name`, or with all valid keys if none is close."""
     # difflib costs 5 ms to import and only an error needs it.
     import difflib
 

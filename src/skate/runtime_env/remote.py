@@ -11,12 +11,12 @@ from skate.runtime_env.deadline import Deadline
 from skate.runtime_env.fields import protocol_of
 
 _CHUNK_BYTES = 1024**2
-# Silence on a connection for this long is an error, whatever the deadline.
+# No data on a connection for this long is an error, regardless of the deadline.
 _SILENCE_S = 60.0
 
 
 def fetch(uri: str, target: Path, deadline: Deadline) -> None:
-    """Copy what `uri` names into the file `target`; RuntimeEnvSetupError when it cannot be had."""
+    """Download `uri` into the file `target`. Raises RuntimeEnvSetupError if that fails."""
     protocol = protocol_of(uri)
     if protocol == "gcs":
         raise RuntimeEnvSetupError(
@@ -32,7 +32,7 @@ def fetch(uri: str, target: Path, deadline: Deadline) -> None:
                 out.write(chunk)
     except RuntimeEnvSetupError:
         raise
-    except Exception as error:  # stays: each fsspec file system has errors of its own
+    except Exception as error:  # any error: each fsspec file system has its own types
         raise RuntimeEnvSetupError(f"{shown} cannot be fetched: {type(error).__name__}: {error}") from error
 
 
@@ -63,7 +63,7 @@ def _opened_by_fsspec(uri: str, protocol: str | None) -> IO[bytes]:
 
 
 def file_path(uri: str) -> str:
-    """The path in a file:// or local:// URI."""
+    """Return the path in a file:// or local:// URI."""
     parts = urlsplit(uri)
     return (
         unquote(parts.netloc + parts.path) if parts.netloc not in ("", "localhost") else unquote(parts.path)
@@ -71,7 +71,7 @@ def file_path(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """A URI without its secrets: no password, and no query, which may contain signatures."""
+    """Return a URI without secrets: no password, and no query, which may contain signatures."""
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
     query = "?..." if parts.query else ""

@@ -1,6 +1,6 @@
-"""Validation: an environment checked, and made independent of the process that wrote it.
+"""Validation: checks an environment, and makes it independent of the process that wrote it.
 
-Light, since it is on the way of each submission: absolute paths and JSON values are all that it makes.
+Cheap, because it runs at each submission: it only makes paths absolute and converts values to JSON.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def validate(env: Any, *, where: str) -> dict[str, Any]:
         where: the call it was given to, for errors, such as "init()" or "task train".
 
     Raises:
-        TypeError: it is no dict, or a field holds a value of another type.
-        ValueError: an unknown field, a file that is not there, fields that exclude each other.
+        TypeError: it is not a dict, or a field has a value of another type. ValueError: an unknown field, a
+    missing file, or fields that exclude each other.
     """
     return _resolved(check(env, where), where)
 
@@ -60,7 +60,7 @@ def _absolute(path: str) -> str:
 def _travelling_hook(hook: Any, where: str) -> str:
     try:
         return pickled(hook)
-    except Exception as error:  # stays: pickling runs the __reduce__ of whatever the function holds
+    except Exception as error:  # any error of a user's __reduce__
         raise Place(where, "worker_process_setup_hook").wrong_type(
             "a function that can be pickled", hook, f"pickling it failed: {type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""`RuntimeEnv` and `RuntimeEnvConfig`, by the module that Ray defines them in."""
+"""`RuntimeEnv` and `RuntimeEnvConfig`, under the module in which Ray defines them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Working directories and modules on the node: packed, unpacked, and placed where workers find them.
+"""Working directories and modules on the node: packed, unpacked, and made available to workers.
 
-A working directory is unpacked anew for each process that hosts a node, since workers write into it; modules
-are only read, and their trees are shared by all.
+A working directory is unpacked separately for each process that hosts a node, because workers write to it;
+modules are only read, and their trees are shared.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TRIES = 3
 
 
 class _ChangedMeanwhile(Exception):
-    """The files changed between being listed and being packed."""
+    """Files changed between listing and packing."""
 
 
 def frozen_fields(env: dict[str, Any], cache: Cache, deadline: Deadline, note: Note) -> dict[str, Any]:
-    """The environment with local folders and .py files replaced by their packages in the cache."""
+    """Return the environment with local folders and .py files replaced by their packages in the cache."""
     done = dict(env)
     excludes = env.get("excludes") or ()
     working_dir = env.get("working_dir")
@@ -85,7 +85,7 @@ def _package(listed: Callable[[], list[Member]], what: str, cache: Cache, deadli
 
 
 def working_tree(source: str, cache: Cache, deadline: Deadline, note: Note) -> str:
-    """The folder in which workers start, made from a package, a .zip file or a URI."""
+    """Return the folder in which workers start, created from a package, a .zip file or a URI."""
     if protocol_of(source) == IN_PLACE:
         return _in_place(source, "working_dir")
     archive, lift = _archive(source, cache, deadline, note)
@@ -94,11 +94,11 @@ def working_tree(source: str, cache: Cache, deadline: Deadline, note: Note) -> s
 
 
 def module_paths(sources: Sequence[str], cache: Cache, deadline: Deadline, note: Note) -> list[str]:
-    """The folders to import modules from, made from packages, wheels, .zip files or URIs."""
+    """Return the folders to import modules from, created from packages, wheels, .zip files or URIs."""
     paths: list[str] = []
     for source in sources:
         if protocol_of(source) == IN_PLACE:
-            # As everywhere, a module's folder is imported by its name from the folder above it.
+            # A module's folder is imported by its name from its parent folder.
             paths.append(os.path.dirname(_in_place(source, "py_modules")))
             continue
         archive, lift = _archive(source, cache, deadline, note)
@@ -122,14 +122,14 @@ def _in_place(source: str, field: str) -> str:
 
 
 def _archive(source: str, cache: Cache, deadline: Deadline, note: Note) -> tuple[Path, bool]:
-    """The archive that `source` names, and whether the single folder in it is to be left out."""
+    """Return the archive of `source`, and True if its single folder is to be dropped."""
     if not protocol_of(source):
         if not os.path.isfile(source):
             raise RuntimeEnvSetupError(
-                f"the archive {source} was there when it was asked for, but is no longer."
+                f"the archive {source} existed when it was requested, but does not any more."
             )
         return Path(source), False
-    # What a URI names can change, so a download serves this process alone.
+    # The contents of a URI can change, so a download is used only by this process.
     key = f"{hashlib.sha256(source.encode()).hexdigest()[:32]}~{cache.session}"
     return note(cache.entry("downloads", key, lambda path: fetch(source, path, deadline), deadline)), True
 

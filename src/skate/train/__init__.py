@@ -1,10 +1,10 @@
-"""Train: a training function in several workers, with checkpoints, metrics, and failures survived."""
+"""Train: runs a training function in several workers, with checkpoints, metrics and fault tolerance."""
 
 from __future__ import annotations
 
 from skate import lazy_loader
 
-#: Public names by the module that has them; loaded when asked for.
+#: Public names by their modules; loaded on first use.
 _HOMES = {
     "skate.train.callback": ("UserCallback",),
     "skate.train.checkpoint": ("Checkpoint",),
@@ -52,7 +52,7 @@ _PARTS = (
     *("tensorflow", "torch", "trainer", "xgboost"),
 )
 
-#: The key of the dataset that get_dataset_shard() means.
+#: The default key of get_dataset_shard().
 TRAIN_DATASET_KEY = "train"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, _PARTS)

@@ -1,4 +1,4 @@
-"""How a framework is set up in the workers of a run: a config that users give, and the backend that it names."""
+"""Setup of a framework in the workers of a run: a config from the user, and the backend that it names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 class Backend:
-    """Sets a framework up; the methods run in the process that called `fit`."""
+    """Sets up a framework; the methods run in the process that called `fit`."""
 
-    #: Whether workers that share a node may use each other's GPUs.
+    #: True if workers that share a node can see each other's GPUs.
     share_cuda_visible_devices = False
-    #: Whether the workers are replicas that fail one by one; without effect here.
+    #: True if the workers are replicas that fail independently; has no effect here.
     has_replica_groups = False
 
     def on_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
-        """Called once all workers are there and know their ranks."""
+        """Called once all workers have started and have their ranks."""
 
     def on_training_start(self, worker_group: WorkerGroup, backend_config: Any) -> None:
         """Called right before the training function starts."""
 
     def on_shutdown(self, worker_group: WorkerGroup, backend_config: Any) -> None:
-        """Called when the training function has ended well everywhere, before the workers go."""
+        """Called when the training function has succeeded in all workers, before they are stopped."""
 
 
 class BackendConfig:
@@ -33,7 +33,7 @@ class BackendConfig:
 
     @property
     def backend_cls(self) -> type[Backend]:
-        """The backend that these settings are for."""
+        """The backend class for these settings."""
         return Backend
 
     @property
@@ -43,14 +43,14 @@ class BackendConfig:
 
     @property
     def framework(self) -> Any:
-        """The name of the framework, None if there is none."""
+        """The name of the framework, or None."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings that may be shown."""
+        """The settings that are safe to display."""
         return {}
 
     @property
     def preload(self) -> tuple[str, ...]:
-        """Modules that workers need in any case."""
+        """The modules that every worker needs."""
         return ()

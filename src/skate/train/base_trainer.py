@@ -1,4 +1,4 @@
-"""Trainers of a loop of one's own, as older programs subclass them: each runs as one trial of a search."""
+"""The base class of custom trainers in older programs: each runs as one trial of a search."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class BaseTrainer(abc.ABC):
     """Subclass it and define `training_loop`, which reports with `ray.tune.report`. New programs use `DataParallelTrainer`.
 
     Args:
-        scaling_config: what the loop and the workers it starts ask for.
+        scaling_config: the resources of the loop and of the workers that it starts.
         run_config: name, storage, failures, checkpoints, callbacks.
         datasets: `Dataset`s by key.
-        metadata: goes into the checkpoints.
-        resume_from_checkpoint: where the loop goes on from.
+        metadata: added to the checkpoints. resume_from_checkpoint: the checkpoint from which the loop
+        resumes.
 
     Raises:
-        ValueError: an argument is not what it should be.
+        ValueError: an argument is invalid.
     """
 
     def __init__(
@@ -66,25 +66,26 @@ class BaseTrainer(abc.ABC):
             raise _wrong("resume_from_checkpoint", "ray.train.Checkpoint", start)
 
     def setup(self) -> None:  # noqa: B027  # subclasses may do without
-        """Called before the loop, where it runs."""
+        """Called before the loop, in the same process."""
 
     def preprocess_datasets(self) -> None:
-        """Refused: preprocess datasets before they are given to the trainer."""
+        """Rejected: preprocess datasets before passing them to the trainer."""
         raise NotImplementedError(
-            "preprocess_datasets is deprecated: call preprocessor.fit_transform(dataset) before the trainer is made"
+            "preprocess_datasets is deprecated: call preprocessor.fit_transform(dataset) before creating "
+            "the trainer"
         )
 
     @abc.abstractmethod
     def training_loop(self) -> None:
-        """The training; define it."""
+        """The training loop; subclasses define it."""
 
     def fit(self) -> Result:
         """Run the loop to its end.
 
         Raises:
-            TrainingFailedError: it has failed; the cause is what it raised.
+            TrainingFailedError: the loop raised; its error is the cause.
         """
-        from skate.tune.tuner import Tuner  # searches stand on runs
+        from skate.tune.tuner import Tuner  # tune builds on train
 
         tuner = Tuner(self.as_trainable(), run_config=self.run_config)
         self._save(tuner.folder)
@@ -93,14 +94,16 @@ class BaseTrainer(abc.ABC):
         if result.error:
             raise TrainingFailedError(
                 f"The training loop of {type(self).__name__} has failed: {type(result.error).__name__}: {result.error}\n"
-                f"It goes on from its last checkpoint with {type(self).__name__}.restore({tuner.folder.path!r}).fit(); for this "
-                "by itself, give RunConfig(failure_config=FailureConfig(max_failures=...))"
+                "Resume it from its last checkpoint with "
+                f"{type(self).__name__}.restore({tuner.folder.path!r}).fit(); for automatic restarts, set "
+                "RunConfig(failure_config=FailureConfig(max_failures=...))"
             ) from result.error
         found: Result = result
         return found
 
     def as_trainable(self) -> Any:
-        """A trainable of Tune that sets the trainer up and runs its loop; a configuration takes the place of its attributes."""
+        """Return a Tune trainable that sets up the trainer and runs its loop; a configuration overrides its
+        attributes."""
         from skate.tune import with_resources  # as above
         from skate.tune.trainable.session import get_checkpoint
 
@@ -118,7 +121,7 @@ class BaseTrainer(abc.ABC):
         return with_resources(run, self.scaling_config.as_placement_group_factory())
 
     def _save(self, folder: RunFolder) -> None:
-        import cloudpickle  # subclasses are often of the program itself
+        import cloudpickle  # subclasses are often defined in the main program
 
         folder.create()
         files.write_bytes(folder.filesystem, folder.at(_SAVED), cloudpickle.dumps(self))
@@ -132,24 +135,23 @@ class BaseTrainer(abc.ABC):
         scaling_config: ScalingConfig | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The trainer of a run that was begun; `fit` goes on from its last checkpoint.
+        """Restore the trainer of an earlier run; `fit` resumes from its last checkpoint.
 
         Args:
-            path: its folder: its storage_path and its name.
+            path: the run's folder: its storage_path and its name.
             storage_filesystem: a pyarrow filesystem in which `path` is a path.
-            datasets: given anew, under the same names.
-            scaling_config: another one.
-            kwargs: other attributes.
+            datasets: the datasets, under the same names. scaling_config: replaces the earlier one. kwargs:
+            other attributes.
 
         Raises:
-            ValueError: there is no such run, or it had other datasets.
+            ValueError: there is no such run, or its datasets had other names.
         """
         folder = _folder(path, storage_filesystem)
         contents = files.read_bytes(folder.filesystem, folder.at(_SAVED))
         if contents is None:
             raise ValueError(
-                f"Invalid restore path: {path}. Make sure that this path exists and is the experiment directory that results "
-                f"from a call to `trainer.fit()`: no {_SAVED} is there"
+                f"Invalid restore path: {path}. Make sure that this path exists and is the experiment "
+                f"directory that results from a call to `trainer.fit()`: no {_SAVED} is there"
             )
         found = pickle.loads(contents)
         if datasets is not None and datasets.keys() != found.datasets.keys():
@@ -189,8 +191,8 @@ def _folder(path: str | os.PathLike[str], filesystem: Any) -> RunFolder:
 
 
 def _last_checkpoint(folder: RunFolder) -> Checkpoint | None:
-    """The checkpoint that the trial of a run has reported last."""
-    from skate.tune.analysis import ExperimentAnalysis  # searches stand on runs
+    """Return the last checkpoint that the trial of a run has reported."""
+    from skate.tune.analysis import ExperimentAnalysis  # tune builds on train
     from skate.tune.result_grid import ResultGrid
 
     grid = ResultGrid(ExperimentAnalysis(folder.path, storage_filesystem=folder.filesystem))

@@ -1,4 +1,4 @@
-"""Reports of libraries that train in rounds, one tree after the other."""
+"""Reports of libraries that train in boosting rounds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from skate.train.worker.train_context import get_context
 
 
 class RoundReports:
-    """Which metrics of a round are reported, and when the model goes with them.
+    """Selects the metrics of a round to report, and the rounds that report the model.
 
     Args:
-        metrics: names as "train-error"; a dict gives them other names (new name: name); None for all.
+        metrics: names such as "train-error"; a dict renames them (new name: name); None for all.
         filename: the model's file in checkpoints.
-        frequency: a checkpoint every so many rounds, 0 for none on the way.
-        checkpoint_at_end: whether the last model is one.
-        results_postprocessing_fn: makes other metrics of those to be reported.
+        frequency: the number of rounds between checkpoints, 0 for none during training. checkpoint_at_end:
+        True to report the final model as a checkpoint. results_postprocessing_fn: converts the metrics before
+        they are reported.
 
     Raises:
-        TypeError: metrics are something else.
+        TypeError: metrics have another type.
     """
 
     CHECKPOINT_NAME = "model"
@@ -65,7 +65,8 @@ class RoundReports:
         return self._frequency > 0 and (number + 1) % self._frequency == 0
 
     def _report(self, found: Mapping[str, Any], save: Callable[[str], Any] | None) -> None:
-        """Report metrics, and what `save` writes to the path it is given; all ranks have the same model, rank 0 brings it."""
+        """Report metrics and the model, which `save` writes to a path; all ranks have the same model, and
+        rank 0 saves it."""
         metrics = self._chosen(found)
         if save is None or get_context().get_world_rank() != 0:
             report(metrics)

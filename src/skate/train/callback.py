@@ -9,13 +9,14 @@ if TYPE_CHECKING:
 
 
 class RayTrainCallback:
-    """The base of callbacks of a run."""
+    """The base class of callbacks of a run."""
 
 
 class UserCallback(RayTrainCallback):
     """Subclass it and give instances to `RunConfig(callbacks=[...])`; methods run in the process that called `fit`.
 
-    What one raises ends the run with a `ControllerError` that names it. `before_run` and `after_run` are Skate's own additions.
+    An exception in one of them ends the run with a `ControllerError` that names the callback. `before_run`
+    and `after_run` are Skate's own additions.
     """
 
     def before_run(self, run_context: Any) -> None:

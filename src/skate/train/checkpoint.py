@@ -91,7 +91,7 @@ class Checkpoint:
             yield self.to_directory(folder)
 
     def get_metadata(self) -> dict[str, Any]:
-        """The metadata that was set, an empty dict if none was."""
+        """Return the metadata that was set, or an empty dict."""
         found = files.read_bytes(self.filesystem, f"{self.path}/{_METADATA}")
         return {} if found is None else dict(json.loads(found))
 

@@ -1,4 +1,4 @@
-"""Meetings of all workers of a run, without a process group: a barrier, and a value from rank 0."""
+"""Collective operations of all workers of a run, without a process group: a barrier, and a broadcast from rank 0."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ T = TypeVar("T")
 
 
 def barrier() -> None:
-    """Wait until all workers have come to it.
+    """Wait until all workers have called it.
 
     Raises:
-        RuntimeError: this is not the training function, or the run ends while it waits.
+        RuntimeError: called outside of the training function, or the run ended during the wait.
     """
     _meet("barrier()", None)
 
 
 def broadcast_from_rank_zero(data: T) -> T:
-    """The value that rank 0 gives, on all ranks; the values of the others are ignored.
+    """Return the value of rank 0 on all ranks; the values of the other ranks are ignored.
 
     Raises:
-        RuntimeError: this is not the training function, or the run ends while it waits.
+        RuntimeError: called outside of the training function, or the run ended during the wait.
     """
     return _meet("broadcast_from_rank_zero()", data)
 

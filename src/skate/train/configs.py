@@ -125,7 +125,7 @@ class ScalingConfig(air_config.ScalingConfig):
                 )
         if self.label_selector:
             raise ValueError(
-                "Cannot set `label_selector` when `use_tpu=True`: the slice says which nodes are taken"
+                "Cannot set `label_selector` when `use_tpu=True`: the slice determines the nodes"
             )
 
     @property
@@ -135,12 +135,12 @@ class ScalingConfig(air_config.ScalingConfig):
 
     @property
     def min_workers(self) -> int:
-        """The least number of workers of the run."""
+        """The minimum number of workers of the run."""
         return self.num_workers[0] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
     def max_workers(self) -> int:
-        """The most workers that the run takes."""
+        """The maximum number of workers of the run."""
         return self.num_workers[1] if isinstance(self.num_workers, tuple) else self.num_workers
 
     @property
@@ -178,8 +178,8 @@ class CheckpointConfig:
     """Which checkpoints of a run are kept.
 
     Args:
-        num_to_keep: how many; None keeps all. The last one stays in any case, to resume from.
-        checkpoint_score_attribute: the reported metric to rank by, nested ones as "eval/loss"; None ranks by age.
+        num_to_keep: the number to keep; None keeps all. The last one is always kept, to resume from.
+        checkpoint_score_attribute: the reported metric to rank by, nested ones such as "eval/loss"; None ranks by age.
         checkpoint_score_order: "max" or "min": which end of the metric is best.
     """
 
@@ -238,7 +238,7 @@ class FailureConfig(air_config.FailureConfig):
             if not _is_count(value) or value < -1:
                 raise ValueError(f"{name} must be a number of failures, or -1 for no limit, got {value!r}")
         if self.preemption_grace_s < 0:
-            raise ValueError(f"preemption_grace_s is 0 or more seconds, not {self.preemption_grace_s}")
+            raise ValueError(f"preemption_grace_s must be >= 0 seconds, not {self.preemption_grace_s}")
 
 
 @dataclass
@@ -304,7 +304,7 @@ class RunConfig:
         if not self.name:
             self.name = f"ray_train_run-{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"
         if "/" in self.name or self.name in (".", ".."):
-            raise ValueError(f"a run's name is the name of a folder, not {self.name!r}")
+            raise ValueError(f"a run's name must be a valid folder name, not {self.name!r}")
         self._check_callbacks()
         for name, kind in (("checkpoint_config", CheckpointConfig), ("failure_config", FailureConfig)):
             check_kind(getattr(self, name), kind)
@@ -321,10 +321,10 @@ class RunConfig:
 
 
 def check_kind(value: Any, kind: type) -> None:
-    """See that a configuration is one of Train.
+    """Check that a configuration is one of Train's.
 
     Raises:
-        ValueError: it is something else, such as the one of Tune of the same name.
+        ValueError: it is something else, such as Tune's class of the same name.
     """
     if not isinstance(value, kind):
         raise ValueError(

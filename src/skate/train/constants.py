@@ -1,10 +1,10 @@
-"""Names of settings in the environment, and of what results and checkpoints are kept under."""
+"""Names of environment variables, and of the files and folders of results and checkpoints."""
 
 from __future__ import annotations
 
 import os
 
-#: Whether trials and workers work in their own folder; "0" for no.
+#: Set to "0" to keep trials and workers in the caller's working directory.
 RAY_CHDIR_TO_TRIAL_DIR = "RAY_CHDIR_TO_TRIAL_DIR"
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
 CHECKPOINT_METADATA_KEY = "checkpoint_metadata"
@@ -37,7 +37,7 @@ JAX_DISTRIBUTED_SHUTDOWN_TIMEOUT_S = "JAX_DISTRIBUTED_SHUTDOWN_TIMEOUT_S"
 DEFAULT_JAX_DISTRIBUTED_SHUTDOWN_TIMEOUT_S = 30
 COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV = "TRAIN_COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING"
 
-#: Variables of the environment that Ray knows for runs.
+#: Ray's environment variables for runs.
 TRAIN_ENV_VARS = {
     ENABLE_DETAILED_AUTOFILLED_METRICS_ENV,
     ENABLE_SHARE_CUDA_VISIBLE_DEVICES_ENV,
@@ -52,7 +52,7 @@ TRAIN_ENV_VARS = {
     TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE,
 }
 V2_MIGRATION_GUIDE_LINK_MESSAGE = (
-    "How settings of older programs are said today: https://github.com/ray-project/ray/issues/49454."
+    "The current form of older settings: https://github.com/ray-project/ray/issues/49454."
 )
-_WARNINGS = f"{ENABLE_V2_MIGRATION_WARNINGS_ENV_VAR}=0 is taken, too; Skate does not warn"
+_WARNINGS = f"{ENABLE_V2_MIGRATION_WARNINGS_ENV_VAR}=0 is accepted, too; Skate does not warn"
 V2_MIGRATION_GUIDE_MESSAGE = f"{V2_MIGRATION_GUIDE_LINK_MESSAGE} {_WARNINGS}"

@@ -1,4 +1,4 @@
-"""How datasets reach the workers of a run."""
+"""Distribution of datasets to the workers of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class DataConfig:
-    """Which datasets are split among the workers; each worker gets the others whole.
+    """Selects the datasets to split among the workers; each worker gets the others whole.
 
     Args:
         datasets_to_split: "all", or the keys of the datasets to split.
@@ -28,7 +28,7 @@ class DataConfig:
         self._datasets_to_split = datasets_to_split
         self._execution_options = execution_options
         self._enable_shard_locality = enable_shard_locality
-        #: CPUs that the workers of the run hold, which runs of datasets then do not wait for.
+        #: CPUs held by the workers of the run, for which dataset runs then do not wait.
         self._taken_cpus = 0.0
 
     def configure(
@@ -71,7 +71,7 @@ class DataConfig:
 
     @staticmethod
     def default_ingest_options() -> Any:
-        """The options that datasets run under if none are given."""
+        """Return the default execution options of datasets."""
         from skate.data import ExecutionOptions  # runs without datasets never load it
 
         return ExecutionOptions()

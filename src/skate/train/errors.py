@@ -9,7 +9,7 @@ from skate.exceptions import RayError
 
 
 class TrainingFailedError(RayError):
-    """A run has failed for good."""
+    """A run has failed permanently."""
 
 
 class SessionMisuseError(Exception):
@@ -17,7 +17,7 @@ class SessionMisuseError(Exception):
 
 
 class WorkerGroupError(TrainingFailedError):
-    """Workers have failed; `worker_failures` has their exceptions by rank, the first to fail first."""
+    """Workers have failed; `worker_failures` has their exceptions by rank, in order of failure."""
 
     def __init__(self, error_message: str, worker_failures: dict[int, Exception]) -> None:
         super().__init__(error_message)
@@ -29,7 +29,7 @@ class WorkerGroupError(TrainingFailedError):
 
 
 class NCCLHangError(WorkerGroupError):
-    """Workers have failed because a collective operation did not come to its end."""
+    """Workers have failed because a collective operation did not complete."""
 
 
 class ControllerError(TrainingFailedError):
@@ -47,7 +47,8 @@ class ControllerError(TrainingFailedError):
 
 @dataclass(frozen=True)
 class PreemptionInfo:
-    """Which nodes go away when: `preempted_node_to_ranks` has the ranks on each, `deadline_ms` the time in epoch milliseconds."""
+    """Announced preemptions of nodes: `preempted_node_to_ranks` has the ranks on each, `deadline_ms` the time
+    in epoch milliseconds."""
 
     deadline_ms: int | None
     preempted_node_to_ranks: dict[str, list[int]]
@@ -59,7 +60,7 @@ class PreemptionInfo:
 
     @property
     def preempted_ranks(self) -> list[int]:
-        """The ranks on them, in order."""
+        """The ranks on the preempted nodes, in order."""
         return sorted(rank for ranks in self.preempted_node_to_ranks.values() for rank in ranks)
 
 

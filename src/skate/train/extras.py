@@ -1,4 +1,5 @@
-"""Parts of Train that stand on a library of their own: loaded when a name is asked for, and named when they are missing."""
+"""Parts of Train that need an optional library: loaded on first use of a name, with an error that names a
+missing library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a framework's models, which may carry the preprocessor of their data."""
+"""Checkpoints of a framework's models, optionally with the preprocessor of their data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _KEY = "preprocessor"
 
 
 class FrameworkCheckpoint(Checkpoint):
-    """A checkpoint that a preprocessor can be put into."""
+    """A checkpoint that can contain a preprocessor."""
 
     def get_preprocessor(self) -> Any:
-        """The preprocessor that was put in, None if none was. Reading it runs code from the checkpoint, as unpickling does."""
+        """Return the preprocessor, or None. Reading it runs code from the checkpoint, as unpickling does."""
         found = self.get_metadata().get(_KEY)
         if found is None:
             return None
@@ -23,7 +23,7 @@ class FrameworkCheckpoint(Checkpoint):
         return cloudpickle.loads(base64.b64decode(found))
 
     def set_preprocessor(self, preprocessor: Any) -> None:
-        """Put a preprocessor in, in the place of one that is there."""
+        """Store a preprocessor, replacing an earlier one."""
         import cloudpickle  # as above
 
         self.update_metadata({_KEY: base64.b64encode(cloudpickle.dumps(preprocessor)).decode()})

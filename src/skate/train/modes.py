@@ -1,4 +1,4 @@
-"""Ways to write a checkpoint, and how far one has come."""
+"""Modes of writing a checkpoint, and the status of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from skate.train.checkpoint import Checkpoint
 
 
 class CheckpointUploadMode(Enum):
-    """How `report` writes a checkpoint: and waits for it, in the background, or not at all since it is in the storage."""
+    """How `report` writes a checkpoint: synchronously, in the background, or not at all because it is already
+    in the storage."""
 
     ASYNC = "ASYNC"
     SYNC = "SYNC"
@@ -18,14 +19,14 @@ class CheckpointUploadMode(Enum):
 
 
 class CheckpointConsistencyMode(Enum):
-    """Which checkpoints are asked for: those that are written, or with the results of their validation."""
+    """Which checkpoints are requested: as soon as they are written, or with the results of their validation."""
 
     COMMITTED = "COMMITTED"
     VALIDATED = "VALIDATED"
 
 
 class ReportedCheckpointStatus(Enum):
-    """How far a checkpoint has come."""
+    """The status of a checkpoint."""
 
     COMMITTED = "COMMITTED"
     PENDING_VALIDATION = "PENDING_VALIDATION"
@@ -36,7 +37,7 @@ class ReportedCheckpointStatus(Enum):
 
 @dataclass(frozen=True)
 class ReportedCheckpoint:
-    """A checkpoint with what was reported with it, and what its validation has added."""
+    """A checkpoint with its reported metrics and those added by its validation."""
 
     checkpoint: Checkpoint
     metrics: dict[str, Any]
@@ -44,15 +45,15 @@ class ReportedCheckpoint:
 
 
 class ValidationFn(Protocol):
-    """A function of a checkpoint, and keywords from the task config, that returns metrics to be added."""
+    """A function that takes a checkpoint and the keywords of the task config, and returns metrics to add."""
 
     def __call__(self, checkpoint: Checkpoint, **kwargs: Any) -> dict[str, Any]:
-        """The metrics of a checkpoint."""
+        """Return the metrics of a checkpoint."""
 
 
 @dataclass
 class ValidationTaskConfig:
-    """One validation: keywords for the function, and seconds it may take."""
+    """One validation: keywords for the function, and its timeout in seconds."""
 
     fn_kwargs: dict[str, Any] | None = None
     timeout_s: float | None = None
@@ -67,7 +68,7 @@ class ValidationTaskConfig:
 
 @dataclass
 class ValidationConfig:
-    """How checkpoints are validated: the function, what each validation gets by default, and options of its task."""
+    """How checkpoints are validated: the function, the default config of each validation, and options of its task."""
 
     fn: ValidationFn
     task_config: ValidationTaskConfig | None = None

@@ -49,14 +49,14 @@ class Result:
 
     @property
     def config(self) -> Any:
-        """Refused: a run has no config of its own."""
+        """Rejected: a run has no config."""
         raise DeprecationWarning("Result.config has been removed; use the train_loop_config of the trainer")
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
-        """The kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
+        """Return the kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
 
         Raises:
-            ValueError: no checkpoint has the metric (those that there are are named), or the mode is another.
+            ValueError: no checkpoint has the metric (the message names the available ones), or the mode is unknown.
         """
         if mode not in ("max", "min"):
             raise ValueError(f'mode must be "max" or "min", got {mode!r}')
@@ -79,7 +79,8 @@ class Result:
         Raises:
             RuntimeError: there is no folder of a run at that path.
         """
-        from skate.train.controller.history import History  # results are read in programs that run nothing
+        # results are also read in programs that run nothing
+        from skate.train.controller.history import History
 
         given = os.fspath(path).rstrip("/")
         parent, _, name = given.rpartition("/")

@@ -1,8 +1,8 @@
 """Starts the session of a run, with workers that have their framework preloaded.
 
-Loading torch takes two seconds of a CPU, in each worker. So it is loaded once, in a process that workers are
-forked from: the session's own if the run starts the session, else a separate one (`SKATE_PRELOAD`), so that no
-one else waits.
+Loading torch takes two seconds of CPU time in each worker. So it is loaded once, in a process from which
+workers are forked: the session's own if the run starts the session, else a separate one (`SKATE_PRELOAD`), so
+that other work does not wait.
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ def _in_worker() -> bool:
 
 
 def _nothing() -> None:
-    """Runs once the worker that it asks for is there."""
+    """No-op that runs once its worker has started."""

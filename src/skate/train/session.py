@@ -1,4 +1,4 @@
-"""The session of a worker, or None, as programs for older versions of Ray ask for it."""
+"""The session of a worker, or None, under the name used by programs for older versions of Ray."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from skate.train.worker import session
 
 
 def get_session() -> Any:
-    """The session of this process, if it is a worker of a run; else None."""
+    """Return the session of this process if it is a worker of a run, else None."""
     return session.current("get_session()") if session.active() else None

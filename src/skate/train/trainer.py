@@ -38,7 +38,7 @@ class DataParallelTrainer:
         resume_from_checkpoint: rejected; pass the checkpoint in `train_loop_config`.
 
     Raises:
-        TypeError, ValueError: an argument is invalid; the message says which and what is expected.
+        TypeError, ValueError: an argument is invalid; the message names it and the expected values.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class DataParallelTrainer:
         self.datasets = _instance("datasets", datasets, dict, {})
         self.data_config = _instance("dataset_config", dataset_config, DataConfig, DataConfig())
         self.validation_config = _instance("validation_config", validation_config, ValidationConfig, None)
-        #: Set by trials of a search, whose checkpoint the run continues from.
+        #: Set by trials of a search: the checkpoint from which the run continues.
         self.resume_from_checkpoint: Checkpoint | None = None
         if self.scaling_config.max_workers:
             warm(self.run_config.worker_runtime_env, self.backend_config.preload)
@@ -100,7 +100,7 @@ class DataParallelTrainer:
         try:
             value = controller.execute()
         except (PreemptionError, WorkerGroupError) as error:
-            # What went wrong is in the text, with the worker's own traceback; frames of the controller say nothing about it.
+            # The message has the worker's own traceback; the controller's frames would add nothing.
             cause = error.__cause__
             raise error.with_traceback(None) from (cause and cause.with_traceback(None))
         return result_of(controller.history, None, value)
@@ -113,8 +113,9 @@ class DataParallelTrainer:
                 f"ScalingConfig(topology={scaling.topology!r}): slices of TPUs are not supported; leave topology out"
             )
         if scaling.elasticity_enabled and not scaling.min_workers and scaling.max_workers:
-            scaling = dataclasses.replace(scaling, num_workers=(1, scaling.max_workers))  # none would train
-        assert config.name and config.storage_path, "made up when they are left out"
+            # without this limit none would train
+            scaling = dataclasses.replace(scaling, num_workers=(1, scaling.max_workers))
+        assert config.name and config.storage_path, "generated if omitted"
         return Run(
             function=self.train_loop_per_worker,
             config=self.train_loop_config,
@@ -144,7 +145,7 @@ class DataParallelTrainer:
         )
 
 
-#: The name that older programs import.
+#: The name in older programs.
 Trainer = DataParallelTrainer
 
 
@@ -152,5 +153,5 @@ def _instance(name: str, value: Any, kind: type, default: Any) -> Any:
     if value is None:
         return default
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is a {kind.__name__}, not {type(value).__name__}: {value!r:.120}")
+        raise TypeError(f"{name} must be a {kind.__name__}, not {type(value).__name__}: {value!r:.120}")
     return value

@@ -1,4 +1,4 @@
-"""Questions to a search that has ended, or was ended: which trial was best, with what."""
+"""Analysis of a search that has ended or was interrupted: the best trial, its configuration and results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExperimentAnalysis:
         self.default_metric = default_metric
         self.default_mode = _mode(default_mode)
         if self.default_mode and not self.default_metric:
-            self.default_metric = DEFAULT_METRIC  # of trainables that return one number
+            self.default_metric = DEFAULT_METRIC  # for trainables that return one number
         if self.default_metric and not self.default_mode:
             self.default_mode = "max"
         given = os.fspath(experiment_checkpoint_path).rstrip("/")
@@ -129,10 +129,10 @@ class ExperimentAnalysis:
         return choose(found, key=lambda each: each[0])[1]
 
     def check_reported(self, metric: str) -> None:
-        """See that a trial reports a metric.
+        """Check that a trial reports a metric.
 
         Raises:
-            ValueError: none does; those that are reported are named.
+            ValueError: none does; the message lists the reported metrics.
         """
         if any(trial.results for trial in self.trials) and not any(
             metric in trial.histories.by_name for trial in self.trials
@@ -145,14 +145,14 @@ class ExperimentAnalysis:
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
     ) -> dict[str, Any] | None:
-        """The configuration of the best trial."""
+        """Return the configuration of the best trial."""
         best = self.get_best_trial(metric, mode, scope)
         return None if best is None else best.config
 
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The checkpoint of a trial whose metric was best; None if it has none with a number for it."""
+        """Return the checkpoint of a trial with the best metric; None if no checkpoint has a number for it."""
         metric, mode = self._asked(metric, mode)
         sign = 1.0 if mode == "max" else -1.0
         known = [
@@ -169,7 +169,7 @@ class ExperimentAnalysis:
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = "training_iteration", mode: str = "max"
     ) -> Checkpoint | None:
-        """The last checkpoint of a trial, by default of the one that has come furthest."""
+        """Return the last checkpoint of a trial, by default of the one with the most progress."""
         found = trial or self.get_best_trial(metric, mode)
         return None if found is None else found.checkpoint
 
@@ -211,7 +211,7 @@ class ExperimentAnalysis:
 
     @property
     def best_result_df(self) -> Any:
-        """Its last result, as a table of one row."""
+        """The last result of the best trial, as a table of one row."""
         best = self._best()
         return self._table([_row(best, best.last_result)])
 
@@ -224,7 +224,7 @@ class ExperimentAnalysis:
 
     @property
     def results_df(self) -> Any:
-        """The last result of each trial, one a row."""
+        """The last result of each trial, one per row."""
         import pandas as pd  # 300 ms that most searches never pay
 
         rows = [
@@ -239,7 +239,7 @@ class ExperimentAnalysis:
         return pd.DataFrame(rows)
 
     def rows(self, trial: Trial) -> list[dict[str, Any]]:
-        """All results of a trial; from its result.json, or from the journal if it has none."""
+        """Return all results of a trial, from its result.json, or from the journal if it has none."""
         found = rows_of(trial.folder)
         return found or [trial.last_result] * bool(trial.results)
 
@@ -249,7 +249,7 @@ class ExperimentAnalysis:
         return {trial.trial_id: self._table([flat(row) for row in self.rows(trial)]) for trial in self.trials}
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
-        """One row a trial: its last result, or, with a mode, the one in which a metric was best.
+        """Return one row per trial: its last result or, with a mode, the result with the best metric.
 
         Raises:
             ValueError: a mode was given without a metric, or is neither "min" nor "max".

@@ -12,7 +12,7 @@ from skate.air.callback import Callback
 
 __all__ = ["HOOKS", "Callback", "CallbackList", "checked_callbacks", "hooks_of"]
 
-#: The hooks that the machine of a search tells of, if anyone listens.
+#: The hooks that the machine of a search calls, if a callback defines them.
 HOOKS = (
     "on_step_begin",
     "on_step_end",
@@ -42,13 +42,13 @@ class CallbackList(Callback):
         return states if any(states.values()) else None
 
     def set_state(self, state: dict[int, Any]) -> None:
-        """Take back what `get_state` gave."""
+        """Restore the state from `get_state`."""
         for place, each in enumerate(self._callbacks):
             if state.get(place):
                 each.set_state(state[place])
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Write the state into a folder, if there is any."""
+        """Save the state in a folder, if there is any."""
         state = self.get_state()
         if state:
             path = os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))
@@ -57,7 +57,7 @@ class CallbackList(Callback):
             os.replace(f"{path}.tmp", path)
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
-        """Take the newest state that `save_to_dir` has written into a folder.
+        """Load the newest state that `save_to_dir` has written to a folder.
 
         Raises:
             RuntimeError: there is none.
@@ -65,7 +65,7 @@ class CallbackList(Callback):
         found = self._saved(checkpoint_dir)
         if not found:
             raise RuntimeError(
-                f"Unable to find checkpoint in {checkpoint_dir}: save_to_dir has written none there"
+                f"Unable to find checkpoint in {checkpoint_dir}: save_to_dir has not written one there"
             )
         with open(max(found, key=os.path.getmtime), "rb") as file:
             self.set_state(pickle.load(file))
@@ -92,7 +92,7 @@ for _hook in (*HOOKS, "setup", "on_experiment_end"):
 
 
 def hooks_of(callbacks: Sequence[Any]) -> frozenset[str]:
-    """The hooks that any of the callbacks listens to."""
+    """Return the hooks that any of the callbacks defines."""
     return frozenset(
         hook
         for hook in HOOKS

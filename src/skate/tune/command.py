@@ -1,4 +1,4 @@
-"""``tune`` and ``skate tune``: what searches there are in a folder, and what came of their trials."""
+"""``tune`` and ``skate tune``: list the searches in a folder and the results of their trials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Rows = list[dict[str, Any]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; the exit status."""
+    """Run one subcommand; return the exit status."""
     given = _parser().parse_args(list(sys.argv[1:] if arguments is None else arguments))
     return broken_pipe.run_quietly(lambda: _run(given))
 
@@ -122,7 +122,7 @@ def _list_experiments(given: argparse.Namespace) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(changed))
         rows.append({"name": entry.name, "total_trials": len(trials), "last_updated": stamp})
     if not rows:
-        raise ValueError(f"there are no searches in {path}: none of its folders has results of trials in it")
+        raise ValueError(f"there are no searches in {path}: none of its folders has results of trials")
     _show(rows, list(rows[0]), list(rows[0]), given)
 
 
@@ -131,7 +131,7 @@ def _is_trial(path: str) -> bool:
 
 
 def _show(rows: Rows, columns: list[str], known: list[str], given: argparse.Namespace) -> None:
-    """Print the rows that are asked for, and write them to a file if one is named."""
+    """Print the requested rows, and write them to a file if one is named."""
     if given.columns:
         columns = _known(given.columns.split(","), known)
     if given.filter:
@@ -174,7 +174,7 @@ def _filtered(rows: Rows, text: str, known: Sequence[str]) -> Rows:
             try:
                 wanted = float(words[2])
             except ValueError:
-                raise ValueError(f"{name} is a number, and {words[2]!r} is none") from None
+                raise ValueError(f"{name} is a number, but {words[2]!r} is not") from None
         else:
             value, wanted = str(value), words[2]
         if compare(value, wanted):
@@ -190,23 +190,23 @@ def _write(path: str, rows: Rows, columns: list[str]) -> None:
             writer.writeheader()
             writer.writerows(rows)
     elif kind in (".p", ".pkl", ".pickle"):
-        import pandas  # as Ray writes it
+        import pandas  # in Ray's format
 
         with open(path, "wb") as pickles:
             pickle.dump(pandas.DataFrame(rows, columns=columns), pickles)
     else:
-        raise ValueError(f"--output ends in .csv or .pkl, not in {kind or 'nothing'}: {path}")
+        raise ValueError(f"--output must end in .csv or .pkl, not in {kind or 'nothing'}: {path}")
 
 
 def _add_note(given: argparse.Namespace) -> None:
     folder = os.path.expanduser(given.path)
     if not os.path.isdir(folder):
-        raise ValueError(f"{folder!r} is no folder")
+        raise ValueError(f"{folder!r} is not a folder")
     path = os.path.join(folder, given.filename)
     there = os.path.exists(path)
     editor = os.environ.get("EDITOR", "vi")
     try:
         subprocess.run([*shlex.split(editor), path], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise ValueError(f"the editor {editor!r} (set EDITOR to use another) has failed: {error}") from error
+        raise ValueError(f"the editor {editor!r} (set EDITOR to use another) failed: {error}") from error
     print(f"note {'changed' if there else 'written'}: {path}")

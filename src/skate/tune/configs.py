@@ -70,7 +70,7 @@ class TuneConfig:
             raise ValueError("metric must be the name of a reported metric, got ''")
         samples = self.num_samples
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < -1:
-            raise ValueError(f"num_samples is a number of trials, or -1 for without end, not {samples!r}")
+            raise ValueError(f"num_samples must be a number of trials, or -1 for no limit, not {samples!r}")
         most = self.max_concurrent_trials
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
             raise ValueError(
@@ -90,7 +90,7 @@ def seconds_of(budget: Any) -> float | None:
     if isinstance(budget, datetime.timedelta):
         budget = budget.total_seconds()
     if isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget <= 0:
-        raise ValueError(f"time_budget_s is a number of seconds above 0 or a timedelta, not {budget!r}")
+        raise ValueError(f"time_budget_s must be a number of seconds above 0 or a timedelta, not {budget!r}")
     return float(budget)
 
 
@@ -117,10 +117,10 @@ class RunConfig(air_config.RunConfig):
 
 
 def run_config_of(given: Any) -> air_config.RunConfig:
-    """Convert a config to Tune's RunConfig; from one of Train, the common settings are taken.
+    """Convert a config to Tune's RunConfig; a config of Train contributes the common settings.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it is not a RunConfig.
     """
     if given is None:
         return RunConfig()

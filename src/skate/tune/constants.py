@@ -1,4 +1,4 @@
-"""Names of settings of searches in the environment."""
+"""Names of the environment variables of searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_TUNE = (
     "WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "WARN_INSUFFICENT_RESOURCE_THRESHOLD_S",
     "WARN_INSUFFICENT_RESOURCE_THRESHOLD_S_AUTOSCALER", "WARN_THRESHOLD_S",
 )  # fmt: skip
-#: Variables that Ray knows; docs/tune.md says which have an effect here.
+#: Ray's environment variables; docs/tune.md lists those that have an effect here.
 TUNE_ENV_VARS = {f"TUNE_{name}" for name in _OF_TUNE} | {
     "RAY_AIR_LOCAL_CACHE_DIR",
     RAY_TUNE_CALLBACKS_ENV_VAR,

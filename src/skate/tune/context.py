@@ -1,4 +1,4 @@
-"""Who a trial is, by the names that programs know from `ray.tune.context`."""
+"""The identity of a trial, under the names of `ray.tune.context`."""
 
 from __future__ import annotations
 

@@ -12,12 +12,13 @@ class BadExperiment(TuneError, ValueError):
 
 
 class UnknownMetricError(TuneError, ValueError):
-    """A metric was asked for that no trial reports."""
+    """A requested metric is not reported by any trial."""
 
 
 class NoBestTrial(UnknownMetricError, RuntimeError):
-    """No trial reports the metric by which the best was asked for."""
+    """No trial reports the metric that determines the best trial."""
 
 
 class TrialEnded(BaseException):
-    """Raised where a training function reports, when its trial has been stopped: the function is unwound and its process goes."""
+    """Raised when a training function reports after its trial has been stopped, to unwind the function and
+    end its process."""

@@ -1,4 +1,4 @@
-"""The verbs of ``tune`` as functions: lists of searches and trials, and notes beside them."""
+"""The subcommands of ``tune`` as functions: lists of searches and trials, and notes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def list_experiments(
 
 
 def add_note(path: str, filename: str = "note.txt") -> None:
-    """Open $EDITOR on a note beside a search.
+    """Open $EDITOR on a note stored with a search.
 
     Raises:
         ValueError: the path is not a folder, or the editor has failed.

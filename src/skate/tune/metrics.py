@@ -1,4 +1,4 @@
-"""Metrics of a trial: nested names, and what each has been over time."""
+"""Metrics of a trial: nested names, and statistics over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.air.flat import flat
 
 __all__ = ["AUTO_KEYS", "SCOPES", "Histories", "History", "flat", "number", "users"]
 
-#: What is added to each result, and is no metric of the user's.
+#: Automatic entries of each result, which are not user metrics.
 AUTO_KEYS = frozenset(
     [
         "config",
@@ -37,7 +37,7 @@ AUTO_KEYS = frozenset(
         "logdir",
     ]
 )
-#: Of these nobody asks for an average.
+#: Metrics without averages.
 _PLAIN = AUTO_KEYS - {"training_iteration", "time_total_s", "timesteps_total"}
 SCOPES = ("last", "avg", "last-5-avg", "last-10-avg", "all")
 
@@ -93,7 +93,7 @@ class History:
         return sum(recent) / len(recent)
 
     def as_dict(self) -> dict[str, float]:
-        """By the names that Ray's `Trial.metric_analysis` has."""
+        """Return the statistics under the names of Ray's `Trial.metric_analysis`."""
         found = {name: self.get(name) for name in ("last", "avg", "last-5-avg", "last-10-avg")}
         return {**found, "min": self.min, "max": self.max}
 

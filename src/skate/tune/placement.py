@@ -25,7 +25,7 @@ class PlacementGroupFactory(ResourceRequest):
         ValueError: there is no bundle, or only an empty one; an amount is negative or not a number; or the strategy is unknown.
     """
 
-    #: Whether a placement group holds the bundles; else they only count when it is decided what finds room.
+    #: True if a placement group holds the bundles; otherwise they only count for admission.
     reserves = True
 
     def __init__(
@@ -59,7 +59,7 @@ class PlacementGroupFactory(ResourceRequest):
 
 
 class Counted(PlacementGroupFactory):
-    """Bundles that the trial gets for itself: a trainer starts its workers on a placement group of its own."""
+    """The bundles that the trial itself holds: a trainer starts its workers on its own placement group."""
 
     reserves = False
 
@@ -70,7 +70,7 @@ def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
     found = {}
     for name, amount in bundle.items():
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
-            raise ValueError(f"the amount of {name} in a bundle is a number of 0 or more, not {amount!r}")
+            raise ValueError(f"the amount of {name} in a bundle must be a number >= 0, not {amount!r}")
         if amount:
             found[_LOWER.get(name, name)] = float(amount)
     return found

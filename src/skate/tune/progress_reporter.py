@@ -1,4 +1,4 @@
-"""Reporters: how a search goes, as a table."""
+"""Reporters: the progress of a search as a table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skate.tune.metrics import flat, number, users
 _BY_STATUS = (Trial.RUNNING, Trial.ERROR, Trial.PAUSED, Trial.PENDING, Trial.TERMINATED)
 
 
-#: What of a result is shown nowhere, being no metric.
+#: Entries of a result that are never shown, because they are not metrics.
 SKIP_RESULTS_IN_REPORT = {"config", "trial_id", "experiment_tag", "done"}
 
 
 class ProgressReporter:
-    """Subclass it and give an instance to `RunConfig(progress_reporter=...)`."""
+    """Base class of reporters; pass an instance to `RunConfig(progress_reporter=...)`."""
 
     def setup(
         self,
@@ -33,7 +33,7 @@ class ProgressReporter:
         """Called once, before anything else."""
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
-        """True if it is time to report."""
+        """True if a report is due."""
         return True
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
@@ -56,7 +56,7 @@ class TuneReporterBase(ProgressReporter):
         sort_by_metric: best trials first.
     """
 
-    #: Metrics that have headings of their own.
+    #: Metrics with special headings.
     DEFAULT_COLUMNS: ClassVar[dict[str, str]] = {
         "mean_accuracy": "acc",
         "mean_loss": "loss",
@@ -107,18 +107,18 @@ class TuneReporterBase(ProgressReporter):
         self._mode = self._mode or mode
 
     def set_search_properties(self, metric: str | None, mode: str | None) -> bool:
-        """Take metric and mode; False if there are some already."""
+        """Set metric and mode; False if they are already set."""
         if self._metric and metric or self._mode and mode:
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
         return True
 
     def set_total_samples(self, total_samples: int) -> None:
-        """How many trials there will be."""
+        """Set the number of trials to expect."""
         self._total = total_samples
 
     def set_start_time(self, timestamp: float | None = None) -> None:
-        """Set the time when the search began."""
+        """Set the start time of the search."""
         self._started = timestamp or time.time()
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
@@ -126,11 +126,11 @@ class TuneReporterBase(ProgressReporter):
         self._metric_columns = {**(self._metric_columns or {}), metric: representation or metric}
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
-        """Show a part of the configuration."""
+        """Add a column for a parameter."""
         self._parameter_columns = {**(self._parameter_columns or {}), parameter: representation or parameter}
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
-        """At the end, and from time to time if tables are shown before."""
+        """True at the end, and at intervals if intermediate tables are shown."""
         if done:
             return True
         return not (self._intermediate is False or time.time() - self._last < self._every)
@@ -180,7 +180,7 @@ class TuneReporterBase(ProgressReporter):
         return ([self._metric] if self._metric else []) + names
 
     def summary(self, trials: Sequence[Trial]) -> str:
-        """How many trials there are of each status, and the best so far, in a line or two."""
+        """Return the number of trials by status, and the best so far, in one or two lines."""
         counts = Counter(trial.status for trial in trials)
         of = f" of {self._total}" if self._total and self._total < 2**31 else ""
         parts = ", ".join(f"{counts[status]} {status.lower()}" for status in _BY_STATUS if counts[status])
@@ -202,7 +202,7 @@ class TuneReporterBase(ProgressReporter):
         return f"best: {trial} with {self._metric}={value:.5g} and {flat(trial.evaluated_params or trial.config)}"
 
     def errors(self, trials: Sequence[Trial]) -> str:
-        """Which trials have failed, and where their errors are."""
+        """Return the failed trials, and the paths of their errors."""
         failed = [trial for trial in trials if trial.error_text]
         lines = [
             f"  {trial}: {trial.num_failures} failures, {trial.error_file}"
@@ -224,12 +224,12 @@ class TuneReporterBase(ProgressReporter):
         return "\n".join([*lines, *filter(None, [self.errors(trials)])])
 
     def as_rich(self, trials: Sequence[Trial]) -> Any:
-        """Everything for rich to show.
+        """Return the report as a rich renderable.
 
         Raises:
             ImportError: rich is not installed.
         """
-        from rich.console import Group  # searches that show nothing do without
+        from rich.console import Group  # only needed for output
         from rich.table import Table
         from rich.text import Text
 
@@ -244,7 +244,7 @@ class TuneReporterBase(ProgressReporter):
         )
 
     def look(self, trials: list[Trial], done: bool) -> None:
-        """Report if it is time to do so."""
+        """Report if a report is due."""
         if self.should_report(trials, done):
             self._last = time.time()
             self.report(trials, done)
@@ -259,7 +259,7 @@ class CLIReporter(TuneReporterBase):
 
 
 class JupyterNotebookReporter(TuneReporterBase):
-    """Shows the table in a notebook; with `overwrite` it takes the place of the one before."""
+    """Shows the table in a notebook; with `overwrite` it replaces the previous one."""
 
     def __init__(self, *, overwrite: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -273,7 +273,7 @@ class JupyterNotebookReporter(TuneReporterBase):
     def display(self, string: str) -> None:
         """Show a text."""
         try:
-            from IPython.display import HTML, display  # a notebook has it
+            from IPython.display import HTML, display  # notebooks have it
         except ImportError:
             print(string)
             return
@@ -285,7 +285,7 @@ class JupyterNotebookReporter(TuneReporterBase):
 
 
 class LiveReporter(TuneReporterBase):
-    """A table that stays in its place in a terminal, by rich."""
+    """A table that is updated in place in a terminal, with rich."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_report_frequency=1, **kwargs)
@@ -293,7 +293,7 @@ class LiveReporter(TuneReporterBase):
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
         """Show the current table."""
-        from rich.live import Live  # searches that show nothing do without
+        from rich.live import Live  # only needed for output
 
         if self._live is None:
             self._live = Live(auto_refresh=False, transient=False)

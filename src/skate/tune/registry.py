@@ -26,18 +26,18 @@ _ENVIRONMENTS: dict[str, Callable[..., Any]] = {}
 
 
 def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
-    """Give a trainable a name that `Tuner` and `tune.run` know it by.
+    """Register a trainable under a name for `Tuner` and `tune.run`.
 
     Args:
         name: the name.
         trainable: a function of the configuration, or a class that inherits from `Trainable`.
-        warn: taken for compatibility.
+        warn: accepted for compatibility.
 
     Raises:
         TypeError: it is neither.
         ValueError: the function cannot be called with a configuration alone.
     """
-    from skate.tune.trainable.trainable import Trainable  # it asks this module for names
+    from skate.tune.trainable.trainable import Trainable  # it looks up names in this module
 
     is_class = inspect.isclass(trainable)
     if not isinstance(name, str):
@@ -48,7 +48,7 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
             f"inherits from ray.tune.Trainable, got {trainable!r:.80}"
         )
     if not is_class:
-        from skate.tune.trainable.function import takes_config  # it asks this module for names
+        from skate.tune.trainable.function import takes_config  # it looks up names in this module
 
         takes_config(trainable)
     _TRAINABLES[name] = trainable
@@ -78,7 +78,7 @@ def get_trainable_cls(trainable_name: str) -> Any:
 
 
 def validate_trainable(trainable_name: str) -> None:
-    """See that a trainable has the name.
+    """Check that a trainable is registered under the name.
 
     Raises:
         TuneError: none has.
@@ -90,7 +90,7 @@ def is_function_trainable(trainable: Any) -> bool:
     """True if a trainable, or the one registered under a name, is a function."""
     found = get_trainable(trainable) if isinstance(trainable, str) else trainable
     if inspect.isclass(found):
-        from skate.tune.trainable.function import FunctionTrainable  # it asks this module for names
+        from skate.tune.trainable.function import FunctionTrainable  # it looks up names in this module
 
         return issubclass(found, FunctionTrainable)
     return callable(found)
@@ -127,14 +127,15 @@ _INPUTS: dict[str, Callable[..., Any]] = {}
 
 
 def register_input(name: str, input_creator: Callable[..., Any]) -> None:
-    """Give a function that makes readers of inputs a name.
+    """Register a function that creates input readers under a name.
 
     Raises:
-        TypeError: it is no function.
+        TypeError: it is not a function.
     """
     if not callable(input_creator):
         raise TypeError(
-            f"Second argument must be callable: a function that makes a reader of inputs, not {input_creator!r:.80}"
+            "Second argument must be callable: a function that creates an input reader, not "
+            f"{input_creator!r:.80}"
         )
     _INPUTS[name] = input_creator
 
@@ -145,10 +146,10 @@ def registry_contains_input(name: str) -> bool:
 
 
 def registry_get_input(name: str) -> Callable[..., Any]:
-    """The function that was registered for inputs.
+    """Return the function that was registered for inputs.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: the name is unknown.
     """
     if name not in _INPUTS:
         known = ", ".join(sorted(_INPUTS)) or "none"

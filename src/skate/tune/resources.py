@@ -1,4 +1,4 @@
-"""Resources of a trial, by the names of old."""
+"""Resources of a trial, under deprecated names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Fields: Any = namedtuple("_Fields", _FIELDS)  # type: ignore[misc]  # noqa: PYI
 
 
 class Resources(_Fields):
-    """Refused: a `PlacementGroupFactory` says what a trial asks for."""
+    """Rejected: use a `PlacementGroupFactory`."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Resources(_Fields):
 
 
 def json_to_resources(data: Any) -> PlacementGroupFactory | None:
-    """Resources from a JSON text or a dict such as {"cpu": 2, "gpu": 1}; None from "null".
+    """Build resources from a JSON text or a dict such as {"cpu": 2, "gpu": 1}; None from "null".
 
     Raises:
         TuneError: limits of the driver are given.
@@ -67,7 +67,7 @@ def json_to_resources(data: Any) -> PlacementGroupFactory | None:
 
 
 def resources_to_json(*args: Any, **kwargs: Any) -> Any:
-    """Refused, as `Resources` is."""
+    """Rejected, like `Resources`."""
     raise DeprecationWarning(_INSTEAD)
 
 

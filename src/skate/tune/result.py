@@ -47,7 +47,7 @@ STDOUT_FILE, STDERR_FILE = "__stdout_file__", "__stderr_file__"
 TRIAL_INFO = "__trial_info__"
 DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
 DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
-#: What is added to each result and shown in tables.
+#: Automatic entries of each result that tables show.
 AUTO_RESULT_KEYS = (
     TRAINING_ITERATION, TIME_TOTAL_S, EPISODES_TOTAL, TIMESTEPS_TOTAL, NODE_IP, HOSTNAME, PID, TIME_TOTAL_S,
     "time_since_restore", "timesteps_since_restore", "iterations_since_restore", "config", "date", "timestamp",
@@ -118,12 +118,12 @@ class Result(train_results.Result):
 
 
 def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
-    """All results of a trial from its folder, oldest first."""
+    """Read all results of a trial from its folder, oldest first."""
     found = []
     for line in (files.read_bytes(folder.filesystem, folder.at("result.json")) or b"").splitlines():
         try:
             found.append(json.loads(line))
-        except ValueError:  # cut by a crash
+        except ValueError:  # truncated by a crash
             continue
     return found
 

@@ -1,4 +1,4 @@
-"""The results of a search, one a trial."""
+"""The results of a search, one per trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.tune.result import Result
 
 
 class ResultGrid:
-    """A sequence of `Result`s, with the best among them."""
+    """A sequence of `Result`s, with a lookup of the best."""
 
     def __init__(self, experiment_analysis: ExperimentAnalysis) -> None:
         self._experiment_analysis = experiment_analysis
@@ -50,7 +50,7 @@ class ResultGrid:
         """
         analysis = self._experiment_analysis
         if len(self) == 1 and not (metric or analysis.default_metric):
-            return self[0]  # whatever it has reported, there is no better one
+            return self[0]  # the only trial is the best, regardless of its metrics
         if not (metric or analysis.default_metric):
             raise ValueError(
                 "No metric is provided. Either pass in a `metric` arg to `get_best_result` or specify a metric in the "
@@ -65,7 +65,7 @@ class ResultGrid:
         if best is None:
             analysis.check_reported(str(metric or analysis.default_metric))
             asked = metric or analysis.default_metric
-            assert asked is not None  # else this was refused above
+            assert asked is not None  # otherwise rejected above
             analysis.check_reported(asked)
             failed = f"; {self.num_errors} of {len(self)} trials failed" if self.num_errors else ""
             raise RuntimeError(
@@ -75,7 +75,7 @@ class ResultGrid:
         return self._result(best)
 
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> Any:
-        """One row a trial: its last result, or the one in which a metric was best."""
+        """Return one row per trial: its last result, or the result with the best metric."""
         return self._experiment_analysis.dataframe(filter_metric, filter_mode)
 
     def __len__(self) -> int:
@@ -98,12 +98,12 @@ class ResultGrid:
 
     @property
     def num_errors(self) -> int:
-        """How many trials have failed."""
+        """The number of failed trials."""
         return sum(trial.status == Trial.ERROR for trial in self._experiment_analysis.trials)
 
     @property
     def num_terminated(self) -> int:
-        """How many trials have ended well."""
+        """The number of successful trials."""
         return sum(trial.status == Trial.TERMINATED for trial in self._experiment_analysis.trials)
 
     def _result(self, trial: Trial) -> Result:
@@ -137,7 +137,7 @@ def result_of(trial: Trial) -> Result:
 
 
 def _pickled(trial: Trial) -> Exception | None:
-    import pickle  # trials of earlier sessions only
+    import pickle  # only needed for trials of earlier sessions
 
     contents = files.read_bytes(trial.folder.filesystem, trial.folder.at("error.pkl"))
     if contents is None:
@@ -145,5 +145,5 @@ def _pickled(trial: Trial) -> Exception | None:
     try:
         found: Exception = pickle.loads(contents)
         return found
-    except Exception:  # a class of the program that wrote it may not be there
+    except Exception:  # a class of the program that wrote it may be missing
         return None

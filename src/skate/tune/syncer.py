@@ -1,4 +1,4 @@
-"""`SyncConfig`, by the name that programs know from `ray.tune.syncer`."""
+"""`SyncConfig`, under the name of `ray.tune.syncer`."""
 
 from __future__ import annotations
 

@@ -73,13 +73,13 @@ def run(
         config: the space.
         resources_per_trial: such as {"cpu": 2, "gpu": 0.5}.
         keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end: deprecated; see
-            `CheckpointConfig`. A score attribute that is to be minimized begins with "min-".
+            `CheckpointConfig`. A score attribute to minimize begins with "min-".
         resume: True or "AUTO" to resume the search of that name, if there is one.
         restore: a checkpoint that all trials start from.
         raise_on_failed_trial: True to raise if a trial has failed.
 
     Raises:
-        TuneError: trials have failed, or whatever `Tuner.fit` raises.
+        TuneError: trials have failed; also the errors of `Tuner.fit`.
     """
     return _run(dict(locals()))
 
@@ -264,7 +264,7 @@ def run_experiments(
     callbacks: Any = None,
     _remote: Any = None,
 ) -> list[Trial]:
-    """Run experiments one after the other, the trials of each concurrently.
+    """Run experiments one after another, the trials of each concurrently.
 
     Args:
         experiments: an `Experiment`, a list of them, or a dict of names to {"run": ..., "config": {...}}.
@@ -274,7 +274,7 @@ def run_experiments(
         All trials.
 
     Raises:
-        TuneError: trials have failed, or whatever `tune.run` raises.
+        TuneError: trials have failed; also the errors of `tune.run`.
     """
     found: list[Trial] = []
     for each in experiments_of(experiments):

@@ -1,4 +1,4 @@
-"""Configs, by the names that programs know from `ray.tune.tune_config`."""
+"""Configs, under the names of `ray.tune.tune_config`."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Tuner:
         run_config: name, storage, failures, checkpoints, callbacks.
 
     Raises:
-        TuneError, TypeError, ValueError: an argument is invalid; the message says which and what is expected.
+        TuneError, TypeError, ValueError: an argument is invalid; the message names it and the expected values.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class Tuner:
             )
         if tune_config is not None and not isinstance(tune_config, TuneConfig):
             raise TypeError(
-                f"tune_config is a ray.tune.TuneConfig, not {type(tune_config).__name__}: {tune_config!r:.80}"
+                f"tune_config must be a ray.tune.TuneConfig, not {type(tune_config).__name__}: "
+                f"{tune_config!r:.80}"
             )
         self._trainable = trainable
         self._param_space = dict(param_space or {})
@@ -81,9 +82,9 @@ class Tuner:
         self._old_space: dict[str, Any] | None = None
         self._folder: RunFolder | None = None
         self._results: ResultGrid | None = None
-        self.__dict__["restore"] = _restore_of_an_instance  # in front of the class's own
+        self.__dict__["restore"] = _restore_of_an_instance  # shadows the class's own
         if self._run_config.name is not None and _tuner_internal is None:
-            # From now on there is something to restore. What cannot be written is said by `fit`.
+            # From now on the search can be restored. Write errors are reported by `fit`.
             with contextlib.suppress(TuneError, TypeError, ValueError, OSError):
                 self._save(self._experiment())
 
@@ -96,7 +97,7 @@ class Tuner:
             The results, one per trial.
 
         Raises:
-            TuneError: a trial asks for more than the cluster has, or a required metric is never reported.
+            TuneError: a trial requests more than the cluster has, or a required metric is never reported.
             TypeError: the space cannot be serialized; the error names the part.
             ValueError: options contradict each other.
         """
@@ -115,7 +116,7 @@ class Tuner:
         return self._results
 
     def get_results(self) -> ResultGrid:
-        """The results of a search that has ended, or of one that was restored.
+        """Return the results of a finished or restored search.
 
         Raises:
             RuntimeError: it has not run.
@@ -139,7 +140,7 @@ class Tuner:
 
     @property
     def folder(self) -> RunFolder:
-        """Where the search keeps what it makes; a search without a name gets one now."""
+        """Return the storage of the search; an unnamed search gets a name now."""
         if self._run_config.name is None:
             trainable = self._trainable
             self._run_config = copy.copy(self._run_config)
@@ -173,7 +174,7 @@ class Tuner:
     # -- save and restore
 
     def _save(self, experiment: Experiment) -> None:
-        """Write what `restore` needs beside the journal."""
+        """Write the files that `restore` needs besides the journal."""
         space = dumped(self._param_space, "param_space")
         rest = {}
         for name in ("_tune_config", "_run_config"):
@@ -200,7 +201,7 @@ class Tuner:
         """Restore a search that was interrupted or had failed trials; `fit()` resumes it.
 
         Args:
-            path: its folder: its storage_path and its name.
+            path: the search's folder: its storage_path and its name.
             trainable: the same as before.
             resume_unfinished: True to resume unfinished trials from their last checkpoints.
             resume_errored: True to resume failed trials from their last checkpoints.
@@ -210,7 +211,7 @@ class Tuner:
 
         Raises:
             FileNotFoundError: there is no search at that path.
-            ValueError: the trainable has another name, or the space has others in it.
+            ValueError: the trainable or the parameters of the space have other names.
         """
         folder, saved = _saved_at(path, storage_filesystem)
         if trainable is None:
@@ -257,15 +258,15 @@ class Tuner:
 
 
 def _loaded(contents: bytes) -> Any:
-    """Load a saved space; None if its contents cannot be read here, so that it must be given anew."""
+    """Load a saved space; None if its contents cannot be read here and it must be passed again."""
     try:
         return pickle.loads(contents)
-    except Exception:  # whatever reading the user's objects raises
+    except Exception:  # reading the user's objects may raise anything
         return None
 
 
 def _saving_at_end(trainable: Any, config: Any) -> Any:
-    """The checkpoint config of a search: a class that can be saved is saved at the end, unless that was said otherwise."""
+    """The checkpoint config of a search: a class that can be saved is saved at the end, unless configured otherwise."""
     found = (
         get_trainable(trainable) if isinstance(trainable, str) and trainable_exists(trainable) else trainable
     )
@@ -282,12 +283,13 @@ def _names_in(space: Mapping[str, Any]) -> list[str]:
 
 
 def _check_names(space: Mapping[str, Any], before: list[str] | None) -> None:
-    """See that a space has the names that it had."""
+    """Check that a space has the same names as before."""
     names = _names_in(space)
     if before is not None and names != before:
         raise ValueError(
             "Invalid `param_space` input to `Tuner.restore()`. To fix this error, pass in the same `param_space` that was used "
-            f"to initialize the Tuner; objects in it may be others, names may not: there were {before}, got {names}"
+            f"to initialize the Tuner; objects in it may change, names may not: expected {before}, got "
+            f"{names}"
         )
 
 
@@ -311,14 +313,14 @@ def _saved_at(path: str, filesystem: Any) -> tuple[RunFolder, dict[str, Any]]:
 
 
 def folder_of(path: str | os.PathLike[str], filesystem: Any = None) -> RunFolder:
-    """The folder at the end of a path."""
+    """Return the folder at a path."""
     given = os.fspath(path).rstrip("/")
     parent, _, name = given.rpartition("/")
     return RunFolder(parent or ".", name, filesystem)
 
 
 def _without_what_cannot_be_saved(config: Any) -> Any:
-    """Copy a config without callbacks, filesystems and other unpicklable values: they are given anew, or omitted."""
+    """Copy a config without callbacks, filesystems and other unpicklable values: they are passed again or omitted."""
     found = copy.copy(config)
     for name, value in list(vars(found).items()):
         try:

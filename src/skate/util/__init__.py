@@ -6,7 +6,7 @@ multiprocessing/          Pool with the interface of multiprocessing.Pool
 joblib/                   register_ray: joblib's Parallel on actors
 iteration.py              as_completed, map_unordered
 placement_group.py        placement_group and the calls around it
-scheduling_strategies.py  where a task or an actor may run
+scheduling_strategies.py  strategies for the placement of tasks and actors
 accelerators/             names of accelerator types
 check_serialize.py        inspect_serializability: why a value cannot be sent
 serialization.py          register_serializer, deregister_serializer

@@ -1,4 +1,4 @@
-"""ActorGroup: actors of one class that are started, called and ended together. Ray has deprecated it."""
+"""ActorGroup: actors of one class that are started, called and ended together. Deprecated in Ray."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ActorConfig:
 
 
 class ActorGroupMethod:
-    """A method of all actors of a group."""
+    """A method of all actors in a group."""
 
     def __init__(self, actor_group: ActorGroup, method_name: str) -> None:
         self.actor_group = actor_group
@@ -109,7 +109,7 @@ class ActorGroup:
         return iter(self.actors)
 
     def start(self) -> None:
-        """Start the actors. Raises RuntimeError if there are some."""
+        """Start the actors. Raises RuntimeError if they are already running."""
         if self.actors:
             raise RuntimeError(
                 "The actors have already been started. Please call `shutdown` first if you want to restart them."
@@ -117,14 +117,14 @@ class ActorGroup:
         self.add_actors(self.num_actors)
 
     def add_actors(self, num_actors: int) -> None:
-        """Start more actors, behind those there are."""
+        """Start more actors, after the existing ones."""
         config = self.actor_config
         new = [self._remote_cls.remote(*config.init_args, **config.init_kwargs) for _ in range(num_actors)]
         told = skate.get([each.get_actor_metadata.remote() for each in new])
         self.actors += [ActorWrapper(each, metadata) for each, metadata in zip(new, told, strict=True)]
 
     def remove_actors(self, actor_indexes: list[int]) -> None:
-        """Remove the actors at these positions from the group; each ends when its last handle is gone."""
+        """Remove the actors at these positions; each ends when its last handle is gone."""
         gone = {index % len(self.actors) for index in actor_indexes}
         self.actors = [each for index, each in enumerate(self.actors) if index not in gone]
 
@@ -140,7 +140,7 @@ class ActorGroup:
             try:
                 skate.get(ref)
             except RayError:
-                # It has ended, which is what was wanted.
+                # The actor has already ended.
                 continue
         self.actors = []
 

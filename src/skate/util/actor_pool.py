@@ -13,16 +13,16 @@ _Submission = Callable[[Any, Any], Any]
 
 
 class ActorPool:
-    """A set of actors that take turns at the values submitted to it.
+    """A set of actors that process submitted values.
 
-    A value goes to an idle actor at once, or waits until an actor's result has been taken with `get_next` or
+    A value goes to an idle actor immediately, or waits until an actor's result has been taken with `get_next` or
     `get_next_unordered`. An actor that died is dropped from the pool when its error is raised.
 
     `fn` in `submit`, `map` and `map_unordered` takes an actor and a value and returns the ref of the call
     (or the list of refs of a call with several returns).
 
     Args:
-        actors: handles of the actors to begin with.
+        actors: handles of the initial actors.
     """
 
     def __init__(self, actors: Iterable[Any]) -> None:
@@ -42,7 +42,7 @@ class ActorPool:
     def map(self, fn: _Submission, values: Iterable[Any]) -> Iterator[Any]:
         """Apply `fn` to every value, and iterate over the results in the order of the values.
 
-        The values are submitted at once; results that earlier calls left in the pool are given up.
+        The values are submitted immediately; unread results of earlier calls are discarded.
 
         Raises:
             RuntimeError: while iterating, if values are left and the pool has no actor for them.
@@ -53,7 +53,7 @@ class ActorPool:
     def map_unordered(self, fn: _Submission, values: Iterable[Any]) -> Iterator[Any]:
         """Apply `fn` to every value, and iterate over the results as they become ready.
 
-        The values are submitted at once; results that earlier calls left in the pool are given up.
+        The values are submitted immediately; unread results of earlier calls are discarded.
 
         Raises:
             RuntimeError: while iterating, if values are left and the pool has no actor for them.
@@ -88,18 +88,17 @@ class ActorPool:
 
         Args:
             timeout: seconds to wait at most; None waits forever.
-            ignore_if_timedout: give the call up after a timeout, so that the one after it is next.
+            ignore_if_timedout: discard the call after a timeout, so that the following one is next.
 
         Raises:
-            StopIteration: nothing is left to return.
-            TimeoutError: the result was not ready in time.
+            StopIteration: there are no more results. TimeoutError: the result was not ready in time.
             ValueError: `get_next_unordered` has already returned a later result.
         """
         self._require_next()
         if self._next_return_index not in self._in_flight:
             raise ValueError(
                 "get_next() cannot say which result is next, because get_next_unordered() already returned a "
-                "later one; take what is left with get_next_unordered()"
+                "later one; get the rest with get_next_unordered()"
             )
         index = self._next_return_index
         future, _ = self._in_flight[index]
@@ -114,11 +113,10 @@ class ActorPool:
 
         Args:
             timeout: seconds to wait at most; None waits forever.
-            ignore_if_timedout: give the oldest call up after a timeout.
+            ignore_if_timedout: discard the oldest call after a timeout.
 
         Raises:
-            StopIteration: nothing is left to return.
-            TimeoutError: no result was ready in time.
+            StopIteration: there are no more results. TimeoutError: no result was ready in time.
         """
         self._require_next()
         index = self._wait_for_any(timeout)
@@ -135,7 +133,7 @@ class ActorPool:
         return self._idle_actors.pop() if self.has_free() else None
 
     def push(self, actor: Any) -> None:
-        """Add an actor, which starts at once on a value that waits.
+        """Add an actor, which immediately processes a waiting value.
 
         Raises:
             ValueError: the actor is already in the pool.
@@ -147,7 +145,7 @@ class ActorPool:
         self._return_actor(actor)
 
     def _submit_afresh(self, fn: _Submission, values: Iterable[Any]) -> None:
-        # Giving a call up frees its actor for a waiting value, whose call is then given up in turn.
+        # Discarding a call frees its actor for a waiting value, whose call is then also discarded.
         while self._in_flight:
             _, actor = self._in_flight.pop(next(iter(self._in_flight)))
             self._return_actor(actor)
@@ -181,7 +179,7 @@ class ActorPool:
             refs = future if isinstance(future, (list, tuple)) else [future]
             owners.update((ref, index) for ref in refs)
             missing[index] = len(refs)
-        # A call with several returns is ready when all of them are, so more refs than one may be needed.
+        # A call with several returns is ready when all of them are, so several refs may be needed.
         wanted = 1
         while True:
             ready, _ = skate.wait(list(owners), num_returns=min(wanted, len(owners)), timeout=timeout)

@@ -37,12 +37,11 @@ def inspect_serializability(
 
     Args:
         base_obj: the value to inspect: a function, a class or anything else.
-        name: what to call it; by default its own name.
-        depth: levels to go down at most.
-        print_file: where to print; standard output by default.
+        name: the name to show; by default its own name. depth: the most levels to descend. print_file: the
+        output file; standard output by default.
 
     Returns:
-        Whether the value can be serialized, and the values inside it that cannot.
+        True if the value can be serialized, and the values inside it that cannot.
     """
     shown = name or own_name(base_obj)
     if shown == type(base_obj).__name__:

@@ -1,4 +1,4 @@
-"""The old thin client's calls, refused with the way to go instead."""
+"""The calls of the old thin client, rejected with the replacement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 def connect(conn_str: str, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse to connect: `init(address=...)` joins a cluster.
+    """Reject the call: `init(address=...)` joins a cluster.
 
     Raises:
         NotImplementedError: always.
@@ -18,7 +18,7 @@ def connect(conn_str: str, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 def disconnect() -> NoReturn:
-    """Refuse to disconnect: `shutdown()` leaves a cluster.
+    """Reject the call: `shutdown()` leaves a cluster.
 
     Raises:
         NotImplementedError: always.

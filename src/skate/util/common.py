@@ -1,4 +1,4 @@
-"""The largest whole number of 32 bits, which programs import from here."""
+"""The largest 32-bit integer, which programs import from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that are logged once a process; errors as tasks would have them raised; modules that workers start with."""
+"""Messages that are logged once per process; errors in the form that tasks raise; modules preloaded in workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def log_once(key: str) -> bool:
     `disable_log_once_globally()` none does.
 
     Args:
-        key: names the place in the code that logs.
+        key: identifies the place in the code that logs.
     """
     if _once.disabled:
         return False

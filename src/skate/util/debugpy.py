@@ -1,4 +1,4 @@
-"""A debugger in tasks, as Ray's is called that editors attach to."""
+"""A debugger in tasks, under the name of Ray's debugger for editors."""
 
 from __future__ import annotations
 

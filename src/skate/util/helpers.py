@@ -1,4 +1,4 @@
-"""Taking results as they come, by the name that Ray's documentation has for it."""
+"""Iteration over results as they become ready, under the module name of Ray's documentation."""
 
 from __future__ import annotations
 

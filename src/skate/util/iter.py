@@ -1,6 +1,7 @@
-"""Parallel iterators: items in shards, each made and transformed by an actor. Ray keeps them for older programs.
+"""Parallel iterators: items in shards, each created and transformed by an actor. Kept for older programs, as in Ray.
 
-A `ParallelIterator` is a description; `gather_sync`, `gather_async`, `shards` and the like make `LocalIterator`s that run it.
+A `ParallelIterator` is a description; `gather_sync`, `gather_async`, `shards` and similar methods create
+`LocalIterator`s that run it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Step = Callable[[LocalIterator], LocalIterator]
 
 
 def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
-    """An iterator over items, dealt to the shards in turns; over and over with `repeat`."""
+    """Create an iterator over items, distributed to the shards in turn; endless with `repeat`."""
     shards: list[list[Any]] = [[] for _ in range(num_shards)]
     for index, item in enumerate(items):
         shards[index % num_shards].append(item)
@@ -38,7 +39,7 @@ def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> P
 
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
-    """An iterator over 0 to n - 1, a stretch of it in each shard."""
+    """Create an iterator over 0 to n - 1, one contiguous range per shard."""
     size = n // num_shards
     ends = [size * index for index in range(num_shards)] + [n]
     stretches = [range(start, end) for start, end in zip(ends, ends[1:], strict=False)]
@@ -49,7 +50,7 @@ def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIte
 def from_iterators(
     generators: Iterable[Any], repeat: bool = False, name: str | None = None
 ) -> ParallelIterator:
-    """An iterator with one shard for each of `generators`: what can be iterated, or functions that return such."""
+    """Create an iterator with one shard for each of `generators`: iterables, or functions that return them."""
     worker = skate.remote(ParallelIteratorWorker)
     actors = [worker.remote(each, repeat) for each in generators]
     more = ", repeat=True" if repeat else ""
@@ -57,7 +58,7 @@ def from_iterators(
 
 
 def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator:
-    """An iterator with one shard for each actor; their class inherits from ParallelIteratorWorker."""
+    """Create an iterator with one shard per actor; their class inherits from ParallelIteratorWorker."""
     return ParallelIterator([_Shards(actors, [])], name or f"from_actors[shards={len(actors)}]", [])
 
 
@@ -69,7 +70,7 @@ class _Shards:
         self.steps = steps
 
     def begin(self, actors: list[Any] | None = None) -> list[Any]:
-        """Have actors start over with their items."""
+        """Make actors start over with their items."""
         chosen = self.actors if actors is None else actors
         skate.get([each.par_iter_init.remote(self.steps) for each in chosen])
         return chosen
@@ -84,7 +85,7 @@ class ParallelIterator:
     def __init__(self, actor_sets: list[Any], name: str, parent_iterators: list[ParallelIterator]) -> None:
         self.actor_sets: list[_Shards] = actor_sets
         self.name = name
-        # As long as these live, so do their actors.
+        # Keeps the actors alive.
         self.parent_iterators = parent_iterators
 
     def __iter__(self) -> Iterator[Any]:
@@ -101,7 +102,7 @@ class ParallelIterator:
         sets = [_Shards(each.actors, [*each.steps, step]) for each in self.actor_sets]
         return ParallelIterator(sets, self.name + name, self.parent_iterators)
 
-    # -- what shards do to their items
+    # -- transformations of each shard
 
     def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> ParallelIterator:
         """Apply `fn` to an iterator over each shard's items; the result's items replace them."""
@@ -110,17 +111,18 @@ class ParallelIterator:
     def for_each(
         self, fn: Callable[[Any], Any], max_concurrency: int = 1, resources: dict[str, Any] | None = None
     ) -> ParallelIterator:
-        """`fn` of each item; in up to `max_concurrency` tasks at a time if that is not 1, each with `resources`."""
+        """Apply `fn` to each item; in up to `max_concurrency` tasks at a time if that is not 1, each with
+        `resources`."""
         if max_concurrency < 0:
             raise AssertionError("max_concurrency must be non-negative.")
         return self._with(lambda local: local.for_each(fn, max_concurrency, resources), ".for_each()")
 
     def filter(self, fn: Callable[[Any], bool]) -> ParallelIterator:
-        """The items for which `fn` is true."""
+        """Keep the items for which `fn` is true."""
         return self._with(lambda local: local.filter(fn), ".filter()")
 
     def batch(self, n: int) -> ParallelIterator:
-        """Lists of `n` items of one shard."""
+        """Group the items of each shard into lists of `n`."""
         return self._with(lambda local: local.batch(n), f".batch({n})")
 
     def flatten(self) -> ParallelIterator:
@@ -132,7 +134,7 @@ class ParallelIterator:
         return self._with(lambda local: local.combine(fn), ".combine()")
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:
-        """The items of each shard in another order, picked from a buffer."""
+        """Shuffle the items of each shard within a buffer."""
         return self._with(
             lambda local: local.shuffle(shuffle_buffer_size, seed),
             f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
@@ -141,7 +143,7 @@ class ParallelIterator:
     # -- shards
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator:
-        """The same items in another number of shards; these are read from all of the present ones."""
+        """Redistribute the items over another number of shards, which read from all current ones."""
         sources = [(each.actors, each.steps) for each in self.actor_sets]
         parts = [_Part(sources, num_partitions, index, batch_ms) for index in range(num_partitions)]
         found = from_iterators(parts, name=f"{self.name}.repartition[num_partitions={num_partitions}]")
@@ -149,7 +151,7 @@ class ParallelIterator:
         return found
 
     def union(self, other: ParallelIterator) -> ParallelIterator:
-        """Return the shards of both. Raises ValueError if `other` is not a ParallelIterator."""
+        """Combine the shards of both. Raises ValueError if `other` is not a ParallelIterator."""
         if not isinstance(other, ParallelIterator):
             raise ValueError(f"other must be of type ParallelIterator, got {type(other)}")
         sets = [*self.actor_sets, *other.actor_sets]
@@ -174,12 +176,12 @@ class ParallelIterator:
         return [self.get_shard(index) for index in range(self.num_shards())]
 
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
-        """An iterator over one shard.
+        """Return an iterator over one shard.
 
         Args:
             shard_index: its number.
-            batch_ms: have the shard collect items for so long before it sends them.
-            num_async: how many requests are under way at a time.
+            batch_ms: the time in milliseconds for which the shard collects items before it sends them.
+            num_async: the number of concurrent requests.
 
         Raises ValueError if there is no such shard.
         """
@@ -205,7 +207,7 @@ class ParallelIterator:
         return found
 
     def batch_across_shards(self) -> LocalIterator:
-        """Lists of one item of each shard, in the order of shards, for as long as any has some."""
+        """Iterate over lists of one item per shard, in the order of shards, as long as any has items."""
 
         def items(timeout: float | None) -> Iterator[list[Any]]:
             actors = self._begin()
@@ -240,7 +242,7 @@ class ParallelIterator:
         return found
 
     def take(self, n: int) -> list[Any]:
-        """The first `n` items of `gather_sync`."""
+        """Return the first `n` items of `gather_sync`."""
         return self.gather_sync().take(n)
 
     def show(self, n: int = 20) -> None:
@@ -259,7 +261,7 @@ def _check(batch_ms: int, num_async: int) -> None:
 
 
 def _gathered(actors: list[Any], batch_ms: int, num_async: int) -> Iterator[tuple[Any, Any]]:
-    """Actors and their items, as they come."""
+    """Yield actors and their items, as they arrive."""
 
     waiting = {actor.par_iter_take.remote(batch_ms): actor for _ in range(num_async) for actor in actors}
     while waiting:
@@ -273,7 +275,7 @@ def _gathered(actors: list[Any], batch_ms: int, num_async: int) -> Iterator[tupl
 
 
 class _Part:
-    """One of the shards that `repartition` makes: every so many-th item of each shard before."""
+    """One of the shards created by `repartition`: every n-th item of each earlier shard."""
 
     def __init__(
         self, sources: list[tuple[list[Any], list[Step]]], parts: int, index: int, batch_ms: int
@@ -288,7 +290,7 @@ class _Part:
         for members, steps in self.sources:
             skate.get([each.par_iter_slice_begin.remote(steps, self.index) for each in members])
             actors += members
-        # So that the parts do not all ask the same shard at first.
+        # Start at different shards, so that the parts do not all request the same one first.
         random.Random(self.index).shuffle(actors)
         waiting = {self._ask(actor): actor for actor in actors}
         while waiting:

@@ -1,4 +1,4 @@
-"""Counters and timers that parts of one iterator share."""
+"""Counters and timers shared by the parts of one iterator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MetricsContext:
         return {"counters": dict(self.counters), "info": dict(self.info)}
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Take over what `save` returned."""
+        """Restore the state from `save`."""
         self.counters.clear()
         self.counters.update(values["counters"])
         self.timers.clear()
@@ -34,7 +34,7 @@ class MetricsContext:
 
 
 class SharedMetrics:
-    """The metrics of an iterator, which those made of it share."""
+    """The metrics of an iterator, shared with those derived from it."""
 
     def __init__(
         self, metrics: MetricsContext | None = None, parents: list[SharedMetrics] | None = None
@@ -44,7 +44,7 @@ class SharedMetrics:
         self.set(self.metrics)
 
     def set(self, metrics: MetricsContext) -> None:
-        """Use these metrics from now on, and in the iterators that this one is made of."""
+        """Use these metrics from now on, also in the iterators from which this one is derived."""
         self.metrics = metrics
         for parent in self.parents:
             parent.set(metrics)

@@ -1,7 +1,7 @@
-"""Numbers about a program while it runs: Counter, Gauge, Histogram.
+"""Metrics of a running program: Counter, Gauge, Histogram.
 
 Each process keeps the values it records in one registry, by metric name and tags; `registry().snapshot()`
-reads them, and `registry().collect()` gives them to prometheus_client where that is installed.
+reads them, and `registry().collect()` passes them to prometheus_client if it is installed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Registry:
         self._metrics: dict[str, _Series] = {}
 
     def declare(self, name: str, kind: str, description: str, boundaries: tuple[float, ...] = ()) -> None:
-        """Make a metric known; the same name again means the same metric.
+        """Declare a metric; the same name refers to the same metric.
 
         Raises:
             ValueError: the name is taken by a metric of another kind, or with other boundaries.
@@ -88,7 +88,7 @@ class Registry:
                 series.values[key] = counts, total + value
 
     def snapshot(self) -> list[Sample]:
-        """All series with the values they have now."""
+        """Return all series with their current values."""
         with self._lock:
             return [
                 Sample(name, series.kind, series.description, dict(key), _frozen(value))
@@ -103,7 +103,7 @@ class Registry:
                 series.values.clear()
 
     def collect(self) -> Iterator[Any]:
-        """Metric families for prometheus_client, which calls this on a registered collector.
+        """Return metric families for prometheus_client, which calls this on a registered collector.
 
         Raises:
             ImportError: prometheus_client is not installed.
@@ -140,7 +140,7 @@ _registry = Registry()
 
 
 def registry() -> Registry:
-    """The registry that this process records in."""
+    """Return the registry of this process."""
     return _registry
 
 
@@ -248,7 +248,7 @@ class Metric:
 
 
 class Counter(Metric):
-    """A number that only grows, such as requests served."""
+    """A number that only increases, such as requests served."""
 
     _kind = "counter"
 
@@ -269,7 +269,7 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """A number that goes up and down, such as a queue's length; the last value counts."""
+    """A number that can increase and decrease, such as a queue's length; the last value counts."""
 
     _kind = "gauge"
 

@@ -1,4 +1,4 @@
-"""Placement groups, by the names that programs know from `ray.util.placement_group`."""
+"""Placement groups, under the names of `ray.util.placement_group`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.client.placement_groups import (
     validate_placement_group,
 )
 
-#: The label that says which node it is, as `topology_strategy` names it.
+#: The label that identifies a node, under its name in `topology_strategy`.
 NODE_ID_LABEL_KEY = "ray.io/node-id"
 VALID_PLACEMENT_GROUP_STRATEGIES = frozenset(STRATEGIES)
 

@@ -10,8 +10,8 @@ from typing import Any
 import skate
 import skate.actor
 
-# A blocked put or get holds one of the actor's concurrent calls. With a small limit, enough blocked readers
-# would keep out the very put that they wait for.
+# A blocked put or get occupies one of the actor's concurrent calls. With a small limit, blocked readers could
+# keep out the put that they wait for.
 _CONCURRENT_CALLS = 100_000
 
 

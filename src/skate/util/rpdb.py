@@ -1,4 +1,4 @@
-"""A debugger in tasks, as Ray's older one is called."""
+"""A debugger in tasks, under the name of Ray's older one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def set_trace(breakpoint_uuid: bytes | None = None) -> None:
 
     In a driver, and everywhere under `init(local_mode=True)`, the debugger uses the terminal. A worker process
     has none:
-    there this raises RuntimeError, with instructions for running the task where there is one.
+    there this raises RuntimeError, with instructions for running the task in the driver.
 
     Args:
         breakpoint_uuid: accepted for compatibility.
@@ -22,6 +22,6 @@ def set_trace(breakpoint_uuid: bytes | None = None) -> None:
             "set_trace() needs a terminal, but a worker process has none: run the program with init(local_mode=True), which "
             "runs tasks and actors in the driver, and the debugger stops there"
         )
-    import pdb  # 20 ms, and only debugging needs it
+    import pdb  # takes 20 ms, and only debugging needs it
 
     pdb.Pdb().set_trace(sys._getframe(1))

@@ -1,7 +1,7 @@
-"""Where a task or an actor may run, for the option `scheduling_strategy`.
+"""Values of the option `scheduling_strategy`, which controls where a task or an actor runs.
 
 Two strategies are plain strings: "DEFAULT" packs until a node is half full and then spreads; "SPREAD" puts
-consecutive tasks on different nodes where it can.
+consecutive tasks on different nodes if possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NIL_NODE_ID = "f" * 56
 
 
 class _Value:
-    """Equality, hash and repr by the fields that the constructor takes."""
+    """Mixin with equality, hash and repr by the constructor's fields."""
 
     def _fields(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -81,7 +81,7 @@ class NodeAffinitySchedulingStrategy(_Value):
 
     Args:
         node_id: its id: 56 hexadecimal digits, as in `nodes()` and `get_runtime_context().get_node_id()`.
-        soft: run elsewhere (True) or fail (False) if the node is gone or can never fit the request.
+        soft: run elsewhere (True) or fail (False) if the node is gone or can never satisfy the request.
         _spill_on_unavailable: with soft=True, run elsewhere also while the node is busy.
         _fail_on_unavailable: with soft=False, fail also while the node is busy.
 

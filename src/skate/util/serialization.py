@@ -13,7 +13,7 @@ def register_serializer(
 ) -> None:
     """Send instances of `cls` in the form that `serializer` returns.
 
-    It applies to values that this process sends; a value is rebuilt wherever it arrives.
+    It applies to values sent by this process; the receiver rebuilds them.
 
     Args:
         cls: the class; its subclasses are not included.

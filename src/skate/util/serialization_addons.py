@@ -1,4 +1,4 @@
-"""Serializers for classes of other packages; those that Ray registers for starlette need none here."""
+"""Serializers for classes of other packages; starlette's, for which Ray registers one, need none here."""
 
 from __future__ import annotations
 

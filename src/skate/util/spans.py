@@ -1,4 +1,4 @@
-"""Spans of your own in `ray.timeline()`: `record(name, category, start, seconds, row)`."""
+"""Custom spans in `ray.timeline()`: `record(name, category, start, seconds, row)`."""
 
 from __future__ import annotations
 

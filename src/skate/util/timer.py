@@ -10,7 +10,7 @@ class _Timer:
     """Measures blocks of code: `with timer: ...`; not for several threads at once.
 
     Args:
-        window_size: how many of the last measurements the means are of.
+        window_size: the number of latest measurements to average.
     """
 
     def __init__(self, window_size: int = 10) -> None:
@@ -56,6 +56,6 @@ class _Timer:
 
     @property
     def mean_throughput(self) -> float:
-        """Units a second over the window; 0.0 if no time has passed."""
+        """Return the units per second over the window; 0.0 if no time has passed."""
         seconds = sum(self._samples)
         return sum(self._units) / seconds if seconds else 0.0

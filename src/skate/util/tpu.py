@@ -10,7 +10,7 @@ import skate
 from skate.util.state import list_nodes
 
 VERSIONS = ("v2", "v3", "v4", "v5p", "v5litepod", "v6e", "v7x")
-#: Of these up to eight chips are in one host, of the others four.
+#: Versions with up to eight chips per host; the others have four.
 _EIGHT_IN_A_HOST = ("v5litepod", "v6e")
 _SLICE_LABEL = "ray.io/tpu-slice-name"
 _TOPOLOGY_LABEL = "ray.io/tpu-topology"
@@ -28,18 +28,18 @@ def get_tpu_version_from_type(accelerator_type: str) -> str:
 
 
 def get_current_pod_name() -> str | None:
-    """The name of the pod that this machine belongs to, from TPU_NAME; None if it belongs to none."""
+    """Return the name of this machine's pod, from TPU_NAME; None without a pod."""
     return os.environ.get("TPU_NAME") or None
 
 
 def get_current_pod_worker_count() -> int | None:
-    """How many hosts the pod of this machine has, from TPU_WORKER_HOSTNAMES; None if it belongs to none."""
+    """Return the number of hosts in this machine's pod, from TPU_WORKER_HOSTNAMES; None without a pod."""
     hosts = os.environ.get("TPU_WORKER_HOSTNAMES")
     return len(hosts.split(",")) if hosts else None
 
 
 def get_num_tpu_chips_on_node() -> int:
-    """How many TPU chips this machine has."""
+    """Return the number of TPU chips of this machine."""
     try:
         return sum(name.startswith("accel") for name in os.listdir("/dev"))
     except OSError:
@@ -106,7 +106,7 @@ def get_tpu_num_slices_for_workers(
 def get_tpu_coordinator_env_vars(
     coordinator_address: str, num_slices: int, slice_id: int, coordinator_port: str = "8081"
 ) -> dict[str, str]:
-    """The environment variables by which programs on several slices find each other."""
+    """Return the environment variables for the rendezvous of programs on several slices."""
     return {
         "MEGASCALE_COORDINATOR_ADDRESS": coordinator_address,
         "MEGASCALE_PORT": coordinator_port,
@@ -116,7 +116,7 @@ def get_tpu_coordinator_env_vars(
 
 
 def get_tpu_slice_name_from_node(node: dict[str, Any]) -> str | None:
-    """The slice that a node, an entry of `ray.nodes()`, belongs to; None if it belongs to none."""
+    """Return the slice of a node, given as an entry of `ray.nodes()`, or None."""
     name: str | None = node.get("Labels", {}).get(_SLICE_LABEL)
     return name
 
@@ -124,7 +124,7 @@ def get_tpu_slice_name_from_node(node: dict[str, Any]) -> str | None:
 def get_tpu_nodes_for_slice(
     slice_name: str, nodes: list[dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """The living nodes of a slice, of those given or of all."""
+    """Return the living nodes of a slice, among the given ones or all."""
     return [
         each
         for each in (skate.nodes() if nodes is None else nodes)
@@ -133,7 +133,7 @@ def get_tpu_nodes_for_slice(
 
 
 def get_num_tpu_slices(topology: str, accelerator_type: str, tpu_resource_per_chip: int | None = None) -> int:
-    """How many slices of a topology the nodes of the session make."""
+    """Return how many slices of a topology the session's nodes form."""
     get_tpu_version_from_type(accelerator_type)
     found = {
         each.labels.get(_SLICE_LABEL)
@@ -146,13 +146,13 @@ def get_num_tpu_slices(topology: str, accelerator_type: str, tpu_resource_per_ch
 def get_num_ready_tpu_slices(
     topology: str, accelerator_type: str, tpu_resource_per_chip: int | None = None
 ) -> int:
-    """The same: a node that is in the session is ready."""
+    """Return the same number: every node in the session is ready."""
     return get_num_tpu_slices(topology, accelerator_type, tpu_resource_per_chip)
 
 
 def init_jax_profiler(port: int | None = None) -> int:
     """Start JAX's profiler in this process, at a port of its choice if none is given; returns the port."""
-    from skate.installed import require  # the reason, where JAX is missing
+    from skate.installed import require  # the error, if JAX is missing
 
     profiler = require("jax.profiler", "init_jax_profiler()", "jax")
     if port is None:
@@ -173,7 +173,7 @@ class _OfSeveralHosts:
 
 
 class SlicePlacementGroup(_OfSeveralHosts):
-    """Raises NotImplementedError: slices of several hosts need a cluster of several machines."""
+    """Raise NotImplementedError: slices of several hosts need a cluster of several machines."""
 
 
 class SubslicePlacementGroup(_OfSeveralHosts):

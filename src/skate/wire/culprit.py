@@ -1,10 +1,10 @@
-"""Find what inside a value keeps it from being serialized, and on which path it is reached.
+"""Search for the part of a value that cannot be serialized, and for the path to it.
 
-A failing `dumps` names the type of the culprit at best, not where it hangs. So the value is taken apart as
-pickle would do it, every part is tried on its own, and the walk continues into the parts that fail. A part that
-fails although all of its own parts pass is a culprit. Wide containers are tried in halves, so that one bad
-element among a million costs about twenty tries. Tries and time are bounded, since an error is waiting to be
-reported.
+A failing `dumps` names the type of the culprit at best, not its position. So the value is taken apart as
+pickle would do it, every part is tried separately, and the search continues in the parts that fail. A part
+that fails although all of its own parts pass is a culprit. Wide containers are tried in halves, so that one
+bad element among a million costs about twenty attempts. Attempts and time are limited, because an error is
+waiting to be reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXT_MAX = 200
 
 
 class Part(NamedTuple):
-    """One part of a value: how a path shows it, its own name, and the part itself."""
+    """One part of a value: its text in a path, its own name, and the part itself."""
 
     label: str
     name: str
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 
 class _Elements(Sequence[Part]):
-    """The elements of a long sequence as parts, each made only when it is looked at."""
+    """The elements of a long sequence as parts, each created on access."""
 
     def __init__(self, values: Sequence[Any], start: int = 0) -> None:
         self.values = values
@@ -56,7 +56,7 @@ class Culprit(NamedTuple):
     """A value that cannot be serialized.
 
     `path` holds one readable step per level ("closure of f", "global cfg", ".sock"), `names` the plain names
-    of the same steps, `parent` is what holds the value (None at the top), `reason` is the error's text.
+    of the same steps, `parent` is the value that contains it (None at the top), `reason` is the error's text.
     """
 
     path: tuple[str, ...]
@@ -77,14 +77,13 @@ def find_culprits(
     depth: int = _DEPTH_MAX,
     limit: int = 5,
 ) -> list[Culprit]:
-    """List what keeps `obj` from being serialized; empty if nothing does.
+    """List the parts of `obj` that cannot be serialized; empty if there are none.
 
     Args:
         obj: the value to look into.
-        name: what the caller's code calls it; by default its own name, or its type's.
-        probe: tries to serialize a value and raises if it cannot be; cloudpickle by default.
-        depth: levels to go down at most; what fails there is reported as it is.
-        limit: culprits to find at most.
+        name: its name in the caller's code; by default its own name, or its type's. probe: tries to serialize
+    a value, and raises if that fails; cloudpickle by default. depth: the most levels to descend; a part that
+    fails there is reported unchanged. limit: the most culprits to find.
     """
     walk = _Walk(probe or dumps_nowhere, depth, limit)
     shown = name or own_name(obj)
@@ -93,32 +92,31 @@ def find_culprits(
 
 
 def explain(obj: Any, name: str | None = None, *, probe: Probe | None = None) -> str:
-    """Say in a few lines why `obj` cannot be serialized, where the cause is, and what to do.
+    """Explain in a few lines why `obj` cannot be serialized, where the cause is, and what to do.
 
     Args:
         obj: the value that could not be serialized.
-        name: what the caller's code calls it.
-        probe: as for `find_culprits`.
+        name: its name in the caller's code. probe: as for `find_culprits`.
     """
     shown = name or own_name(obj)
     return describe(find_culprits(obj, shown, probe=probe), shown)
 
 
 def describe(culprits: Sequence[Culprit], shown: str) -> str:
-    """Say what `find_culprits` found in the value that is called `shown`, and what to do about it."""
+    """Describe the results of `find_culprits` for the value called `shown`, and the remedy."""
     if not culprits:
         return f"{shown} can be serialized"
     lines = [f"{shown} cannot be serialized, because of"]
     lines += [f"  {culprit} ({culprit.reason})" for culprit in culprits]
     lines.append(
-        "Create it inside the task or the actor, or keep it out of what is sent (for an instance: leave it "
-        "out in __getstate__)."
+        "Create it inside the task or the actor, or do not send it (for an instance: leave it out in "
+        "__getstate__)."
     )
     return "\n".join(lines)
 
 
 def own_name(obj: Any) -> str:
-    """The name a function or a class was defined with, or the type's name of any other value."""
+    """Return the name with which a function or a class was defined, or the type's name of any other value."""
     return getattr(obj, "__name__", None) or _type_name(obj)
 
 
@@ -131,8 +129,8 @@ class _Nowhere(io.RawIOBase):
 
 
 def dumps_nowhere(obj: Any) -> None:
-    """Serialize a value and throw the bytes away, large buffers uncopied; raises what cloudpickle raises."""
-    # Imported here because it costs start-up time that only an error is worth.
+    """Serialize a value and discard the bytes, without copying large buffers; raises cloudpickle's errors."""
+    # Imported here because only errors need it, and it costs start-up time.
     import cloudpickle
 
     cloudpickle.Pickler(_Nowhere(), protocol=5, buffer_callback=lambda buffer: None).dump(obj)
@@ -145,13 +143,13 @@ class _Walk:
         self._limit = limit
         self._probes = 0
         self._deadline_s = time.monotonic() + _WALK_S_MAX
-        # id -> (value, whether all that it leads to has been reported). The value is kept alive, so that a
-        # part made on the fly cannot hand its id on to another.
+        # id -> (value, True if everything below it has been reported). The value is kept alive, so that the
+        # id of a temporary part is not reused.
         self._failed: dict[int, tuple[Any, bool]] = {}
         self.culprits: list[Culprit] = []
 
     def visit(self, obj: Any, path: tuple[str, ...], names: tuple[str, ...], parent: Any) -> bool:
-        """Look into one value; whether its failure has been reported."""
+        """Search one value; return True if its failure has been reported."""
         if id(obj) in self._failed:
             return self._failed[id(obj)][1]
         error = self._error(obj)
@@ -172,7 +170,7 @@ class _Walk:
         if level > self._depth:
             return ()
         listed = parts(obj)
-        # Where one thing sits in the next forever, the nest as a whole is the culprit.
+        # If values are nested without end, the nest as a whole is the culprit.
         return () if len(listed) == 1 and _is_recursion(error) else listed
 
     def _failing(self, listed: Sequence[Part]) -> Iterator[Part]:
@@ -186,11 +184,11 @@ class _Walk:
     def _error(self, obj: Any) -> BaseException | None:
         over_time = time.monotonic() > self._deadline_s
         if self._probes and (self._probes >= _PROBES_MAX or over_time):
-            return None  # out of tries: what has been reached so far is reported as the culprit
+            return None  # out of attempts: the current part is reported as the culprit
         self._probes += 1
         try:
             self._probe(obj)
-        except Exception as error:  # whatever the user's classes raise when they are pickled
+        except Exception as error:  # pickling the user's classes may raise anything
             return error
         return None
 
@@ -230,7 +228,7 @@ def _function_parts(function: types.FunctionType) -> Iterator[Part]:
         yield Part(f"default of {name}", name, value)
     try:
         annotations = function.__annotations__
-    except Exception:  # evaluating them is the user's code, and only a by-way here
+    except Exception:  # evaluating them runs the user's code, and they are rarely the cause
         annotations = {}
     for name, value in annotations.items():
         yield Part(f"annotation of {name}", name, value)
@@ -238,7 +236,7 @@ def _function_parts(function: types.FunctionType) -> Iterator[Part]:
 
 
 def _global_names(code: types.CodeType) -> set[str]:
-    # Imported here because it costs start-up time that only an error is worth.
+    # Imported here because only errors need it, and it costs start-up time.
     import dis
 
     names = {
@@ -266,7 +264,7 @@ def _partial_parts(call: functools.partial[Any]) -> Iterator[Part]:
     yield from _attributes(vars(call))
 
 
-# What every class has, and what is rebuilt rather than pickled.
+# Attributes that every class has, and those that are rebuilt rather than pickled.
 _CLASS_OWN = {"__dict__", "__weakref__", "__module__", "__doc__", "__qualname__"}
 _CLASS_OWN |= {"__abstractmethods__", "_abc_impl"}
 
@@ -317,7 +315,7 @@ def _no_parts(obj: Any) -> Iterator[Part]:
     return iter(())
 
 
-# What is pickled by rules of its own, where `__reduce_ex__` says nothing; the first kind that fits counts.
+# Types with their own pickling rules, for which `__reduce_ex__` does not help; the first match counts.
 _BY_KIND: tuple[tuple[Any, Callable[[Any], Iterator[Part]]], ...] = (
     (types.FunctionType, _function_parts),
     (types.MethodType, _method_parts),
@@ -332,11 +330,11 @@ _BY_KIND: tuple[tuple[Any, Callable[[Any], Iterator[Part]]], ...] = (
 
 
 def _reduced_parts(obj: Any) -> Iterator[Part]:
-    """The parts of an instance, by the same protocol that pickle asks it with."""
+    """Return the parts of an instance, by the protocol that pickle uses."""
     reduce = copyreg.dispatch_table.get(type(obj))
     try:
         reduced = reduce(obj) if reduce is not None else obj.__reduce_ex__(5)
-    except Exception:  # the instance refuses: then it is the culprit itself, and its error is known already
+    except Exception:  # the instance refuses: then it is the culprit itself, and its error is already known
         return
     if not isinstance(reduced, tuple):
         return
@@ -354,7 +352,7 @@ def _reduced_parts(obj: Any) -> Iterator[Part]:
     for key, value in pairs or ():
         yield Part(f"key {_short(key)}", _short(key), key)
         yield _item(key, value)
-    # Last, because what an instance holds is the likelier culprit than what its class does.
+    # Last, because an instance's contents are more likely the cause than its class.
     for cls in classes:
         yield Part(f"class {cls.__name__}", cls.__name__, cls)
 

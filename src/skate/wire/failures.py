@@ -1,11 +1,11 @@
-"""Exceptions on the wire: packed so that they arrive whatever they hold.
+"""Exceptions on the wire: packed so that they always arrive, regardless of their contents.
 
-Pickle's way with exceptions (call the class with ``args``) loses those whose constructor wants something
-else, and one attribute that cannot be pickled (a lock, a socket) loses all. Here an exception travels in
-parts: its class, its ``args``, its fields, its ``__dict__``, each of its chained exceptions, and a record in
-plain text. What cannot be packed is replaced by a stand-in that keeps its repr; when the class itself cannot
-travel, or is unknown where it arrives, a class of the same name is made from its nearest base that is known
-there, so that ``except ValueError`` still works.
+Pickle's way with exceptions (call the class with ``args``) fails for those whose constructor takes other
+arguments, and one attribute that cannot be pickled (a lock, a socket) loses everything. Here an exception
+travels in parts: its class, its ``args``, its fields, its ``__dict__``, each of its chained exceptions, and a
+record in plain text. A part that cannot be packed is replaced by a stand-in with its repr. If the class
+itself cannot be sent, or is unknown to the receiver, the receiver creates a class of the same name from its
+nearest known base, so that ``except ValueError`` still works.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _SKATE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-# Chains longer than this are cut: a retry loop can chain thousands.
+# Longer chains are truncated: a retry loop can chain thousands.
 _CHAIN_DEPTH_MAX = 16
 
 _TEXT_BYTES_MAX = 1_000_000
 
-# What code of a user's exception may raise while it is packed, read or printed. SystemExit would end the process that
-# only wants to report an error; KeyboardInterrupt is left out, since it cancels the task.
+# Errors that a user's exception may raise while it is packed, read or printed. SystemExit would end the
+# process that is reporting an error; KeyboardInterrupt is not included, because it cancels the task.
 _ANYTHING = (Exception, SystemExit, GeneratorExit)
 
 
@@ -40,9 +40,9 @@ _ANYTHING = (Exception, SystemExit, GeneratorExit)
 
 
 def format_remote_traceback(exc: BaseException) -> str:
-    """The traceback of `exc` as Python prints it, with causes, contexts, notes and groups, without Skate's
-    frames."""
-    # Costs 6 ms to import; only a failure needs it.
+    """Return the traceback of `exc` as Python prints it, with causes, contexts, notes and groups, without
+    Skate's frames."""
+    # Takes 6 ms to import, and only failures need it.
     import traceback
 
     try:
@@ -60,7 +60,7 @@ def _cut_own_frames(rendering: traceback.TracebackException, seen: set[int]) -> 
         return
     seen.add(id(rendering))
     kept = [frame for frame in rendering.stack if not frame.filename.startswith(_SKATE_DIR)]
-    # Nothing left means that Skate's own code raised on its own account; then its frames are the news.
+    # If no frames are left, Skate's own code raised, so its frames are relevant.
     if kept:
         rendering.stack[:] = kept
     nested = [rendering.__cause__, rendering.__context__, *(getattr(rendering, "exceptions", None) or ())]
@@ -73,7 +73,7 @@ def _safe(render: Any, value: object) -> str:
     try:
         text: str = render(value)
     except _ANYTHING as why:
-        # repr and str of a user's object run the user's code, which may raise anything.
+        # repr and str of a user's object run user code, which may raise anything.
         return f"<{type(value).__name__}: {render.__name__}() raised {type(why).__name__}>"
     if len(text) > _TEXT_BYTES_MAX:
         return f"{text[:_TEXT_BYTES_MAX]}... ({len(text) - _TEXT_BYTES_MAX} characters more)"
@@ -84,7 +84,7 @@ def _safe(render: Any, value: object) -> str:
 
 
 class Unpicklable:
-    """Replaces a value that could not travel with an exception; prints like the value."""
+    """Replaces a value that could not be sent with an exception; prints like the value."""
 
     __slots__ = ("reason", "text")
 
@@ -110,15 +110,15 @@ class RemoteTraceback(Exception):
 
 
 def pack_exception(exc: BaseException, tb_text: str = "") -> bytes:
-    """`exc` as bytes for `unpack_exception`, whatever it holds; never raises.
+    """Pack any `exc` as bytes for `unpack_exception`; never raises.
 
-    `tb_text` is its traceback as text (`format_remote_traceback`), shown on arrival as its cause where the
-    exception does not carry one (a RayTaskError does).
+    `tb_text` is its traceback as text (`format_remote_traceback`), shown on arrival as its cause if the
+    exception has none (a RayTaskError does).
     """
     try:
         return _pack(exc, tb_text, (), {})
     except _ANYTHING as why:
-        # The class may override what everybody relies on (__getattribute__, __class__), and groups may nest
+        # The class may override basic behaviour (__getattribute__, __class__), and groups may be nested
         # deeper than the stack; the name and the traceback still arrive.
         text = f"{type(exc).__name__} (its state is lost: {type(why).__name__} while packing it)"
         cls = type(exc)
@@ -151,7 +151,7 @@ def _pack(exc: BaseException, tb_text: str, path: tuple[int, ...], done: dict[in
     for name in ("__cause__", "__context__"):
         linked = getattr(exc, name, None)
         if isinstance(linked, BaseException) and id(linked) not in inner and len(inner) < _CHAIN_DEPTH_MAX:
-            # A cause is nearly always the context as well; both then share one packing.
+            # A cause is nearly always also the context; it is then packed once for both.
             if id(linked) not in done:
                 done[id(linked)] = _pack(linked, "", inner, done)
             record[name] = done[id(linked)]
@@ -187,7 +187,7 @@ def _travels_by_name(cls: type) -> bool:
 
 
 def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]) -> bytes | None:
-    """The exception in parts, or None when its class cannot travel."""
+    """Return the exception in parts, or None if its class cannot be sent."""
     cls = type(exc)
     try:
         whole = _dumps(exc) if exception_state.reduces_itself(cls) else None
@@ -196,12 +196,12 @@ def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]
         if whole is not None:
             pickle.loads(whole)
     except _ANYTHING:
-        # A user's __reduce__ may fail in any way, here or on arrival; the parts are the other way.
+        # A user's __reduce__ may fail in any way, here or on arrival; the parts are the alternative.
         whole = None
     try:
         packed_class = _dumps(cls)
     except _ANYTHING:
-        # A class made inside a function drags in the function's closure, which can hold anything.
+        # A class defined in a function includes the function's closure, which can contain anything.
         return None
     state = exception_state.read_dict(exc)
     cause: bytes | None = None
@@ -214,7 +214,7 @@ def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]
     else:
         new_args = [*_pack_values(exception_state.read_args(exc))]
     fields = exception_state.read_fields(exc)
-    # What an AttributeError was raised on can be of any size; Python's own pickling leaves it behind too.
+    # The object of an AttributeError can be of any size; Python's own pickling drops it too.
     if isinstance(exc, AttributeError):
         fields.pop("obj", None)
     group = None
@@ -237,7 +237,7 @@ def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]
 
 
 def _dumps(value: object) -> bytes:
-    # Costs 15 ms to import; only a failure, or the first remote function, needs it.
+    # Takes 15 ms to import, and only failures or the first remote function need it.
     import cloudpickle
 
     packed: bytes = cloudpickle.dumps(value, 5)
@@ -251,13 +251,13 @@ def _pack_values(values: tuple[Any, ...]) -> list[bytes]:
 def _pack_value(value: object) -> bytes:
     try:
         packed = _dumps(value)
-        # Plain values are read back by any process; others are tried here, where they fail for the same
-        # reasons as there (a constructor that wants more than args).
+        # Any process can read plain values; others are tested here, where they fail for the same reasons as
+        # in the receiver (a constructor that takes more than args).
         if not isinstance(value, (str, bytes, int, float, bool, type(None))):
             pickle.loads(packed)
         return packed
     except _ANYTHING as why:
-        # Whatever a user hangs on an exception may refuse to be pickled in any way.
+        # Attributes of a user's exception may refuse to be pickled in any way.
         return pickle.dumps(Unpicklable(_safe(repr, value), f"{type(why).__name__}: {_safe(str, why)}"), 5)
 
 
@@ -265,8 +265,8 @@ def _pack_value(value: object) -> bytes:
 
 
 def unpack_exception(packed: bytes) -> BaseException:
-    """The exception that `pack_exception` packed, or a faithful stand-in; raises only for bytes that it did
-    not write."""
+    """Return the exception that `pack_exception` packed, or a faithful stand-in; raises only for bytes from
+    another source."""
     record: dict[str, Any] = pickle.loads(packed)
     if record["kind"] == "twin":
         origin = unpack_exception(record["parts"][0])
@@ -281,8 +281,8 @@ def unpack_exception(packed: bytes) -> BaseException:
     # Setting a cause also suppresses the context, so the flag comes last.
     for name in ("__context__", "__cause__"):
         if name in record:
-            # A cause is nearly always the context as well, as one and the same bytes; unpacking both at every
-            # link of a chain would cost 2 to the power of its length.
+            # A cause is nearly always also the context, as the same bytes; unpacking both at every link of a
+            # chain would take time exponential in its length.
             key = id(record[name])
             if key not in links:
                 links[key] = unpack_exception(record[name])
@@ -295,7 +295,7 @@ def unpack_exception(packed: bytes) -> BaseException:
 
 
 def _set_link(exc: BaseException, name: str, value: object) -> None:
-    # Past the class's own __setattr__, which a frozen dataclass uses to refuse.
+    # Bypasses the class's own __setattr__, which raises for frozen dataclasses.
     getattr(BaseException, name).__set__(exc, value)
 
 
@@ -305,7 +305,7 @@ def _set_notes(exc: BaseException, notes: list[str]) -> None:
 
 
 def _unpack_body(packed: bytes | None) -> BaseException | None:
-    """The exception itself, or None when this process cannot make one of its class."""
+    """Return the exception itself, or None if this process cannot create one of its class."""
     if packed is None:
         return None
     body: dict[str, Any] = pickle.loads(packed)
@@ -315,7 +315,7 @@ def _unpack_body(packed: bytes | None) -> BaseException | None:
             if isinstance(whole, BaseException):
                 return whole
         except _ANYTHING:
-            # The user's own way of pickling failed here though not there; the parts follow.
+            # The user's own pickling failed here but not in the sender; use the parts.
             pass
     try:
         cls = pickle.loads(body["class"])
@@ -329,7 +329,7 @@ def _unpack_body(packed: bytes | None) -> BaseException | None:
         fields = {name: _load(value) for name, value in body["fields"].items()}
         return exception_state.make(cls, args, fields, state)
     except _ANYTHING:
-        # The class's module is not installed here, or its metaclass or __new__ refuses: the stand-in follows.
+        # The class's module is not installed here, or its metaclass or __new__ refuses: use the stand-in.
         return None
 
 
@@ -337,7 +337,7 @@ def _load(packed: bytes) -> Any:
     try:
         return pickle.loads(packed)
     except _ANYTHING as why:
-        # A class that this process does not have, or one that refuses to be made; the rest still arrives.
+        # A class that this process lacks or cannot instantiate; the rest still arrives.
         return Unpicklable("<value unknown here>", f"{type(why).__name__}: {why}")
 
 
@@ -361,13 +361,13 @@ def _stand_in(record: dict[str, Any]) -> BaseException:
             cls = new_class(name, some, {}, fill)
             return exception_state.make(cls, args, {}, {"_stand_in_for": record})
         except _ANYTHING:
-            # Bases that fit together where they were defined may refuse here (layouts, metaclasses, __new__).
+            # Bases that were compatible in the sender may conflict here (layouts, metaclasses, __new__).
             continue
-    raise AssertionError("a subclass of Exception can always be made")
+    raise AssertionError("a subclass of Exception can always be created")
 
 
 def _known_bases(names: list[tuple[str, str]]) -> tuple[type, ...]:
-    """The nearest classes of these that this process has; no one's base listed beside it."""
+    """Return the nearest of these classes that this process has, without bases of listed ones."""
     known: list[type] = []
     for module_name, name in names:
         module = sys.modules.get(module_name)

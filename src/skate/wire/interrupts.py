@@ -1,10 +1,10 @@
 """Ctrl-C between two steps of the engine, never in the middle of one.
 
-A KeyboardInterrupt that Python raises wherever the main thread happens to be would leave half a message written or a table
-half changed. So the handler of SIGINT asks here first. A main thread that waits in the pump is told through it; one that runs
-user code is interrupted at once. If it holds the engine lock, a thread of a moment's life takes the lock next and sends the
-signal again while it has it: the main thread is then outside of every step, or about to begin one and still waiting for
-the lock, and to be thrown out of that is safe.
+A KeyboardInterrupt that Python raises at an arbitrary point of the main thread could leave a message half
+written or a table half changed. So the SIGINT handler consults this module first. A main thread that waits in
+the pump is notified through it; one that runs user code is interrupted immediately. If it holds the engine
+lock, a short-lived thread takes the lock next and sends the signal again while it holds the lock: the main
+thread is then outside of every step, or waiting for the lock before one, and can safely be interrupted.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from types import FrameType
 
 from skate.wire.pump import Pump
 
-# How long the lock is kept for the main thread to notice; longer than this it is in one call of C code anyway.
+# How long the lock is held for the main thread to notice; if that takes longer, it is inside a single call of C code.
 NOTICE_SECONDS = 0.05
 RETRY_SECONDS = 0.002
-# What our finalizers call goes no deeper.
+# Calls of Skate's finalizers are nested no deeper.
 FINALIZER_DEPTH = 6
 
 
 class Interrupts:
-    """Decides for the handler of SIGINT, in the main thread, whether to raise now; if not, sees to it later."""
+    """Decides for the SIGINT handler, in the main thread, whether to raise now; otherwise arranges a later signal."""
 
     def __init__(self, pump: Pump, whole_imports: bool = False) -> None:
         self._pump = pump
-        # A module that is thrown out of its import half-way cannot be imported again if it is partly C, as numpy is: a
-        # worker that continues with other tasks lets imports end first.
+        # A module whose import was interrupted cannot be imported again if it is partly C, like numpy: a
+        # worker that continues with other tasks lets imports finish first.
         self._whole_imports = whole_imports
         self._main = threading.main_thread().ident or 0
         self._noticed = _thread.allocate_lock()
         self._number = signal.SIGINT
 
     def now(self, frame: FrameType | None, number: signal.Signals = signal.SIGINT) -> bool:
-        """True if the handler may raise in this frame; otherwise the signal comes again as soon as it may, or the pump raises."""
+        """True if the handler may raise in this frame; otherwise the signal is repeated as soon as it may, or
+        the pump raises."""
         pump = self._pump
         self._number = number
         self._settle()
@@ -58,17 +59,17 @@ class Interrupts:
 
     def _see_to_it(self, delay: float) -> None:
         try:
-            # Not through `threading`, whose own locks the main thread may hold just now.
+            # Not through `threading`, whose own locks the main thread may currently hold.
             _thread.start_new_thread(self._later, (delay,))
         except RuntimeError:
-            # The system starts no more threads: this Ctrl-C is lost, and the next one is tried again.
+            # The system cannot start more threads: this Ctrl-C is lost, and the next one tries again.
             self._pump.interrupt_due = False
 
     def _settle(self) -> None:
         try:
             self._noticed.release()
         except RuntimeError:
-            # Nobody waits, or the one who did has just lost patience.
+            # No thread is waiting, or its timeout has just passed.
             return
 
     def _later(self, delay: float) -> None:
@@ -78,7 +79,7 @@ class Interrupts:
         while True:
             with pump.lock:
                 if not pump.interrupt_due:
-                    # The main thread came by an interruption point, or what was to be interrupted is over.
+                    # The main thread has passed an interruption point, or the code to interrupt has ended.
                     return
                 if not pump.main_aside:
                     pump.interrupt_due = False

@@ -1,4 +1,4 @@
-"""Limits that the system sets to a process, and the words for a request that one of them has refused."""
+"""System limits of a process, and error messages for requests that exceed one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Callable
 from skate import procfs
 from skate.core.resource.resources import human_bytes
 
-#: What a worker exits with that could not begin, for want of threads or memory; its last line says why.
+#: The exit status of a worker that could not start because threads or memory ran out; its last line has the reason.
 CANNOT_BEGIN = 71
 
 
 class LimitReached(OSError):
-    """The system has refused something to a process; the text says what, by which limit, and what to do."""
+    """The system has denied a request of a process; the message names the request, the limit and the remedy."""
 
 
 def start_thread(run: Callable[[], object], name: str, wanted_for: str = "") -> threading.Thread:
-    """A daemon thread that runs. Raises LimitReached where the system starts no more of them."""
+    """Start a daemon thread. Raises LimitReached if the system cannot start more."""
     thread = threading.Thread(target=run, name=name, daemon=True)
     try:
         thread.start()
@@ -29,15 +29,16 @@ def start_thread(run: Callable[[], object], name: str, wanted_for: str = "") -> 
 
 
 def no_more_processes(why: str, what: str = "a process") -> str:
-    """Words for a process or a thread that could not start."""
+    """Return the error message for a process or a thread that could not start."""
     return (
-        f"the system starts no more processes ({why}): {what} is needed, and this user may have {_most_processes()} processes "
+        f"the system cannot start more processes ({why}): {what} is needed, and this user may have "
+        f"{_most_processes()} processes "
         "and threads at once; run fewer workers or actors at once, or raise the limits of processes (ulimit -u) and of memory"
     )
 
 
 def no_address_space(size: int) -> LimitReached:
-    """The error for shared memory of so many bytes that could not be mapped."""
+    """Return the error for shared memory that could not be mapped."""
     asked = f"shared memory of {size} bytes ({human_bytes(size)}) cannot be mapped"
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:

@@ -1,7 +1,8 @@
-"""The memory of large values as one process sees it: the arena, and behind it a file on disk for what does not fit.
+"""The memory for large values as seen by one process: the arena, and a file on disk for values that do not fit.
 
-Offsets below the arena's capacity are in the arena, those above in the overflow file. That file has no name, so nothing is left
-behind; what is in it is read in place like the arena, and the kernel writes it to disk when memory runs short.
+Offsets below the arena's capacity are in the arena, those above in the overflow file. That file has no name,
+so nothing is left behind; it is read in place like the arena, and the kernel writes it to disk when memory
+runs short.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from skate.wire.memory_map import Mapping
 
 
 class Memory:
-    """Writes values and hands out views of them, by offset."""
+    """Writes values and provides views of them, by offset."""
 
     def __init__(self, arena_fd: int, arena_bytes: int, overflow_fd: int, overflow_bytes: int) -> None:
         self._arena = Mapping(arena_fd, arena_bytes)
@@ -24,13 +25,13 @@ class Memory:
         self._overflow: Mapping | None = None
 
     def write(self, offset: int, parts: Sequence[Any]) -> None:
-        """Write buffers one behind the other. Raises OSError when the disk is full."""
+        """Write buffers one after another. Raises OSError when the disk is full."""
         if offset < self._boundary:
             self._arena.write(offset, parts)
             return
         at = offset - self._boundary
         total = sum(memoryview(part).nbytes for part in parts)
-        # Blocks are claimed first: a store into a hole of a full disk would end in SIGBUS instead of an error.
+        # Blocks are allocated first: writing to a hole on a full disk would cause SIGBUS instead of an error.
         os.posix_fallocate(self._overflow_fd, at, total)
         for part in parts:
             view = memoryview(part).cast("B") if memoryview(part).nbytes else memoryview(b"")
@@ -40,7 +41,7 @@ class Memory:
                 view = view[written:]
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
-        """A read-only view; `on_release` is called once, when nothing made from it is left."""
+        """Return a read-only view; `on_release` is called once, when no object derived from it is left."""
         if offset < self._boundary:
             return self._arena.view(offset, size, on_release)
         if self._overflow is None:
@@ -52,11 +53,11 @@ class Memory:
         self._arena.fill(offset, fd, at, size)
 
     def peek(self, offset: int, size: int) -> memoryview:
-        """Bytes of the arena, for who knows that they stay what they are meanwhile."""
+        """Return bytes of the arena; the caller must ensure that they do not change meanwhile."""
         return self._arena.peek(offset, size)
 
     def forget(self, offset: int, size: int) -> None:
-        """Memory of the arena was given back to the system."""
+        """Record that memory of the arena was returned to the system."""
         self._arena.forget(offset, size)
 
     def close(self) -> None:

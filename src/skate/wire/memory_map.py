@@ -1,4 +1,4 @@
-"""One process's window on the arena: values are written through it, and read in place.
+"""The arena mapped into one process: values are written through the mapping, and read in place.
 
 Writing. The cost of a copy into shared memory is the page faults, not the copy. Measured on a 2-core virtual
 machine, 100 MB, in GB/s (one warm memcpy: 15):
@@ -10,16 +10,15 @@ machine, 100 MB, in GB/s (one warm memcpy: 15):
     populate the mapping, then store      1.7           4.4                9
 
 pwrite allocates whole pages without zeroing or mapping them, but goes through the kernel forever; a
-mapping is slow once and then as fast as memory. Hence each 64 KiB of the arena climbs three steps in each
-process: its first write goes by pwrite, the second maps it, the later ones are plain copies. The arena
-hands the same memory out again while it is warm, so that a loop reaches the third step in its third
-round. A wrong step (memory given back meanwhile, a fork) costs time only, never correctness.
+mapping is slow once and then as fast as memory. So each 64 KiB of the arena passes through three stages in
+each process: its first write uses pwrite, the second maps it, later ones are plain copies. The arena reuses
+memory while it is warm, so a loop reaches the third stage in its third iteration. A wrong stage (memory
+returned meanwhile, a fork) only costs time, never correctness.
 
-Reading. A view must pin its object until the last array made from it is gone, and numpy keeps the
-*exporter* of a buffer alive, not the memoryview it was handed. So each view exports from a ctypes array
-of its own, laid over the mapping, whose finalizer reports the release; it also keeps the mapping alive,
-which is why `close` needs no care for views. (Python 3.12's `__buffer__` would do as well, but not for
-3.10.)
+Reading. A view must pin its object until the last array derived from it is gone, and numpy keeps the
+*exporter* of a buffer alive, not the memoryview that it received. So each view exports from its own ctypes
+array, placed over the mapping, whose finalizer reports the release; it also keeps the mapping alive, so
+`close` does not have to consider views. (Python 3.12's `__buffer__` would also work, but not for 3.10.)
 """
 
 from __future__ import annotations
@@ -38,23 +37,23 @@ from skate.wire.limits import no_address_space
 _STEP = 64 * 1024
 _PIECE = 16 * 1024 * 1024
 _UNSEEN, _WRITTEN, _MAPPED = 0, 1, 2
-# A copy below this is over sooner than it pays to let go of the interpreter's lock.
+# For smaller copies, releasing the interpreter lock does not pay.
 _UNLOCKED = 256 * 1024
 _PARTS = min(os.sysconf("SC_IOV_MAX"), 1024) if hasattr(os, "pwritev") else 0
-_POPULATE_WRITE = 23  # linux/mman.h, since 5.14; the mmap module does not name it
+_POPULATE_WRITE = 23  # linux/mman.h, since 5.14; missing in the mmap module
 
 
 class Mapping:
     """The arena of `size` bytes behind `fd`, mapped into this process once.
 
-    The caller keeps `fd` and may close it. With `writable=False` only views can be taken. Raises LimitReached where this
-    process has no address space for it.
+    The caller keeps `fd` and may close it. With `writable=False` only views can be taken. Raises LimitReached
+    if this process has no address space for it.
     """
 
     def __init__(self, fd: int, size: int, writable: bool = True) -> None:
         self.size = size
         self.writable = writable
-        # None once closed. Views hold it too, and the last holder's end unmaps it.
+        # None once closed. Views hold it too, and the end of the last holder unmaps it.
         try:
             self._map: mmap.mmap | None = mmap.mmap(
                 fd, size, mmap.MAP_SHARED, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
@@ -65,7 +64,7 @@ class Mapping:
             raise no_address_space(size) from None
         self._bytes = memoryview(self._map)
         self._address = address_of(self._bytes)
-        # The step that each 64 KiB has reached.
+        # The stage that each 64 KiB has reached.
         self._steps = bytearray(-(-size // _STEP)) if writable else bytearray()
         self._fd = os.dup(fd) if writable else -1
 
@@ -74,11 +73,11 @@ class Mapping:
         return f"Mapping({self.size} bytes, {kind})"
 
     def write(self, offset: int, parts: Sequence[Any]) -> int:
-        """Writes the buffers one behind the other from `offset` on and returns the bytes written.
+        """Write the buffers one after another from `offset` on, and return the bytes written.
 
-        `parts` are contiguous buffers of any format (BufferError otherwise). Raises ValueError when they
-        do not fit, or when the mapping is closed or read-only, and OSError when the machine has no memory
-        left. Other threads run while large parts are copied.
+        `parts` are contiguous buffers of any format (BufferError otherwise). Raises ValueError if they do not
+        fit, or if the mapping is closed or read-only, and OSError if the machine is out of memory. Other
+        threads run while large parts are copied.
         """
         views = [_raw(part) for part in parts]
         total = sum([view.nbytes for view in views])
@@ -100,22 +99,21 @@ class Mapping:
         return total
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
-        """A read-only view of these bytes; `on_release` is called once, when nothing made from it is left.
+        """Return a read-only view of these bytes; `on_release` is called once, when no object derived from it is left.
 
-        That may happen in any thread and amid anything, so `on_release` must be tiny and take no lock: a
-        bound `deque.append` with its argument is right. Raises ValueError outside the arena or after
-        `close`.
+        That may happen in any thread and at any point, so `on_release` must be tiny and take no lock: a bound
+        `deque.append` with its argument is suitable. Raises ValueError outside the arena or after `close`.
         """
         held = self._bounds(offset, size)
         length = _class_of(size)
         exporter = (_exporters.get(length) or _make_exporter(length)).from_address(self._address + offset)
         exporter.held = held
         exporter.on_release = on_release
-        # Through PickleBuffer, as a plain memoryview of a ctypes array cannot be indexed.
+        # Through PickleBuffer, because a plain memoryview of a ctypes array cannot be indexed.
         return pickle.PickleBuffer(exporter).raw()[:size].toreadonly()
 
     def fill(self, offset: int, fd: int, at: int, size: int) -> None:
-        """Reads bytes of the file `fd`, from `at` on, into the arena; OSError if they cannot be read, or not all of them."""
+        """Read bytes of the file `fd`, from `at` on, into the arena. Raises OSError if not all of them can be read."""
         self._bounds(offset, size)
         target = self._bytes[offset : offset + size]
         done = 0
@@ -128,25 +126,25 @@ class Mapping:
         self._steps[first:last] = bytes([_MAPPED]) * max(0, last - first)
 
     def peek(self, offset: int, size: int) -> memoryview:
-        """These bytes, read-only, for who knows that they stay what they are meanwhile."""
+        """Return these bytes, read-only; the caller must ensure that they do not change meanwhile."""
         self._bounds(offset, size)
         return self._bytes[offset : offset + size].toreadonly()
 
     def copy(self, offset: int, size: int) -> bytes:
-        """These bytes, copied out of the arena; ValueError outside it or after `close`."""
+        """Return a copy of these bytes. Raises ValueError outside the arena or after `close`."""
         self._bounds(offset, size)
         return self._bytes[offset : offset + size].tobytes()
 
     def forget(self, offset: int, size: int) -> None:
-        """Says that the memory of this range was given back, so that its next write takes the fastest way."""
+        """Record that the memory of this range was returned, so that its next write takes the fastest way."""
         first, last = -(-offset // _STEP), (offset + size) // _STEP
         if self._steps and first < last:
             self._steps[first:last] = bytes(last - first)
 
     def close(self) -> None:
-        """Close the mapping; views that are still in use stay valid, and the last of them ends it.
+        """Close the mapping; views in use stay valid, and the last of them ends it.
 
-        No `write` may be under way in another thread.
+        No other thread may be in `write`.
         """
         self._map = None
         self._bytes = memoryview(b"")
@@ -178,7 +176,7 @@ class Mapping:
                     batch[0] = batch[0][written:]
 
     def _populate(self, offset: int, total: int, first: int, last: int) -> None:
-        """Maps the pages of the range that are not mapped yet, a run at a time, and notes it."""
+        """Map the unmapped pages of the range, one run at a time, and record it."""
         steps = self._steps
         page = mmap.PAGESIZE
         at = first
@@ -191,7 +189,7 @@ class Mapping:
                 end = last
             start = max(at * _STEP, offset // page * page)
             stop = min(end * _STEP, offset + total)
-            # Where the kernel is too old the copy that follows faults page by page: slower, not wrong.
+            # On older kernels the copy faults page by page, which is slower but correct.
             _madvise(self._address + start, stop - start, _POPULATE_WRITE)
             at = end
         steps[first:last] = b"\2" * (last - first)
@@ -217,12 +215,12 @@ class _Exporter:
         self.on_release()
 
 
-# Array classes by length; at most eight to each power of two, as making one costs more than a view.
+# Array classes by length; at most eight per power of two, because creating one costs more than a view.
 _exporters: dict[int, Any] = {}
 
 
 def _class_of(size: int) -> int:
-    """The length of the array behind a view of `size` bytes: the next of eight steps to the power of two."""
+    """Return the length of the array behind a view of `size` bytes: the next of eight steps per power of two."""
     shift = max(size.bit_length() - 4, 0)
     return -(-size >> shift) << shift
 
@@ -234,7 +232,7 @@ def _make_exporter(length: int) -> Any:
 
 
 class _PyBuffer(ctypes.Structure):
-    """CPython's Py_buffer, which is part of its stable interface since 3.11 and unchanged since 3.0."""
+    """CPython's Py_buffer, part of its stable interface since 3.11 and unchanged since 3.0."""
 
     _fields_ = [
         ("buf", ctypes.c_void_p),
@@ -259,7 +257,7 @@ _release_buffer.restype = None
 
 
 def address_of(view: memoryview) -> int:
-    """Where the bytes of a contiguous view lie; good while the view is held, also for read-only ones."""
+    """Return the address of a contiguous view, also of a read-only one; valid while the view is held."""
     buffer = _PyBuffer()
     _get_buffer(view, ctypes.byref(buffer), 0)
     address = buffer.buf or 0
@@ -274,7 +272,7 @@ def _raw(part: Any) -> memoryview:
 
 
 def _madvise_function() -> Callable[[int, int, int], int]:
-    """madvise(2), which unlike the method of mmap lets other threads run meanwhile."""
+    """Call madvise(2); unlike the method of mmap, this lets other threads run meanwhile."""
     function = getattr(ctypes.CDLL(None), "madvise", None) if sys.platform == "linux" else None
     if function is None:
         return lambda address, size, advice: -1

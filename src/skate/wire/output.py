@@ -1,6 +1,6 @@
-"""How a worker says in its output who prints from here on."""
+"""The marker with which a worker announces in its output who prints next."""
 
 from __future__ import annotations
 
-#: Stands in front of "pid name", up to the end of the line; no text that anybody prints.
+#: Precedes "pid name" up to the end of the line; programs do not print it.
 MARK = b"\0\x1eskate\x1e"

@@ -1,9 +1,10 @@
 """The input loop of a process, driven by whichever thread is waiting.
 
 A thread that waits for something polls the sockets itself, so that a synchronous call needs no hand-over between
-threads: two wake-ups in all, one in each process. Only when no thread waits does a background thread poll. It must not
-compete with a program that calls `get` in a tight loop, so after a foreground turn it stands by and looks every
-few milliseconds whether anybody still turns the loop; a kick through an eventfd takes the loop from it.
+threads: two wake-ups in all, one in each process. Only when no thread waits does a background thread poll. It
+must not compete with a program that calls `get` in a tight loop, so after a foreground turn it stands by and
+checks every few milliseconds whether another thread still turns the loop; a kick through an eventfd takes the
+loop from it.
 
 Everything here happens under one lock, the engine lock of the process, released only while polling or waiting.
 """
@@ -23,15 +24,15 @@ from typing import Any
 
 from skate.wire.limits import start_thread
 
-#: For how long a wait is nobody's business.
+#: Waits shorter than this are not reported.
 QUICK_SECONDS = 0.5
 TICK_S = 0.005
 TICKS_BEFORE_SLEEP = 20
-#: Sleep that counts as rest.
+#: The least sleep that counts as idle.
 REST_SECONDS = 0.02
 SPIN_SECONDS = 60e-6
 SPIN_CREDIT_MAX = 16
-# How long `close` waits for a thread that was polling to notice.
+# How long `close` waits for a polling thread to stop.
 CLOSE_SECONDS = 1.0
 
 Ready = Callable[[], bool]
@@ -56,20 +57,20 @@ class Pump:
         self.handlers: dict[int, Callable[[int], None]] = {}
         #: Called under the lock before polling: flush what is queued; returns seconds until the next timer, or None.
         self.before_poll: Callable[[], float | None] = lambda: None
-        #: Called when the main thread has slept for a while; before that it would cost every call that is waited for.
+        #: Called once the main thread has slept for a while; an earlier call would slow down every wait.
         self.on_sleep: Callable[[], None] | None = None
-        #: After how long a wait is worth a closer look.
+        #: The time after which a wait is examined.
         self.quick_seconds: float | None = QUICK_SECONDS
         self.turns = 0
         self.closed = False
-        #: What the main thread raises when it is interrupted: a signal handler chooses.
+        #: The exception that an interrupted main thread raises; set by a signal handler.
         self.interruption: Callable[[], BaseException] = KeyboardInterrupt
         self.interrupted = False
         self.main_waits = False
-        self.interrupt_due = False  # KeyboardInterrupt awaits the end of a step of the main thread
-        self.asides = 0  # threads that have let go of the lock in the middle of a step
-        self.main_aside = False  # the main thread has let go of the lock in the middle of a step
-        self.external = False  # an asyncio loop of this process polls our descriptor
+        self.interrupt_due = False  # KeyboardInterrupt is deferred until the main thread's step ends
+        self.asides = 0  # threads that have released the lock in the middle of a step
+        self.main_aside = False  # the main thread has released the lock in the middle of a step
+        self.external = False  # an asyncio loop of this process polls the descriptor
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._driver: object | None = None
         self._driver_ready: Ready | None = None
@@ -88,7 +89,7 @@ class Pump:
         self.poller.register(self._wake, select.EPOLLIN)
 
     def start(self) -> None:
-        """Start the background thread. Raises LimitReached where there can be none."""
+        """Start the background thread. Raises LimitReached if it cannot be started."""
         self._thread = start_thread(self._background, f"skate-{self.name}", f" for its {self.name}")
 
     # -- descriptors
@@ -99,7 +100,7 @@ class Pump:
         self.poller.register(fd, select.EPOLLIN)
 
     def want_write(self, fd: int, wanted: bool) -> None:
-        """Also wake up when `fd` takes more bytes."""
+        """Also wake up when `fd` becomes writable."""
         if fd in self.handlers:
             self.poller.modify(fd, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
 
@@ -111,7 +112,7 @@ class Pump:
     # -- turning
 
     def wait(self, ready: Ready, timeout: float | None = None) -> bool:
-        """Turn the loop until `ready()` or until `timeout` seconds passed; the lock is held once on entry and exit."""
+        """Turn the loop until `ready()` or the timeout in seconds; the lock is held once on entry and exit."""
         if ready():
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -125,7 +126,7 @@ class Pump:
                 if deadline is not None:
                     left = deadline - time.monotonic()
                     if left <= 0:
-                        # One look at what has arrived, so that a timeout of zero still sees finished work.
+                        # Process arrived input once, so that a timeout of zero still finds finished work.
                         if self._driver is None:
                             self._turn(0, is_main)
                         break
@@ -154,7 +155,7 @@ class Pump:
                 self._rest.release()
 
     def drain(self) -> None:
-        """Handle what has already arrived, without waiting; the lock is held."""
+        """Handle arrived input without waiting; the lock is held."""
         is_main = get_ident() == self._main_ident
         if is_main:
             self.main_aside = True
@@ -163,7 +164,7 @@ class Pump:
         finally:
             if is_main:
                 self.main_aside = False
-        # A thread that polls meanwhile does not see what was taken in here.
+        # A thread that is polling does not see the input processed here.
         if self._driver_ready is not None and self._driver_ready():
             self.kick()
 
@@ -201,7 +202,7 @@ class Pump:
             self.wake_ready()
 
     def _sleep(self, timeout: float | None) -> list[tuple[int, int]]:
-        """Poll, and call `on_sleep` if nothing has come for a while."""
+        """Poll, and call `on_sleep` if nothing has arrived for a while."""
         assert self.on_sleep is not None
         if timeout is not None and timeout <= REST_SECONDS:
             return self._poll(timeout)
@@ -257,7 +258,7 @@ class Pump:
                 self._waiters.remove(waiter)
 
     def wake_ready(self) -> None:
-        """Release the threads whose condition has become true; called after anything that may have made it so."""
+        """Release the threads whose condition has become true; called after any change that may affect one."""
         for waiter in self._waiters:
             if waiter.ready() and waiter.gate.locked():
                 waiter.gate.release()
@@ -265,7 +266,7 @@ class Pump:
             self.kick()
 
     def interrupt_main(self) -> None:
-        """Have the main thread, which waits here, raise KeyboardInterrupt; called in it, by a signal handler."""
+        """Make the main thread, which waits here, raise KeyboardInterrupt; called in it by a signal handler."""
         self.interrupted = True
         gate = self._main_gate
         if gate is not None and gate.locked():
@@ -273,7 +274,7 @@ class Pump:
         self.kick()
 
     def interruption_point(self) -> None:
-        """Raise KeyboardInterrupt here if it was put off until the main thread is between two steps; the lock is held."""
+        """Raise a KeyboardInterrupt that was deferred until the main thread is between two steps; the lock is held."""
         if self.interrupt_due and get_ident() == self._main_ident:
             self.interrupt_due = False
             raise self.interruption()
@@ -300,7 +301,7 @@ class Pump:
         return bool(self._waiters) or self._driver_ready is not None
 
     def kick(self) -> None:
-        """Make a poll in progress return; safe anywhere, also in a signal handler or a finalizer."""
+        """Make a poll in progress return; safe anywhere, including signal handlers and finalizers."""
         try:
             os.eventfd_write(self._wake, 1)
         except (BlockingIOError, OSError):
@@ -312,7 +313,7 @@ class Pump:
             self.kick()
 
     def attend(self) -> None:
-        """Let the background thread poll at once, because no other thread will wait."""
+        """Make the background thread poll immediately, because no other thread will wait."""
         self._wanted = True
         if self._resting:
             self._resting = False
@@ -320,13 +321,14 @@ class Pump:
             self._rest.release()
 
     def soon(self) -> None:
-        """See that `before_poll` is called within a few milliseconds, whatever the calling thread does; the lock is held."""
+        """Ensure that `before_poll` is called within a few milliseconds, regardless of the calling thread;
+        the lock is held."""
         if self._driver is not None:
-            self._wanted = (
-                self._wanted or self._background_drives
-            )  # an asyncio loop may poll in its stead from now on
+            # An asyncio loop may poll instead from now on.
+            self._wanted = self._wanted or self._background_drives
             self.kick()
-        elif self.external or self._asleep:  # nobody turns, and the background thread does not look by itself
+        elif self.external or self._asleep:
+            # No thread turns the loop, and the background thread is not checking
             self.attend()
 
     # -- background
@@ -353,7 +355,7 @@ class Pump:
                         idle = 0
                         continue
                 elif self._wanted and self._driver is None:
-                    # An asyncio loop polls, and its thread may compute for long.
+                    # An asyncio loop polls, and its thread may compute for a long time.
                     self._wanted = False
                     self.before_poll()
                 if self.turns != seen:
@@ -369,13 +371,13 @@ class Pump:
                 finally:
                     self.lock.acquire()
                 if not self._resting:
-                    # Woken on purpose; if the tick ended at the same moment, take the wake-up that is left over.
+                    # Woken on purpose; if the tick ended at the same moment, consume the remaining wake-up.
                     self._rest.acquire(blocking=False)
                 self._resting = False
                 self._asleep = False
 
     def _let_first_go(self) -> None:
-        # Not in the loop above, whose frame would go on to hold the waiter, and with it the ref that it waited for.
+        # Not in the loop above, whose frame would keep the waiter alive, and with it the awaited ref.
         first = self._waiters[0]
         if first.gate.locked():
             first.gate.release()
@@ -396,7 +398,7 @@ class Pump:
                 self._rest.release()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
-        # Whoever polls has been woken; its descriptors may not be closed, and handed out again, under it.
+        # The polling thread has been woken; its descriptors must not be closed and reused before it returns.
         deadline = time.monotonic() + CLOSE_SECONDS
         while self._polling and time.monotonic() < deadline:
             time.sleep(0.0005)

@@ -1,15 +1,16 @@
 """Rings of messages in shared memory, from one writer to several readers, without an intermediary.
 
-One file without a name (a memfd) holds all rings of a compiled graph. Who is told its place (pid, descriptor) maps it through
-`/proc`. A ring has as many slots as messages may be under way; a message is written once, and its readers look at it in place.
+One file without a name (a memfd) holds all rings of a compiled graph. Other processes get its location (pid,
+descriptor) and map it through `/proc`. A ring has one slot per message in flight; a message is written once,
+and its readers use it in place.
 
     closed, file token, members: [doorbell, room, pid, ended, wants room]
     ring: [messages written, read by reader 0, ...; slots: size, kind, file, serial; held by reader: slots] and slots of bytes
 
-Each cell has one writer. A reader that holds a view marks the slot's bytes as held. When the writer comes round to them it takes
-a spare file instead of waiting, as it does for a message that is larger than a slot; so slots grow as they have to.
-A message is one post of each reader's doorbell. A reader takes one post for each message it reads, waiting or not, so posts
-do not pile up.
+Each cell has one writer. A reader that holds a view marks the slot's bytes as held. When the writer reaches a
+held slot again, it uses a spare file instead of waiting, as it does for a message larger than a slot; so
+slots grow as needed. Each message posts every reader's doorbell once. A reader takes one post per message,
+waiting or not, so posts do not accumulate.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from skate.wire.semaphores import SEMAPHORE_BYTES, Semaphore
 
 CELL = 8
 PAGE = 4096
-#: A message up to this size is copied out rather than held: that is cheaper than keeping count of a view.
+#: A message up to this size is copied rather than held, which is cheaper than counting a view.
 COPIED_BYTES_MAX = 4096
-#: How long one wait lasts before the process looks whether its peers live.
+#: How long one wait lasts before the process checks that its peers are alive.
 LOOK_SECONDS = 1.0
-#: A writer without room looks again after this long, should a reader's word have crossed its own.
+#: A writer without room checks again after this long, in case a reader's notification was missed.
 ROOM_SECONDS = 0.02
 
 _CLOSED, _TOKEN, _MEMBERS = 0, 1, 8
@@ -41,7 +42,7 @@ _SLOT_CELLS = 4
 
 
 class Closed(Exception):
-    """The rings were closed: no message comes or goes any more."""
+    """The rings were closed: no more messages can be sent or received."""
 
 
 class RingPlan:
@@ -58,12 +59,12 @@ class RingPlan:
         self.bytes_at = 0
 
     def cells(self) -> int:
-        """How many cells its head takes."""
+        """The number of cells of its head."""
         return 1 + len(self.readers) + self.slots * (_SLOT_CELLS + len(self.readers))
 
 
 class Place:
-    """Where a file of rings is, and what is in it: enough for another process to open it."""
+    """The location and layout of a file of rings, with which another process can open it."""
 
     __slots__ = ("pid", "fd", "size", "token", "members", "rings")
 
@@ -84,7 +85,7 @@ class Place:
         self.size = place
 
     def cells_end(self) -> int:
-        """Where the cells of the last ring end, in bytes."""
+        """The end of the cells of the last ring, in bytes."""
         last = max((ring.cells_at + ring.cells() for ring in self.rings), default=0)
         return max(last, _MEMBERS + self.members * _MEMBER_CELLS) * CELL
 
@@ -113,7 +114,7 @@ class RingFile:
         else:
             self._fd = os.open(f"/proc/{place.pid}/fd/{place.fd}", os.O_RDWR | os.O_CLOEXEC)
         self.mapping = Mapping(self._fd, place.size)
-        #: All of it once more, for what is small: slices of an mmap are the shortest way.
+        #: A second mapping of everything, for small accesses: slices of an mmap are fastest.
         self.memory = mmap.mmap(self._fd, place.size)
         self.cells = memoryview(self.memory)[: place.cells_end()].cast("q")
         if create:
@@ -129,7 +130,7 @@ class RingFile:
             self.bells.append(Semaphore(at, create))
             self.rooms.append(Semaphore(at + SEMAPHORE_BYTES, create))
         self._own = _MEMBERS + member * _MEMBER_CELLS
-        #: Called when a wait has lasted a while: returns True if it is no use to wait on.
+        #: Called when a wait has lasted a while: returns True if further waiting is useless.
         self.look: Callable[[], bool] = lambda: False
         self.bell = self.bells[member]
         self.room = self.rooms[member]
@@ -137,15 +138,15 @@ class RingFile:
     # -- members
 
     def enter(self) -> None:
-        """Say that this member is there."""
+        """Record that this member has joined."""
         self.cells[self._own + _PID] = os.getpid()
 
     def leave(self) -> None:
-        """Say that this member is done."""
+        """Record that this member is done."""
         self.cells[self._own + _ENDED] = 1
 
     def pid_of(self, member: int) -> int:
-        """The process of a member; 0 while it has not come."""
+        """Return the process of a member; 0 until it joins."""
         return self.cells[_MEMBERS + member * _MEMBER_CELLS + _PID]
 
     def has_left(self, member: int) -> bool:
@@ -170,7 +171,7 @@ class RingFile:
             return
         os.close(fd)
         self.mapping.close()
-        # The memory goes with the last view of it; who still asks is told that all is over.
+        # The memory is released with its last view; later accesses see a closed ring.
         self.bells = []
         self.rooms = []
         self.cells = memoryview(bytearray(self.place.cells_end())).cast("q")
@@ -180,12 +181,12 @@ class RingFile:
     # -- waiting
 
     def wait(self, ready: Callable[[], bool], until: float | None) -> bool:
-        """Wait for a message until `ready` says there is what is wanted; False if the time (monotonic) is over.
+        """Wait for a message until `ready` returns true; return False after the deadline (monotonic time).
 
         Raises Closed when the traffic has ended.
         """
         bell = self.bell
-        held = self.memory  # what the semaphore lies in stays while it is waited for
+        held = self.memory  # keeps the semaphore's memory alive during the wait
         while not ready():
             if self.cells[_CLOSED]:
                 raise Closed
@@ -201,7 +202,7 @@ class RingFile:
 
 
 class _Spare:
-    """A file of its own for a message that found no room in its slot; its first cells say which readers hold it."""
+    """A separate file for a message that did not fit into its slot; its first cells record the readers that hold it."""
 
     def __init__(self, size: int, readers: int) -> None:
         self.size = PAGE + -(-size // PAGE) * PAGE
@@ -233,7 +234,7 @@ class RingWriter:
         self._holds_at = self._slots_at + plan.slots * _SLOT_CELLS
         self._bells = [file.bells[reader] for reader in plan.readers]
         self.written = 0
-        #: What the slowest reader had read when it was last looked at.
+        #: The last known count of the slowest reader.
         self._read = 0
         #: Slots whose last message may be held.
         self._large: set[int] = set()
@@ -251,7 +252,7 @@ class RingWriter:
         return self._read > oldest
 
     def wait_for_room(self, until: float | None) -> bool:
-        """Wait for a free slot; False if the time (monotonic) is over. Raises Closed."""
+        """Wait for a free slot; return False after the deadline (monotonic time). Raises Closed."""
         if self.has_room():
             return True
         file = self.file
@@ -272,7 +273,7 @@ class RingWriter:
         return True
 
     def write(self, parts: Sequence[Any], size: int, kind: int) -> int:
-        """Write a message into the next slot, which is free; returns the slot's number."""
+        """Write a message into the next slot, which must be free; return the slot's number."""
         plan = self.plan
         cells = self.file.cells
         slot = self.written % plan.slots
@@ -296,7 +297,7 @@ class RingWriter:
         return slot
 
     def _write_large(self, parts: Sequence[Any], size: int, slot: int, start: int) -> None:
-        """Write a message that may be held, or that comes where one may be."""
+        """Write a message that may be held, or into a slot that may be held."""
         cells = self.file.cells
         at = self._slots_at + slot * _SLOT_CELLS
         before = self._taken.pop(slot, None)
@@ -367,12 +368,12 @@ class RingReader:
         self._spares: dict[int, tuple[Mapping, Any]] = {}
 
     def ready(self) -> bool:
-        """True if a message is there."""
+        """True if a message is available."""
         return self.file.cells[self._at] > self.taken
 
     def peek(self) -> tuple[Any, int]:
-        """Return the bytes of the next message, and its kind; call `done` afterwards. Raises Closed if its writer
-        has ended.
+        """Return the bytes and the kind of the next message; call `done` afterwards. Raises Closed if its
+        writer has ended.
         """
         cells = self.file.cells
         slot = self.taken % self.plan.slots
@@ -393,9 +394,9 @@ class RingReader:
         return mapping.view(start, size, _Release(holds, hold)), kind
 
     def done(self) -> None:
-        """The next message has been looked at, or is not wanted."""
+        """Record that the next message has been read or skipped."""
         self.taken += 1
-        # Whoever waits looks at the counts first, so that one post too many taken is none too few.
+        # A waiter checks the counts first, so taking one post too many does no harm.
         self.file.bell.take()
         cells = self.file.cells
         cells[self._at + 1 + self._reader] = self.taken
@@ -429,7 +430,7 @@ class RingReader:
 
 
 class _Release:
-    """Takes the mark off a slot; runs in finalizers, so it locks nothing."""
+    """Clears the mark of a slot; runs in finalizers, so it takes no locks."""
 
     __slots__ = ("_cells", "_at")
 

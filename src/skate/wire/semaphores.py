@@ -1,7 +1,7 @@
-"""POSIX semaphores in shared memory: one process sleeps until another posts, with no third one between them.
+"""POSIX semaphores in shared memory: one process sleeps until another posts, without an intermediary.
 
-A futex would do as well, but its system call has another number on each architecture; the C library knows it. Posting and
-looking keep the interpreter's lock, as they never wait; waiting lets other threads run.
+A futex would also work, but its system call number differs between architectures, and the C library knows it.
+Posting and trying keep the interpreter lock, because they never wait; waiting lets other threads run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ctypes
 import errno
 import time
 
-#: Room for one semaphore, and for nothing else in its cache line.
+#: Room for one semaphore in its own cache line.
 SEMAPHORE_BYTES = 64
 
 
@@ -23,7 +23,7 @@ _slow = ctypes.CDLL(None, use_errno=True)
 _post = _quick.sem_post
 _try = _quick.sem_trywait
 _create = _quick.sem_init
-# With a steady clock where there is one (glibc 2.30).
+# With a monotonic clock if available (glibc 2.30).
 _steady = getattr(_slow, "sem_clockwait", None)
 _timed = _slow.sem_timedwait
 for _function in (_post, _try):
@@ -49,11 +49,11 @@ class Semaphore:
         _post(self._at)
 
     def take(self) -> bool:
-        """Take one post if there is any; never waits."""
+        """Take one post if available; never waits."""
         return bool(_try(self._at) == 0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a post up to this long; False if none came, or a signal did."""
+        """Wait for a post up to this long; return False if none arrived, or after a signal."""
         if _try(self._at) == 0:
             return True
         until = (time.monotonic() if _steady is not None else time.time()) + seconds

@@ -1,9 +1,10 @@
 """Shared memory that a worker leaves behind if it dies: a page or two each, the worker's slot.
 
-It says which of the tasks sent ahead the worker has begun, so that the others may run elsewhere at no cost in retries;
-and it repeats the answers that were not written to the socket yet because several go out together, so that a task which
-had ended well does not end a second time, or fail, because of what ran after it. An actor that runs calls side by side may begin
-them out of turn, as one group of it is busy and another is not: those begun ahead of the first that was not have a bit each.
+It records which of the tasks sent ahead the worker has begun, so that the others can run elsewhere without
+costing a retry. It also contains the answers that were not yet written to the socket because several are sent
+together, so that a task which had succeeded does not run again, or fail, because of a later one. An actor
+that runs calls concurrently may begin them out of order, because one concurrency group may be busy and
+another not: those begun ahead of the first that was not have a bit each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias
 import msgpack
 
 STATUS_SLOT = struct.Struct("<Q")  # at 0: the number of the last task begun, and of all before it
-_KEPT = struct.Struct("<I")  # at 8: bytes of answers, which begin at 16
+_KEPT = struct.Struct("<I")  # at 8: the size of the answers, which begin at 16
 _KEPT_AT = 8
 _AHEAD = struct.Struct("<I")  # at 12: 1 if there are bits for tasks begun out of turn
 _AHEAD_AT = 12
@@ -25,12 +26,12 @@ _ANSWERS_AT = 16
 SlotMemory: TypeAlias = mmap.mmap | bytearray
 
 SLOT_BYTES = 1 << 14
-#: The bits, at the end of the slot: one for each of so many tasks after the last of those all begun.
+#: The bits, at the end of the slot: one per task after the last one up to which all have begun.
 _BITS_BYTES = 1 << 11
 _BITS_AT = SLOT_BYTES - _BITS_BYTES
 AHEAD_MAX = _BITS_BYTES * 8
 SLOTS = 1 << 13
-#: All slots together; memory that nobody touches costs nothing.
+#: All slots together; untouched memory costs nothing.
 BOARD_BYTES = SLOT_BYTES * SLOTS
 
 
@@ -43,7 +44,8 @@ class Slot:
         self._count = 0
 
     def keep(self, queued: list[bytes]) -> bool:
-        """Keep the answer that was queued last; False if it cannot be, as what is queued before it is not all kept."""
+        """Keep the answer that was queued last; return False if it does not fit, or if an earlier queued one
+        was not kept."""
         count = len(queued)
         if count == 1:
             self._size = self._count = 0
@@ -68,7 +70,7 @@ class Slot:
 
 
 class OutOfTurn:
-    """Says which calls have begun where they begin in any order; used under a lock."""
+    """Records which calls have begun if they begin in any order; used under a lock."""
 
     def __init__(self, memory: SlotMemory) -> None:
         self._memory = memory
@@ -76,11 +78,11 @@ class OutOfTurn:
         self._ahead: set[int] = set()
 
     def begin(self, sequence: int) -> None:
-        """Record that a call begins, or is dropped, which has the same effect: it need not run again."""
+        """Record that a call begins or is dropped; in both cases it need not run again."""
         if sequence <= self._upto:
             return
         if sequence - self._upto >= AHEAD_MAX:
-            # Too far ahead to be told apart: those before it count as begun, so that none runs twice.
+            # Too far ahead for the bits: all before it count as begun, so that none runs twice.
             self._move(sequence)
             return
         self._ahead.add(sequence)
@@ -109,7 +111,7 @@ class OutOfTurn:
 
 
 class Board:
-    """All slots of a node, as the node reads them."""
+    """All slots of a node, as read by the node."""
 
     def __init__(self, fd: int, offset: int) -> None:
         self._memory = mmap.mmap(fd, BOARD_BYTES, offset=offset)
@@ -117,7 +119,7 @@ class Board:
         self._used = 0
 
     def take(self) -> int:
-        """A slot for a new worker; raises OSError when all are in use."""
+        """Allocate a slot for a new worker; raises OSError if all are in use."""
         if self._free:
             slot = self._free.pop()
         elif self._used < SLOTS:
@@ -129,8 +131,8 @@ class Board:
         return slot
 
     def give_back(self, slot: int) -> tuple[int, frozenset[int], list[tuple[Any, ...]]]:
-        """Return the state of an ended worker's slot: the last task begun in order, those begun beyond it, the
-        answers it owed.
+        """Return the state of an ended worker's slot: the last task begun in order, those begun beyond it,
+        and its unsent answers.
         """
         at = slot * SLOT_BYTES
         begun, ahead = begun_in(self._memory, at)

@@ -1,8 +1,9 @@
-"""Python values as bytes and back: pickle protocol 5 with its large buffers beside it, cloudpickle where pickle would not do.
+"""Conversion of Python values to bytes and back: pickle protocol 5 with separate large buffers, and
+cloudpickle where pickle does not suffice.
 
 A packed value is either a plain pickle, or a table of buffers followed by the pickle and the buffers, each aligned to 64
-bytes, so that arrays are read in place out of shared memory or out of the message, read-only. The refs and actor handles met on
-the way are collected, so that their owner learns that they travel.
+bytes, so that arrays are read in place out of shared memory or out of the message, read-only. The refs and
+actor handles inside a value are collected, so that their owner learns that they are sent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 TABLE = 1
 ALIGNMENT = 64
-#: A value up to this size travels inside messages; a larger one lives in the arena.
+#: A value up to this size is sent inside messages; a larger one is stored in the arena.
 INLINE_BYTES_MAX = 100 * 1024
 
 _HEAD = struct.Struct("<B3xIQ")
@@ -36,7 +37,7 @@ _serializers: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 def register_serializer(
     cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
 ) -> None:
-    """Pack instances of `cls` with functions of the user's from now on, in this process."""
+    """Pack instances of `cls` with the user's functions from now on, in this process."""
     _serializers[cls] = (serializer, deserializer)
 
 
@@ -51,13 +52,13 @@ def has_serializer(cls: type) -> bool:
 
 
 def collector() -> list[Any] | None:
-    """The list that takes the refs and handles met while packing in this thread; None outside of packing."""
+    """The list that collects refs and handles during packing in this thread; None at other times."""
     return getattr(_collecting, "met", None)
 
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[Any]]:
-    """Refs and handles that are pickled inside are met by the list, rather than kept for the whole session."""
+    """Collect refs and handles pickled inside the block in the list, instead of keeping them for the whole session."""
     outer = getattr(_collecting, "met", None)
     met: list[Any] = []
     _collecting.met = met
@@ -68,7 +69,7 @@ def collecting() -> Iterator[list[Any]]:
 
 
 class Packed:
-    """A value as bytes: a head, buffers beside it, and what refs and handles it contains."""
+    """A value as bytes: a head, separate buffers, and the refs and handles that it contains."""
 
     __slots__ = ("head", "buffers", "met", "size")
 
@@ -81,7 +82,7 @@ class Packed:
             self.size = _end_of(head, buffers)
 
     def parts(self) -> list[Any]:
-        """The pieces to be written one after the other."""
+        """Return the pieces to write one after another."""
         buffers = self.buffers
         if not buffers:
             return [self.head]
@@ -100,7 +101,7 @@ class Packed:
         return [_HEAD.pack(TABLE, len(buffers), len(self.head)) + b"".join(slots), *body]
 
     def joined(self) -> bytes:
-        """All of it as one bytes object."""
+        """Return everything as one bytes object."""
         return self.head if not self.buffers else b"".join(self.parts())
 
 
@@ -145,7 +146,7 @@ _pickler_class: Any = None
 
 
 def pickler() -> Any:
-    """The class that pickles values, made when it is first needed."""
+    """Return the class that pickles values, created on first use."""
     global _pickler_class
     if _pickler_class is None:
         _pickler_class = _make_pickler()
@@ -164,7 +165,7 @@ def _cloudpickled(value: Any, on_buffer: Callable[[Any], None] | None) -> bytes:
 
 
 def _make_pickler() -> Any:
-    import cloudpickle  # 10 ms, needed by the first value that is not plain
+    import cloudpickle  # takes 10 ms, and is needed for the first value that is not plain
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
@@ -173,7 +174,7 @@ def _make_pickler() -> Any:
             if custom is not None:
                 return _restore, (custom[1], custom[0](obj))
             if kind is not ModuleType and issubclass(kind, ModuleType):
-                # A package that is a subclass of module, as some make themselves: by its name, like any other.
+                # A package whose module is an instance of a subclass: by its name, like any other.
                 return importlib.import_module, (obj.__name__,)
             if kind.__module__ == "torch" and kind.__name__ in ("Tensor", "Parameter"):
                 reduced = _reduce_tensor(obj)
@@ -189,7 +190,7 @@ def _restore(deserializer: Callable[[Any], Any], state: Any) -> Any:
 
 
 def _reduce_tensor(tensor: Any) -> Any:
-    """A dense CPU tensor as a numpy array over the same memory; None where torch's own way must do."""
+    """Return a dense CPU tensor as a numpy array over the same memory; None if torch must pickle it."""
     torch = sys.modules["torch"]
     plain = type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.layout is torch.strided
     if not plain or tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
@@ -205,17 +206,17 @@ def _reduce_tensor(tensor: Any) -> Any:
 
 
 def _tensor_from(array: Any, dtype: str | None) -> Any:
-    import torch  # the value is a tensor: its reader has torch
+    import torch  # the value is a tensor, so its reader has torch
 
     with warnings.catch_warnings():
-        # The tensor shares read-only memory; torch says so at each one.
+        # The tensor shares read-only memory, for which torch warns each time.
         warnings.simplefilter("ignore")
         tensor = torch.from_numpy(array)
     return tensor if dtype is None else tensor.view(getattr(torch, dtype))
 
 
 def pack_function(function: Any) -> tuple[bytes, list[Any]]:
-    """A function or class by value, with the refs and handles its closure holds."""
+    """Pack a function or class by value, with the refs and handles in its closure."""
     outer = getattr(_collecting, "met", None)
     met: list[Any] = []
     _collecting.met = met
@@ -226,12 +227,12 @@ def pack_function(function: Any) -> tuple[bytes, list[Any]]:
 
 
 def unpack(data: Any) -> Any:
-    """The value of packed bytes; arrays in it are read-only views of `data`."""
+    """Unpack a value; arrays in it are read-only views of `data`."""
     first = data[0]
     if first != TABLE:
         return pickle.loads(data)
     view = memoryview(data).toreadonly()
-    if type(data) is bytes:  # of a message, and so nowhere in particular
+    if type(data) is bytes:  # part of a message, so not aligned
         view = _aligned(view)
     _, count, length = _HEAD.unpack_from(view)
     at = _HEAD.size
@@ -246,7 +247,7 @@ def unpack(data: Any) -> Any:
 
 
 def _aligned(view: memoryview) -> memoryview:
-    """A copy that begins at a multiple of 64, as values in shared memory do: some users of arrays insist on it."""
+    """Copy to an address that is a multiple of 64, as in shared memory: some array libraries require it."""
     import ctypes  # numpy has it already
 
     size = len(view)
@@ -258,5 +259,5 @@ def _aligned(view: memoryview) -> memoryview:
 
 
 def is_plain(args: tuple[Any, ...]) -> bool:
-    """True if all arguments are numbers, text or bytes, which need no look inside."""
+    """True if all arguments are numbers, text or bytes, which contain no refs."""
     return _PLAIN.issuperset(map(type, args))

@@ -1,4 +1,4 @@
-"""Graphs that are bound and executed without compiling them: what nodes say of themselves, and how graphs are rewritten."""
+"""Graphs that are bound and executed without compiling them: the descriptions of nodes, and the rewriting of graphs."""
 
 from __future__ import annotations
 

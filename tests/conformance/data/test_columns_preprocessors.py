@@ -1,4 +1,4 @@
-"""Preprocessors: what is learnt, what is made of data, and what is refused."""
+"""Preprocessors: fitting, transforming, and rejected input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, groups and order of datasets, by argument: what each call gives."""
+"""Numbers, groups and order of datasets, by argument: the result of each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of datasets, by argument: what each call gives."""
+"""Operations of datasets, by argument: the result of each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions by operator and function: type and values of what each gives, all computed in one run."""
+"""Expressions by operator and function: type and values of each result, all computed in one run."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_a_bad_csv_row_is_named(tmp_path: Path) -> None:
         rd.read_csv(str(tmp_path)).take_all()
 
 
-@pytest.mark.chosen_difference("Ray reads rows of a column nobody asked for", id="D-data-unknown-columns")
+@pytest.mark.chosen_difference("Ray reads rows of an unrequested column", id="D-data-unknown-columns")
 def test_unknown_columns_are_refused_at_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"price": [1]}), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match="did you mean 'price'"):

@@ -1,4 +1,4 @@
-"""Mistakes that are refused, with the type and the words that programs look for."""
+"""Rejected mistakes, with the type and the phrases that programs match."""
 
 from __future__ import annotations
 

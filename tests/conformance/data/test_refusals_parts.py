@@ -1,4 +1,4 @@
-"""Parts and pools that cannot be, with the type and the words that programs look for."""
+"""Invalid splits and pools, with the type and the phrases that programs match."""
 
 from __future__ import annotations
 

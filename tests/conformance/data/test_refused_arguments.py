@@ -1,4 +1,4 @@
-"""Arguments of datasets that are refused, one call a case, with the words that programs look for."""
+"""Rejected arguments of datasets, one call per case, with the phrases that programs match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions and pools that are refused, one call a case, with the words that programs look for."""
+"""Rejected expressions and pools, one call per case, with the phrases that programs match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources in memory, paths, iterators and options of runs, by argument: what each call gives."""
+"""Sources in memory, paths, iterators and options of runs, by argument: the result of each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times down to the nanosecond, whatever way they take."""
+"""Times down to the nanosecond, by every route."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of functions: of one kind, whatever the operation; pools that are filled; expressions with classes."""
+"""Errors of functions: the same for every operation; full pools; expressions with classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written: the arguments of writers, what is in paths and in files, what an empty dataset leaves."""
+"""Written files: the arguments of writers, the contents of paths and files, the output of an empty dataset."""
 
 from __future__ import annotations
 

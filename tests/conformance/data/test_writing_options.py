@@ -1,4 +1,4 @@
-"""Writers by argument: what each call leaves; readers and writers: what is refused."""
+"""Writers by argument: the files of each call; rejected arguments of readers and writers."""
 
 from __future__ import annotations
 

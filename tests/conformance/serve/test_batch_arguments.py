@@ -1,4 +1,5 @@
-"""`@serve.batch` and `@serve.multiplexed`: models in a batch, several arguments, what is returned, settings and refusals."""
+"""`@serve.batch` and `@serve.multiplexed`: models in a batch, several arguments, return values, settings and
+rejected values."""
 
 from __future__ import annotations
 

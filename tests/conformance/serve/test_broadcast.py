@@ -1,4 +1,4 @@
-"""`handle.broadcast`: a method of every replica, and what comes of it."""
+"""`handle.broadcast`: a call of a method in every replica, and its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of settings (`ray.serve.config`): what they make of what they are given, and what they refuse."""
+"""Records of settings (`ray.serve.config`): conversions of values, and rejected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of files and of what Serve tells (`ray.serve.schema`): what they make of what they are given, and refuse."""
+"""Records of config files and of Serve's status (`ray.serve.schema`): conversions of values, and rejected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles: what can be called, what comes back, what is raised."""
+"""Handles: calls, results and errors."""
 
 from __future__ import annotations
 

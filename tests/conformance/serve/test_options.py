@@ -1,4 +1,4 @@
-"""Options and settings: defaults, and what is refused."""
+"""Options and settings: defaults, and rejected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of settings and files of Serve: what can be, what cannot, and the words that say so."""
+"""Records of settings and files of Serve: valid and invalid values, and the messages for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routers of one's own: what they are told, how they rank, and the helpers that they inherit."""
+"""Custom routers: their notifications, their rankings, and the inherited helpers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Responses of handles: cancelling, waiting, passing on, and what they refuse; handles before and after their first use."""
+"""Responses of handles: cancelling, waiting, passing on, and rejected uses; handles before and after their
+first use."""
 
 from __future__ import annotations
 

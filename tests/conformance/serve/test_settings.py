@@ -1,4 +1,4 @@
-"""Options of deployments: what can be, what cannot, and the words that say so."""
+"""Options of deployments: valid and invalid values, and the messages for invalid ones."""
 
 from __future__ import annotations
 

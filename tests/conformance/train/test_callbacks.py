@@ -1,4 +1,4 @@
-"""UserCallback: what it is told, when, and what becomes of a run whose callback raises."""
+"""UserCallback: its notifications and their order, and the end of a run whose callback raises."""
 
 from __future__ import annotations
 

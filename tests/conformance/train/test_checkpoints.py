@@ -268,7 +268,7 @@ def test_checkpoints_are_given_before_their_validation_ends_if_asked(tmp_path):
         (whole,) = train.get_all_reported_checkpoints(mode.VALIDATED)
         return [(each.metrics, each.status.name) for each in (written, late, whole)]
 
-    path = str(tmp_path / "go on")
+    path = str(tmp_path / "continue")
     result = DataParallelTrainer(
         loop,
         train_loop_config={"path": path},

@@ -191,7 +191,7 @@ def test_last_metrics_are_those_of_the_last_checkpoint(run):
 
 
 def test_best_ones_and_the_last_are_kept(run):
-    # Scores by step: 1: 2, 2: 4, 3: 1, 4: 9, 5: 0; the last stays, to go on from.
+    # Scores by step: 1: 2, 2: 4, 3: 1, 4: 9, 5: 0; the last stays, to continue from.
     kept = {metrics["step"]: metrics["score"] for _, metrics in run[1].best_checkpoints}
     assert {4: 9, 2: 4, 1: 2}.items() <= kept.items()
     assert 3 not in kept

@@ -1,4 +1,4 @@
-"""Trackers of runs by Ray's names: what there is, what they take, and what is said where their packages are missing."""
+"""Experiment loggers under Ray's names: their arguments, and the errors for missing packages."""
 
 from __future__ import annotations
 

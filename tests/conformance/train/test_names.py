@@ -1,4 +1,4 @@
-"""The names of ray.train, with the arguments that they take and what those are if nothing is said."""
+"""The names of ray.train, with their arguments and defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a training function: what it is called with, what it may ask, what comes back."""
+"""Runs of a training function: its arguments, the API inside it, its results."""
 
 from __future__ import annotations
 

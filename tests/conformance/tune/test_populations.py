@@ -35,7 +35,7 @@ class Saved(Trial):
 
 
 class Population(FakeSearch):
-    """Trials of a population, which are saved and go on from each other at once."""
+    """Trials of a population, which are saved and continue from each other at once."""
 
     def __init__(self, scheduler, count, seed, steps=150, **given):
         super().__init__(scheduler, count, seed=seed, **given)

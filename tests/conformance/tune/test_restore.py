@@ -1,4 +1,4 @@
-"""Searches that go on."""
+"""Searches that continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches that go on: what becomes of trials that failed, of those that had not ended, and of what is given anew."""
+"""Searches that continue: the fate of failed and unfinished trials, and of arguments that are passed again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 
 
 def stepping(config):
-    """Reports `steps` times and once more, going on from its checkpoint; fails between if the marker is there."""
+    """Reports `steps` times and once more, continuing from its checkpoint; fails between if the marker is there."""
     at = 0
     checkpoint = tune.get_checkpoint()
     if checkpoint:

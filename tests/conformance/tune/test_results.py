@@ -26,7 +26,7 @@ def failing(config: dict[str, Any]) -> None:
 
 
 class Stepping(Trainable):
-    """Counts, and fails to go on from a checkpoint as often as `config["restores_fail"]` says."""
+    """Counts, and fails to continue from a checkpoint as often as `config["restores_fail"]` says."""
 
     def setup(self, config: dict[str, Any]) -> None:
         self.count = 0

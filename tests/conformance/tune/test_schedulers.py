@@ -1,4 +1,4 @@
-"""Decisions of schedulers, asked directly by a search without processes, and what they reject."""
+"""Decisions of schedulers, called directly by a search without processes, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches: what trials are called with, what they report, what comes back."""
+"""Searches: the arguments of trials, their reports, the results."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def saved(step):
 
 
 def last_step():
-    """The step that a trial goes on from, -1 at its first start."""
+    """The step that a trial continues from, -1 at its first start."""
     checkpoint = tune.get_checkpoint()
     if checkpoint is None:
         return -1
@@ -323,5 +323,5 @@ def test_tune_14_one_in_four_goes_on(fit):
         scheduler=scheduler,
         max_concurrent_trials=1,
     )
-    # The best comes first, so all others are below the quarter that goes on.
+    # The best comes first, so all others are below the quarter that continues.
     assert [result.metrics["training_iteration"] for result in results] == [16] + [1] * 7

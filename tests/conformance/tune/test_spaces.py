@@ -1,4 +1,4 @@
-"""Search spaces: what is drawn, in what order, and what a seed gives."""
+"""Search spaces: draws, their order, and seeds."""
 
 from __future__ import annotations
 

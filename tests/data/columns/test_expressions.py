@@ -1,4 +1,4 @@
-"""Expressions: what each operator and function gives, how they are written, compared, pickled, and what is refused."""
+"""Expressions: results of operators and functions, repr, comparison, pickling, and rejected uses."""
 
 from __future__ import annotations
 

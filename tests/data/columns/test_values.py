@@ -165,7 +165,7 @@ def test_frames_take_arrays_as_columns_and_lose_nothing() -> None:
     assert made.schema.field("b").type == pa.bool_()
     assert blocks.to_batch(made, "numpy")["t"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert blocks.to_batch(made, "numpy")["u"].shape == (2, 2, 2)
-    with pytest.raises(ValueError, match="names are strings"):
+    with pytest.raises(ValueError, match="names must be strings"):
         blocks.from_batch(pd.DataFrame({0: [1]}))
     with pytest.raises(ValueError, match="more than one column 'a'"):
         blocks.from_batch(pd.DataFrame([[1, 2]], columns=["a", "a"]))

@@ -1,4 +1,4 @@
-"""Decisions of a run: what may start, what is read, how many actors there are; and the queues they look at."""
+"""Decisions of a run: which work may start, which results are read, how many actors to run; and their queues."""
 
 from __future__ import annotations
 

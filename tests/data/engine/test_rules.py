@@ -1,4 +1,4 @@
-"""Rewrites of plans: what is read, what moves, what must stay where it is; with the same rows in the end."""
+"""Rewrites of plans: what is read, what moves and what must stay in place, with the same rows as a result."""
 
 from __future__ import annotations
 

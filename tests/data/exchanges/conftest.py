@@ -1,4 +1,4 @@
-"""One session for all tests of a file: work that takes long goes to its workers, whichever way a dataset is to run."""
+"""One session for all tests of a file: long work goes to its workers, however the dataset runs."""
 
 from __future__ import annotations
 

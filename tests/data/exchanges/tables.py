@@ -88,5 +88,5 @@ def comparable(value: Any) -> Any:
 
 
 def unordered(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows as they can be compared whatever their order."""
+    """Return rows in a form that can be compared regardless of order."""
     return sorted(repr(comparable(row)) for row in rows)

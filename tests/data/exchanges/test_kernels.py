@@ -1,4 +1,4 @@
-"""Partitions: how large they become, whatever the keys are like, and that columns of any type go through."""
+"""Partitions: their sizes for any distribution of keys, and columns of any type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations over all rows of data that is several times the object store: what is not at work lies on disk.
+"""Operations over all rows of data several times larger than the object store: unused blocks are on disk.
 
 The sizes are small; `benchmarks/data/memory.py` does the same with 4 GB and a budget of 1 GB.
 """

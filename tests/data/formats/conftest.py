@@ -1,4 +1,4 @@
-"""One session for each module of these tests: what is read and written in tasks is so in two workers."""
+"""One session per test module: tasks that read and write run in two workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases and table formats, by the libraries that are installed; the others are named when they are missing.
+"""Databases and table formats with the installed libraries; errors name the missing ones.
 
 Run by test_in_own_processes.py in a process of its own.
 """

@@ -1,4 +1,5 @@
-"""Cases whose libraries (of S3, Delta, Lance, ...) keep threads and descriptors until their process ends: in one of their own."""
+"""Cases whose libraries (of S3, Delta, Lance, ...) keep threads and descriptors until their process ends;
+each runs in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet: what is known without reading, what is not read, and files larger than memory."""
+"""Parquet: facts known without reading, skipped data, and files larger than memory."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_tfrecords_that_are_damaged_say_where(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cut off in record 1"):
         rd.read_tfrecords(tmp_path / "bad").take_all()
     (tmp_path / "bad").write_bytes(b"what is this file?")
-    with pytest.raises(ValueError, match="no TFRecord file"):
+    with pytest.raises(ValueError, match="not a TFRecord file"):
         rd.read_tfrecords(tmp_path / "bad").take_all()
 
 

@@ -1,4 +1,4 @@
-"""Writing: modes, names, what a failed or repeated write leaves, datasinks of programs."""
+"""Writing: modes, names, leftovers of failed and repeated writes, custom datasinks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_modes(tmp_path: Path) -> None:
     assert sorted(ids(folder)) == [0, 0, 1, 1, 2]
     rd.range(1).write_csv(folder, mode=rd.SaveMode.OVERWRITE)
     assert ids(folder) == [0]
-    with pytest.raises(ValueError, match="mode is one of"):
+    with pytest.raises(ValueError, match="mode must be one of"):
         rd.range(1).write_csv(folder, mode="replace")  # type: ignore[arg-type]
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="file"):

@@ -9,7 +9,7 @@ from skate.data.llm.engine import EngineSpec
 
 
 class ShoutingEngine:
-    """Says a prompt again, louder, at most `max_tokens` letters of it; prompts with "bad" in them fail."""
+    """Returns a prompt in upper case, up to `max_tokens` letters; prompts with "bad" in them fail."""
 
     def __init__(self, spec: EngineSpec) -> None:
         self.spec = spec

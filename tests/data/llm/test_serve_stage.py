@@ -67,7 +67,7 @@ def test_answers_are_added_to_rows(dtype: str | None) -> None:
 
 
 def test_an_unknown_class_of_requests_is_named() -> None:
-    with pytest.raises(ValueError, match="has no 'Other', which a row has as dtype; it has Request"):
+    with pytest.raises(ValueError, match="has no 'Other', the dtype of a row; it has Request"):
         results(["a"], "Other")
 
 

@@ -1,4 +1,4 @@
-"""Settings: types, defaults, bounds, and what is said of what does not fit."""
+"""Settings: types, defaults, bounds, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine "vllm", with a vLLM that is no more than the names it has: what is asked of it, and what rows get."""
+"""The engine "vllm", with a fake vLLM that has only the names used: the calls to it, and the results of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skate.data.llm.row_engines import VllmRows
 
 
 class FakeEngine:
-    """Says the tokens of a prompt backwards."""
+    """Returns the tokens of a prompt in reverse order."""
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments

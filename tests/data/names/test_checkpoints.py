@@ -1,4 +1,4 @@
-"""`DataContext.checkpoint_config`: a pipeline that was cut short goes on behind what it has written."""
+"""`DataContext.checkpoint_config`: a pipeline that was cut short continues after what it has written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasources of a program's own that are told of columns and rows, in Ray's words."""
+"""Custom datasources with column and row pushdown, under Ray's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.data.expressions import col
 
 
 class Told(Datasource):
-    """Reads the columns and rows that it was told of."""
+    """Reads the columns and rows pushed down to it."""
 
     def __init__(self) -> None:
         self.columns: list[str] | None = None

@@ -14,7 +14,7 @@ from skate.data import DataContext
 
 
 class Flaky:
-    """Fails the first `times` times it is asked with a given name, in whichever process."""
+    """Fails the first `times` calls with a given name, in any process."""
 
     def __init__(self, folder: Path, times: int, error: type[Exception] = ConnectionError) -> None:
         self.folder = folder

@@ -1,4 +1,5 @@
-"""Random chains of operations, from blocks and from files, against plain rows: what the rules move about must change nothing."""
+"""Random chains of operations, from blocks and from files, compared with plain rows: the rules must not
+change the result."""
 
 from __future__ import annotations
 

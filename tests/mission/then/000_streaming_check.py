@@ -1,4 +1,4 @@
-"""Goes on behind the streaming pipeline: every row arrives, with its two-dimensional columns as tensors."""
+"""Continues after the streaming pipeline: every row arrives, with its two-dimensional columns as tensors."""
 
 import torch
 

@@ -9,7 +9,7 @@ def nested():
 
 @ray.remote(num_cpus=1)
 def training_worker():
-    # This task holds the group's only CPU: a nested task that stayed in the group would wait for ever.
+    # This task holds the group's only CPU: a nested task that stayed in the group would wait forever.
     return ray.get(nested.options(**options).remote())
 
 

@@ -1,4 +1,4 @@
-"""Goes on behind the streaming preprocessing: the loop of the text's train function, without its trainer."""
+"""Continues after the streaming preprocessing: the loop of the text's train function, without its trainer."""
 
 shard = ds.iterator()
 for _ in range(10):

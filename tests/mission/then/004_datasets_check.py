@@ -1,4 +1,4 @@
-"""Goes on behind the conversion: rows as they were, in order."""
+"""Continues after the conversion: rows as they were, in order."""
 
 assert ray_datasets["train"].count() == 40
 assert ray_datasets["validation"].take(1) == [

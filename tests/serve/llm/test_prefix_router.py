@@ -40,5 +40,5 @@ def test_prompts_that_begin_alike_go_to_the_replica_that_has_had_them(session: N
     }
     for _ in range(3):
         for topic, replica in first.items():
-            later = handle.remote({"prompt": f"{topic} " * 40 + "and goes on"}).result(timeout_s=30)
+            later = handle.remote({"prompt": f"{topic} " * 40 + "and continues"}).result(timeout_s=30)
             assert later == replica, f"what begins with {topic} went elsewhere"

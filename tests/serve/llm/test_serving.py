@@ -185,7 +185,7 @@ def test_a_client_that_goes_away_ends_its_request(url: str) -> None:
     began = time.monotonic()
     while handle.load.remote().result() != (0, 0):
         # All 100 answers, four at a time, would take 5,000 steps.
-        assert time.monotonic() - began < 10, "the answers of a client that is gone go on"
+        assert time.monotonic() - began < 10, "the answers of a client that is gone continue"
 
 
 def test_a_model_that_is_not_there_fails_at_run(url: str) -> None:

@@ -12,10 +12,11 @@ from tests.simulation.planted.bug import NOTICED, Bug, applies, planted
 from tests.simulation.planted.reach import passing
 
 NOTICERS = {
-    "onlooker": "the onlooker", "accounts": "the accounts of grants", "quiet": "the look at who waits when all is quiet",
-    "arena": "the allocator", "gone": "what is left at the end", "drain": "a caller without an answer",
+    "onlooker": "the onlooker", "accounts": "the accounting of grants", "quiet": "the check of waiters in an idle cluster",
+    "arena": "the allocator", "gone": "the check for leftovers at the end", "drain": "a caller without an answer",
     "reconcile": "the grants at the end", "record": "a run without end",
-    "process": "a process told twice, or not told", "worker": "a worker told wrongly", "runs": "a failure where nothing broke",
+    "process": "a process notified twice, or not at all", "worker": "a worker notified wrongly",
+    "runs": "a failure where nothing broke",
 }  # fmt: skip
 
 
@@ -60,11 +61,11 @@ class Finding:
 
 HEADER = """# Planted bugs
 
-What is not shown to be noticed may be overlooked. Known kinds of mistakes are therefore planted into the core, one at a time and
-in memory only, and the simulator has to notice each within its seeds; without them the same seeds pass.
-`tests/simulation/test_planted.py` does so for those that few seeds notice, `python -m tests.simulation.planted` for all. What
-notices first is told here as it was found when this page was written, by `python -m tests.simulation.planted --markdown`; "many
-seeds" says that few seeds notice it, or none yet: those ask for a stronger check or program."""
+A test that has never failed may check nothing. So known kinds of bugs are planted into the core, one at a time and in memory
+only, and the simulator has to detect each within its seeds; without them the same seeds pass. `tests/simulation/test_planted.py`
+does this for bugs that a few seeds detect, `python -m tests.simulation.planted` for all. The table shows the first check that
+detected each bug when this page was generated with `python -m tests.simulation.planted --markdown`. "Many seeds" marks bugs that
+few seeds detect, or none yet: they need a stronger check or program."""
 COLUMNS = "| planted | in | run | noticed by |\n|---|---|---|---|"
 
 

@@ -1,4 +1,4 @@
-"""Attempts: one too many, one too few, of what was cancelled, of what had begun; answers that count twice."""
+"""Attempts: one too many, one too few, of cancelled tasks, of tasks that had begun; answers that count twice."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ BOTH = ("node", "cluster")
 
 BUGS = (
     Bug(
-        "a failed task is tried once too often",
+        "a failed task is retried once too often",
         "skate.core.task.task_manager:TaskManager.done",
         "task.retries -= task.retries > 0",
         "task.retries -= task.retries > 0 and task.attempt > 0",
     ),
     Bug(
-        "a failed task is tried again for ever",
+        "a failed task is retried forever",
         "skate.core.task.task_manager:TaskManager.done",
         "task.retries -= task.retries > 0",
         "pass",
     ),
     Bug(
-        "a failed task is tried once too seldom",
+        "a failed task is retried once too rarely",
         "skate.core.task.task_manager:TaskManager.done",
         "and task.retries != 0",
         "and (task.retries > 1 or task.retries < 0)",
     ),
     Bug(
-        "an error that the caller does not want tried again is",
+        "an error that the caller excludes from retries is retried",
         "skate.core.task.task_manager:TaskManager.done",
         "status == m.FAILED and retriable and",
         "status == m.FAILED and",
     ),
     Bug(
-        "a cancelled task is tried again when it fails",
+        "a cancelled task is retried when it fails",
         "skate.core.task.task_manager:TaskManager.done",
         "and not task.cancelled",
         "",
         rare=True,
     ),
     Bug(
-        "a cancelled task is tried again when its worker is lost",
+        "a cancelled task is retried when its worker is lost",
         "skate.core.task.retry_policy:RetryPolicy.task",
         "if task.cancelled:",
         "if task.cancelled and not task.retries:",
     ),
     Bug(
-        "a lost worker's task is tried again for ever",
+        "a lost worker's task is retried forever",
         "skate.core.task.retry_policy:RetryPolicy._may_again",
         "if not died_of_memory(worker):\n        task.retries -= task.retries > 0",
         "if not died_of_memory(worker):\n        pass",
@@ -94,7 +94,7 @@ BUGS = (
         "actor.restarts <= actor.restarts_max",
     ),
     Bug(
-        "an actor restarts once too seldom",
+        "an actor restarts once too rarely",
         "skate.core.actor.actor_manager:ActorManager.worker_died",
         "actor.restarts < actor.restarts_max",
         "actor.restarts + 1 < actor.restarts_max",
@@ -106,14 +106,14 @@ BUGS = (
         "return\n",
     ),
     Bug(
-        "a cancelled task that a worker gave back runs after all",
+        "a cancelled task that a worker returned still runs",
         "skate.core.task.task_manager:TaskManager.returned",
         "if task.cancelled:",
         "if task.cancelled and task.retries < 0:",
         rare=True,
     ),
     Bug(
-        "a task is cancelled before it runs, and its caller is not told",
+        "a task is cancelled before it runs, and its caller gets no answer",
         "skate.core.task.task_manager:TaskManager.done",
         "elif status == m.CANCELLED:\n        self.fail(task, cancelled_error(task))",
         "elif status == m.CANCELLED:\n        self.forget(task)",
@@ -125,7 +125,7 @@ BUGS = (
         "worker.outstanding.get(task_id)",
     ),
     Bug(
-        "a task that was given back stays with its worker too",
+        "a returned task also stays with its worker",
         "skate.core.schedule.scheduler:Scheduler.returned",
         "worker.outstanding.pop(task.task_id, None)",
         "worker.outstanding.get(task.task_id)",
@@ -137,7 +137,7 @@ BUGS = (
         "worker.outstanding.get(task.task_id)",
     ),
     Bug(
-        "the last two results of a task are mixed up",
+        "the last two results of a task are swapped",
         "skate.core.task.task_manager:TaskManager._complete",
         "return_ids(task.task_id, len(returns)), returns",
         "return_ids(task.task_id, len(returns)), returns[::-1]",

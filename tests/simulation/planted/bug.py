@@ -1,8 +1,8 @@
 """A planted bug: one known kind of mistake, written into one function of the running code and taken out again.
 
-The mistake is a change of source text. It is compiled in the place of the right code, under the same function object, so that
-whoever has the function already (a table of handlers, another module) runs the mistake too. Where the text to be
-changed is no longer there, exactly once, planting fails: the bug has to be written anew.
+The mistake is a change of source text. It is compiled in the place of the right code, under the same function
+object, so that code that already has the function (a table of handlers, another module) runs the mistake too.
+Where the text to be changed is no longer there, exactly once, planting fails: the bug has to be written anew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Placement groups: bundles kept after removal, after a failed reservation, and by those who ran in them."""
+"""Placement groups: bundles kept after removal, after a failed reservation, and by the tasks that ran in them."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ CLUSTER = ("cluster",)
 
 BUGS = (
     Bug(
-        "bundles of a removed group are not given back",
+        "bundles of a removed group are not released",
         "skate.core.placement.placement_table:PlacementTable.end",
         "self.uncarve(group, list(group.leases))",
         "pass",
     ),
     Bug(
-        "one bundle of a removed group is not given back",
+        "one bundle of a removed group is not released",
         "skate.core.placement.placement_table:PlacementTable.end",
         "self.uncarve(group, list(group.leases))",
         "self.uncarve(group, list(group.leases)[:1])",
     ),
     Bug(
-        "the tasks of a removed group run on",
+        "the tasks of a removed group keep running",
         "skate.core.placement.placement_table:PlacementTable.end",
         "self._end_users(group, removed_text(group.group_id))",
         "pass",
     ),
     Bug(
-        "the actors of a removed group live on",
+        "the actors of a removed group stay alive",
         "skate.core.placement.placement_table:PlacementTable._end_users",
         "for actor in list(self.actors.actors.values()):",
         "for actor in ():",
@@ -38,19 +38,19 @@ BUGS = (
         "pass",
     ),
     Bug(
-        "the groups of a driver that is gone stay",
+        "the groups of a dead driver stay",
         "skate.core.placement.placement_table:PlacementTable.forget_owner",
         "if group.owner == cid and not group.detached:",
         "if group.owner == cid and group.detached:",
     ),
     Bug(
-        "what waits for a group that is removed waits for ever",
+        "tasks that wait for a removed group wait forever",
         "skate.core.placement.placement_table:PlacementTable.remove",
         'self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))',
         "pass",
     ),
     Bug(
-        "what a refused plan has set apart here is kept",
+        "bundles reserved here for a rejected plan are kept",
         "skate.core.cluster.bundle_directory:BundleDirectory._undo",
         "self.table.uncarve(group, [index for index, place in group.planned.items() if place is here])",
         "pass",
@@ -58,7 +58,7 @@ BUGS = (
         rare=True,
     ),
     Bug(
-        "what a refused plan has set apart on other nodes is kept",
+        "bundles reserved on other nodes for a rejected plan are kept",
         "skate.core.cluster.bundle_directory:BundleDirectory._undo",
         "self.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))",
         "pass",
@@ -66,14 +66,14 @@ BUGS = (
         rare=True,
     ),
     Bug(
-        "a bundle set apart for a group that was removed meanwhile is kept",
+        "a bundle reserved for a group that was removed meanwhile is kept",
         "skate.core.cluster.bundle_directory:BundleDirectory.unreserve_here",
         "self.capacity.release(carved[1])",
         "pass",
         CLUSTER,
     ),
     Bug(
-        "a node that is lost while it is asked for a bundle is waited for",
+        "a node that is lost during a bundle request is still awaited",
         "skate.core.cluster.bundle_directory:BundleDirectory.node_left",
         "self._answered(group, index, False)",
         "pass",
@@ -81,7 +81,7 @@ BUGS = (
         rare=True,
     ),
     Bug(
-        "a bundle that was lost with its node is not set apart anew",
+        "a bundle that was lost with its node is not reserved again",
         "skate.core.cluster.bundle_directory:BundleDirectory.node_left",
         "group.state = GroupState.RESCHEDULING",
         "pass",

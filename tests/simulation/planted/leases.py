@@ -1,4 +1,4 @@
-"""Resources: given back twice, kept by the dead, lent twice, lost in fractions."""
+"""Resources: released twice, kept by dead workers, allocated twice, lost in fractions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.simulation.planted.bug import Bug
 
 BUGS = (
     Bug(
-        "resources are given back twice",
+        "resources are released twice",
         "skate.core.schedule.scheduler:Scheduler.end_lease",
         "lease, worker.lease = worker.lease, None",
         "lease = worker.lease",
@@ -24,25 +24,25 @@ BUGS = (
         "pass",
     ),
     Bug(
-        "a GPU of which a part is taken is lent as a whole",
+        "a partly used GPU is allocated as a whole",
         "skate.core.resource.resources:GpuPool.allocate",
         "if free == UNIT]",
         "if free > 0]",
     ),
     Bug(
-        "a GPU is lent while somebody has it",
+        "a GPU is allocated while in use",
         "skate.core.resource.resources:GpuPool.allocate",
         "self._free[id_] = 0",
         "self._free[id_] -= 0",
     ),
     Bug(
-        "a lease gives its resources back but not its GPUs",
+        "a lease releases its resources but not its GPUs",
         "skate.core.resource.capacity:Capacity.release",
         "if lease.gpus:",
         "if len(lease.gpus) > 1:",
     ),
     Bug(
-        "CPUs lent out by a waiting task come back twice when it is lost",
+        "CPUs released by a waiting task are returned twice when it is lost",
         "skate.core.resource.capacity:Capacity.release",
         'if name == "CPU" and lease.cpu_returned:',
         'if name == "CPU" and lease.cpu_returned and not units:',
@@ -54,13 +54,13 @@ BUGS = (
         "if True:",
     ),
     Bug(
-        "a call goes on, and its CPUs are not taken back",
+        "a call continues, and its CPUs are not reacquired",
         "skate.core.resource.capacity:Capacity.retake_cpu",
         'self.available["CPU"] -=',
         "0 -",
     ),
     Bug(
-        "a worker takes its CPUs back though another of its calls still waits",
+        "a worker reacquires its CPUs although another of its calls still waits",
         "skate.core.schedule.scheduler:Scheduler.unblocked",
         "if not worker.blocked and",
         "if",
@@ -72,31 +72,31 @@ BUGS = (
         "available[name] = available.get(name, 0) - -(-units // 5_000) * 5_000",
     ),
     Bug(
-        "a fraction of a GPU is rounded to tenths of five when it is given back",
+        "a fraction of a GPU is rounded to a half when it is released",
         "skate.core.resource.resources:GpuPool.free",
         "+= units",
         "+= round(units / 5_000) * 5_000",
     ),
     Bug(
-        "a request is met though one resource is short",
+        "a request is granted although one resource is short",
         "skate.core.resource.capacity:Capacity.acquire",
         "if units > 0 and available.get(name, 0) < units:",
         'if name != "CPU" and available.get(name, 0) < units:',
     ),
     Bug(
-        "an idle worker that has left is lent once more",
+        "an idle worker that has left is leased again",
         "skate.core.schedule.scheduler:Scheduler.remove",
         "if idle and worker in idle:",
         "if idle and worker in idle[:0]:",
     ),
     Bug(
-        "a worker that is on its way out goes back among the idle ones",
+        "an exiting worker returns to the idle ones",
         "skate.core.schedule.scheduler:Scheduler.let_go",
         "if not worker.leaving:",
         "if True:",
     ),
     Bug(
-        "a worn worker gets another task",
+        "a worker beyond max_calls gets another task",
         "skate.core.schedule.scheduler:Scheduler.finished",
         "not worker.leaving and",
         "",

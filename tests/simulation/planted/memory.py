@@ -1,4 +1,4 @@
-"""Memory and what keeps it: freed twice, freed under a reader, never freed."""
+"""Memory and its holders: freed twice, freed under a reader, never freed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ CLUSTER = ("cluster",)
 
 BUGS = (
     Bug(
-        "memory of a freed object is given back twice",
+        "memory of a freed object is freed twice",
         "skate.core.object.object_table:ObjectTable.forget_value",
         "self._release(record.payload[0])",
         "self._release(record.payload[0]); self._release(record.payload[0])",
     ),
     Bug(
-        "memory of a value that was given up is given back once more with its record",
+        "memory of an abandoned value is freed again with its record",
         "skate.core.object.object_table:ObjectTable._abandon",
         "record.payload = None",
         "pass",
@@ -27,31 +27,31 @@ BUGS = (
         "record.pins > 0",
     ),
     Bug(
-        "an object is freed at the first of several grants given back",
+        "an object is freed when the first of several grants is returned",
         "skate.core.object.object_table:ObjectTable.free",
         "if left > 0:",
         "if left > 1:",
     ),
     Bug(
-        "a value in memory is sent to a reader who is not counted",
+        "a value in memory is sent to an uncounted reader",
         "skate.core.object.lifetimes:Lifetimes.deliver",
         "if record.kind == m.ARENA:",
         "if record.kind == m.REMOTE:",
     ),
     Bug(
-        "arguments in memory are sent to a worker who is not counted",
+        "arguments in memory are sent to an uncounted worker",
         "skate.core.task.task_starter:TaskStarter._values",
         "if record.kind == m.ARENA:",
         "if record.kind == m.REMOTE:",
     ),
     Bug(
-        "of several grants given back at once, one is counted",
+        "of several grants returned together, one is counted",
         "skate.core.object.object_table:ObjectTable.free",
         "- grants",
         "- min(grants, 1)",
     ),
     Bug(
-        "what stood inside a failed or freed value stays pinned",
+        "the contents of a failed or freed value stay pinned",
         "skate.core.object.object_table:ObjectTable.drop_if_unused",
         "self.unpin(other)",
         "pass",
@@ -81,19 +81,19 @@ BUGS = (
         "pass",
     ),
     Bug(
-        "what a lost attempt had begun to write is never freed",
+        "a value that a lost attempt had begun to write is never freed",
         "skate.core.object.object_table:ObjectTable.fill",
         "self._release(place[0])",
         "pass",
     ),
     Bug(
-        "a process that is gone is still awaited to write its value",
+        "a value to be written by a dead process is still awaited",
         "skate.core.object.object_table:ObjectTable.forget_client",
         "if record.writer == cid:",
         "if record.writer == cid and record.holders:",
     ),
     Bug(
-        "what a process held that is gone is held for ever",
+        "the objects held by a dead process are held forever",
         "skate.core.object.object_table:ObjectTable.forget_client",
         "if record.holders.pop(cid, None) is not None or not record.holders:",
         "if not record.holders:",
@@ -117,7 +117,7 @@ BUGS = (
         "if grants and record.writer == cid:",
     ),
     Bug(
-        "a stream's item made once more by a retry keeps its memory",
+        "a stream's item repeated by a retry keeps its memory",
         "skate.core.task.task_manager:TaskManager.item",
         "self._unwritten(cid, oid)",
         "pass",

@@ -1,4 +1,4 @@
-"""Streams: items lost or doubled on a retry, ends that do not come, readers that are gone."""
+"""Streams: items lost or duplicated on a retry, missing ends, dead readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CLUSTER = ("cluster",)
 
 BUGS = (
     Bug(
-        "a retry's items are delivered once more",
+        "a retry's items are delivered again",
         "skate.core.task.task_manager:TaskManager.item",
         "if task is not None and index > task.items:",
         "if task is not None:",
@@ -20,13 +20,13 @@ BUGS = (
         "index > task.items + (task.attempt > 0):",
     ),
     Bug(
-        "a retry starts to count its items anew",
+        "a retry restarts the count of its items",
         "skate.core.task.retry_policy:RetryPolicy.task",
         "task.attempt += 1",
         "task.attempt += 1; task.items = 0",
     ),
     Bug(
-        "the error at the end of a stream takes the place of its last item",
+        "the error at the end of a stream replaces its last item",
         "skate.core.task.task_manager:TaskManager.fail",
         "task.items += 1",
         "task.items += task.items == 0",
@@ -44,7 +44,7 @@ BUGS = (
         "return True",
     ),
     Bug(
-        "an item that a lost peer had sent is delivered once more",
+        "an item that a lost peer had sent is delivered again",
         "skate.core.cluster.task_forwarder:TaskForwarder.streamed",
         "if task is None or index <= task.items:",
         "if task is None:",
@@ -59,7 +59,7 @@ BUGS = (
         CLUSTER,
     ),
     Bug(
-        "the reader of a stream goes on, and the node of its generator is not told",
+        "the reader of a stream continues, and the node of its generator is not notified",
         "skate.core.task.task_manager:TaskManager.consumed",
         "elif task.node is not None:",
         "elif task.node is not None and task.cancelled:",

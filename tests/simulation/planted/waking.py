@@ -1,4 +1,4 @@
-"""Somebody waits, what it waits for comes, and nobody tells it."""
+"""A waiter whose condition becomes true is not notified."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ CLUSTER = ("cluster",)
 
 BUGS = (
     Bug(
-        "an argument's arrival does not wake the second task that waits for it",
+        "an argument's arrival does not wake the second waiting task",
         "skate.core.object.object_table:ObjectTable.fill",
         "for waiter in waiters:",
         "for waiter in waiters[:1]:",
     ),
     Bug(
-        "a value that arrives is sent to one of those who asked for it",
+        "a value that arrives is sent to only one of its requesters",
         "skate.core.object.object_table:ObjectTable.fill",
         "for cid in fetchers:",
         "for cid in fetchers[:1]:",
         rare=True,
     ),
     Bug(
-        "an argument that is there by the time all were looked at wakes nobody",
+        "an argument that arrives during the check of all arguments wakes no task",
         "skate.core.task.task_manager:TaskManager.argument_arrived",
         "if not task.missing and task.state == WAITING:",
         "if task.missing < 0 and task.state == WAITING:",
@@ -34,25 +34,25 @@ BUGS = (
         "for group in list(self.waiting.values())[:1]:",
     ),
     Bug(
-        "a worker whose class has no more tasks is not let go",
+        "a worker whose class has no more tasks is not released",
         "skate.core.schedule.scheduler:Scheduler.finished",
         "if not worker.outstanding:\n        self.let_go(worker)",
         "if not worker.outstanding and worker.leaving:\n        self.let_go(worker)",
     ),
     Bug(
-        "the lease of an idle worker ends without a look at who waits",
+        "the lease of an idle worker ends without a check for waiting tasks",
         "skate.core.schedule.scheduler:Scheduler.let_go",
         "if self.waiting or self.place is not None:",
         "if self.place is not None:",
     ),
     Bug(
-        "CPUs of a task that waits in get are free, and nobody is told",
+        "CPUs of a task that waits in get are freed without notification",
         "skate.core.schedule.scheduler:Scheduler.blocked",
         "self.dispatch_all()",
         "pass",
     ),
     Bug(
-        "tasks that a worker gave back wait for the next occasion",
+        "tasks that a worker returned are not dispatched again",
         "skate.core.schedule.scheduler:Scheduler.returned",
         "self.dispatch_all()",
         "pass",
@@ -64,13 +64,13 @@ BUGS = (
         "if self.place is None and self.now < 0:",
     ),
     Bug(
-        "of the calls behind a missing argument only the first goes when it comes",
+        "of the calls behind a missing argument only the first is sent when it arrives",
         "skate.core.actor.actor_calls:ActorCalls._advance",
         "while lane and not lane[0].missing:",
         "if lane and not lane[0].missing:",
     ),
     Bug(
-        "a cancelled call that others wait behind leaves them waiting",
+        "a cancelled call leaves the calls behind it waiting",
         "skate.core.actor.actor_calls:ActorCalls.dequeue",
         "self._advance(actor, key)",
         "pass",
@@ -82,28 +82,28 @@ BUGS = (
         "*(",
     ),
     Bug(
-        "the reader of a stream goes on, and its generator is not told",
+        "the reader of a stream continues, and its generator is not notified",
         "skate.core.task.task_manager:TaskManager.consumed",
         "if task.worker is not None:",
         "if task.worker is not None and task.cancelled:",
         rare=True,
     ),
     Bug(
-        "a peer has room again, and the tasks that wait for a node are not looked at",
+        "a peer has room again, and the tasks that wait for a node are not checked",
         "skate.core.cluster.peer_table:PeerTable.report",
         "if self.waiting or self.scheduler.waiting:",
         "if self.scheduler.waiting:",
         CLUSTER,
     ),
     Bug(
-        "a peer has room again, and what is queued here stays here",
+        "a peer has room again, and the tasks queued here are not forwarded",
         "skate.core.cluster.peer_table:PeerTable.pump",
         "while group.queue and self.alive:",
         "while group.queue and not self.alive:",
         CLUSTER,
     ),
     Bug(
-        "a node does not say that resources have come free",
+        "a node does not report freed resources",
         "skate.core.cluster.peer_table:PeerTable.tick",
         "if state == self._reported:",
         "if state == self._reported or self._reported is not None:",

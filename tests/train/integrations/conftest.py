@@ -22,7 +22,7 @@ QUIET = {
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A node of two CPUs whose workers begin with what the module names in `PRELOAD`."""
+    """A node with two CPUs whose workers preload the modules in the test module's `PRELOAD`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in QUIET.items():
             patch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Importing Train brings none of the libraries that its parts stand on; what is missing is named with its extra."""
+"""Importing Train imports none of its optional libraries; a missing one is named with its extra."""
 
 from __future__ import annotations
 

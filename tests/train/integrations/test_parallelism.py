@@ -1,4 +1,4 @@
-"""FSDP2, tensor and pipeline parallelism over the workers of a run: the losses are those of plain torch."""
+"""FSDP2, tensor and pipeline parallelism over the workers of a run: the losses equal those of plain torch."""
 
 from __future__ import annotations
 

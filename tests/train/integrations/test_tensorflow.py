@@ -31,7 +31,7 @@ def test_workers_find_each_other_by_their_addresses(fit: Any) -> None:
 
 
 class Noting(Events):
-    """Notes what the callback would report."""
+    """Records the callback's reports."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -42,7 +42,7 @@ class Noting(Events):
 
 
 def happen(callback: Any) -> None:
-    """An epoch of two batches, as Keras tells it."""
+    """Call the events of an epoch of two batches like Keras."""
     callback.on_train_begin(None)
     callback.on_epoch_begin(0, None)
     for batch in range(2):

@@ -1,4 +1,4 @@
-"""Resources that a program asks for, waits for, and hands to the tasks and actors it starts."""
+"""Resources that a program requests, waits for, and assigns to its tasks and actors."""
 
 from skate.air.execution.resources.fixed import FixedResourceManager
 from skate.air.execution.resources.placement_group import PlacementGroupResourceManager

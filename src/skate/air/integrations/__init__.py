@@ -1,1 +1,1 @@
-"""Services that keep what runs report: MLflow, Weights & Biases, Comet, Aim."""
+"""Experiment tracking services: MLflow, Weights & Biases, Comet, Aim."""

@@ -1,4 +1,4 @@
-"""Aim: metrics and settings of runs in a repository of its own."""
+"""Aim: metrics and settings of runs in an Aim repository."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class AimLoggerCallback(LoggerCallback):
     Args:
         repo: a folder for Aim's repository, or an `aim.Repo`; by default the folder of the search, or of the run.
         experiment_name: by default the name of the search or run.
-        metrics: the reported metrics to log; all by default. Nested ones by names such as "eval/loss".
+        metrics: the reported metrics to log; all by default. Nested ones have names such as "eval/loss".
         aim_run_kwargs: arguments of `aim.Run`.
 
-    Metrics are tracked as "ray/tune/<metric>". The reported "context" and "epoch" determine where a metric belongs.
+    Metrics are tracked as "ray/tune/<metric>". The reported "context" and "epoch" are used as the metric's
+    context and epoch.
 
     Raises:
         ImportError: aim is not installed.
@@ -50,7 +51,7 @@ class AimLoggerCallback(LoggerCallback):
         self._runs: dict[Any, Any] = {}
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
-        """Begin a run with the settings; a trial that starts again gets another one."""
+        """Begin a run with the settings; a restarted trial gets a new one."""
         self._end(trial)
         folder = trial_folder(trial)
         home = folder
@@ -85,7 +86,7 @@ class AimLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """End the runs of trials that were cut off."""
+        """End the runs of interrupted trials."""
         for trial in list(self._runs):
             self._end(trial)
 

@@ -20,10 +20,9 @@ class CometLoggerCallback(LoggerCallback):
     """Logs every trial of Tune, or a run of Train, as an experiment of Comet.
 
     Args:
-        online: False writes experiments to disk, to be uploaded later.
-        tags: of each experiment.
-        save_checkpoints: whether checkpoints on a local disk are logged as artifacts.
-        experiment_kwargs: for `comet_ml.Experiment` or `OfflineExperiment`; automatic logging is off unless asked for.
+        online: False to write experiments to disk for a later upload. tags: the tags of each experiment.
+        save_checkpoints: True to log checkpoints on a local disk as artifacts. experiment_kwargs: arguments
+        of `comet_ml.Experiment` or `OfflineExperiment`; automatic logging is off by default.
 
     Raises:
         ImportError: comet_ml is not installed.
@@ -49,7 +48,7 @@ class CometLoggerCallback(LoggerCallback):
         if trial not in self._experiments:
             kind = self._comet.Experiment if self.online else self._comet.OfflineExperiment
             self._experiments[trial] = kind(**self.experiment_kwargs)
-            # Else the next trial's experiment would end this one.
+            # Otherwise the next trial's experiment would end this one.
             require("comet_ml.config", "CometLoggerCallback").set_global_experiment(None)
         experiment = self._experiments[trial]
         experiment.set_name(str(trial))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-#: What every result has and nobody draws.
+#: Automatic entries of results that are not plotted.
 BESIDE_METRICS = frozenset(("config", "pid", "timestamp", "time_total_s", "training_iteration"))
 
 
 @dataclass(frozen=True)
 class Here:
-    """Where the calling code runs: its rank (None outside of Train), and names for its run."""
+    """The position of the calling code: its rank (None outside of Train), and names for its run."""
 
     rank: int | None = None
     trial_id: str | None = None
@@ -20,7 +20,7 @@ class Here:
 
 
 def here() -> Here:
-    """Where the calling code runs; without anything if that is neither a training function nor a trial."""
+    """Return the position of the calling code; empty outside of training functions and trials."""
     sessions = sys.modules.get("skate.train.worker.session")
     if sessions is not None and sessions.active():
         from skate.train.worker.train_context import get_context  # loaded in every worker of Train

@@ -22,8 +22,8 @@ WANDB_ENV_VAR = "WANDB_API_KEY"
 WANDB_PROJECT_ENV_VAR = "WANDB_PROJECT_NAME"
 WANDB_GROUP_ENV_VAR = "WANDB_GROUP_NAME"
 WANDB_MODE_ENV_VAR = "WANDB_MODE"
-#: Variables that name functions, as "module.function": one that returns the API key, one that sets the variables of project and
-#: group, and one that is given each run that was begun.
+#: Variables that name functions as "module.function": one that returns the API key, one that sets the
+#: variables of project and group, and one that is called with each new run.
 WANDB_SETUP_API_KEY_HOOK = "WANDB_SETUP_API_KEY_HOOK"
 WANDB_POPULATE_RUN_LOCATION_HOOK = "WANDB_POPULATE_RUN_LOCATION_HOOK"
 WANDB_PROCESS_RUN_INFO_HOOK = "WANDB_PROCESS_RUN_INFO_HOOK"
@@ -83,13 +83,13 @@ def _hooked(variable: str, *args: Any) -> Any:
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)(*args)
-    except Exception as error:  # logging goes on without it
+    except Exception as error:  # the run continues without it
         _log.warning("Error executing %s=%s: %s", variable, path, error, exc_info=error)
         return None
 
 
 def _log_in(wandb: Any, key: str | None, file: str | None) -> None:
-    """See to it that `wandb.init` finds a key."""
+    """Make sure that `wandb.init` finds a key."""
     if os.environ.get(WANDB_MODE_ENV_VAR) in ("offline", "disabled"):
         return
     if file is not None:
@@ -123,7 +123,7 @@ def _clean(value: Any) -> Any:
 
 
 class _Recorder:
-    """One run of W&B in a process of its own: the library keeps state by process, and may wait for its service."""
+    """One run of W&B in a separate process: the library keeps state per process, and may wait for its service."""
 
     def __init__(self, folder: str | None, given: dict[str, Any]) -> None:
         self._wandb = require("wandb", "WandbLoggerCallback")
@@ -149,26 +149,23 @@ class _Recorder:
 
 
 class WandbLoggerCallback(LoggerCallback):
-    """Logs every trial of Tune, or a run of Train, as a run of Weights & Biases, each from a process of its own.
+    """Logs every trial of Tune, or a run of Train, as a run of Weights & Biases, each from a separate process.
 
     Args:
-        project: of W&B; WANDB_PROJECT_NAME if left out. One of the two is needed.
+        project: the project in W&B; by default WANDB_PROJECT_NAME. One of the two is required.
         group: by default the name of the run or experiment.
-        api_key_file, api_key: how to log in.
-        excludes: metrics and settings that are not logged.
-        log_config: whether settings that are reported with results are logged each time.
-        upload_checkpoints: whether checkpoints are uploaded as artifacts, those on a local disk.
-        save_checkpoints: the old name of that.
-        upload_timeout: seconds that uploads may take after the end.
-        video_kwargs, image_kwargs: for `wandb.Video` and `wandb.Image` when arrays of 5, or of 3 and 4 axes are reported.
-        kwargs: for `wandb.init`.
+        api_key_file, api_key: the login. excludes: metrics and settings to leave out. log_config: True to log
+        the settings with each result. upload_checkpoints: True to upload checkpoints on a local disk as
+        artifacts. save_checkpoints: the old name of `upload_checkpoints`. upload_timeout: the time limit in
+        seconds for uploads after the end. video_kwargs, image_kwargs: arguments of `wandb.Video`, for arrays
+        of 5 axes, and of `wandb.Image`, for 3 or 4 axes. kwargs: arguments of `wandb.init`.
 
     Raises:
         ImportError: wandb is not installed.
         ValueError: no project or no API key, when the run begins.
     """
 
-    #: What is put with the settings of a run, not with its metrics.
+    #: Entries logged as settings of a run, not as metrics.
     AUTO_CONFIG_KEYS: ClassVar[list[str]] = list(_FACTS)
 
     def __init__(
@@ -202,7 +199,7 @@ class WandbLoggerCallback(LoggerCallback):
         self._calls: dict[Any, list[Any]] = {}
 
     def setup(self, *args: Any, **kwargs: Any) -> None:
-        """Log in, and see which project is meant."""
+        """Log in, and determine the project."""
         _log_in(self._wandb, self.api_key, self.api_key_file)
         self.project = self.project or os.environ.get(WANDB_PROJECT_ENV_VAR)
         if not self.project:
@@ -212,7 +209,7 @@ class WandbLoggerCallback(LoggerCallback):
             raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
-        """Begin a run in a process of its own; a restarted trial continues its run."""
+        """Begin a run in a separate process; a restarted trial continues its run."""
         if trial in self._recorders:
             return
         settings = {
@@ -236,7 +233,7 @@ class WandbLoggerCallback(LoggerCallback):
         self._calls[trial] = []
 
     def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
-        """Log the numbers of a result, and its arrays as pictures and videos."""
+        """Log the numbers of a result, and its arrays as images and videos."""
         if trial not in self._recorders:
             self.log_trial_start(trial)
         left_out = (*_NEVER, *self.excludes, *(() if self.log_config else ("config",)))
@@ -279,13 +276,13 @@ class WandbLoggerCallback(LoggerCallback):
             self._call(trial, self._recorders[trial].save.remote(checkpoint.path))
 
     def _call(self, trial: LoggableTrial, ref: Any) -> None:
-        """Remember a call without waiting for it; raise the error of one that failed before."""
+        """Record a call without waiting for it; raise the error of an earlier one that failed."""
         calls = self._calls[trial]
         ended, calls[:] = skate.wait([*calls, ref], num_returns=len(calls) + 1, timeout=0)
         skate.get(ended)
 
     def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
-        """End the run; remaining uploads are awaited at the end of the experiment."""
+        """End the run; the end of the experiment waits for remaining uploads."""
         if trial in self._recorders:
             self._calls[trial].append(self._recorders[trial].finish.remote(1 if failed else 0))
 

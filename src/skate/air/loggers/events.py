@@ -1,6 +1,7 @@
-"""Event files as TensorBoard reads them: records of protocol buffers with checksums, written without a library.
+"""Event files for TensorBoard: records of protocol buffers with checksums, written without a library.
 
-tensorboardX and protobuf take 300 ms to import and a millisecond a result; numbers and settings need six kinds of fields.
+tensorboardX and protobuf take 300 ms to import and a millisecond per result, but numbers and settings need
+only six kinds of fields.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from skate.crc32c import framed
 
-#: The largest number of single precision.
+#: The largest single-precision number.
 _LARGEST = 3.4028234663852886e38
 _numbers = itertools.count()
 
@@ -35,7 +36,7 @@ def _part(number: int, contents: bytes) -> bytes:
 
 
 def scalars(values: Mapping[str, float]) -> bytes:
-    """A summary of scalars by their tags."""
+    """Build a summary of scalars by their tags."""
     return b"".join(
         _part(1, _part(1, tag.encode()) + b"\x15" + struct.pack("<f", _single(value)))
         for tag, value in values.items()
@@ -47,7 +48,7 @@ def _single(value: float) -> float:
 
 
 def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
-    """Return the three summaries for TensorBoard's page of hyperparameters.
+    """Return the three summaries for TensorBoard's hyperparameter page.
 
     Args:
         values: the settings; None values are dropped, unsupported types become text.
@@ -65,7 +66,7 @@ def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
     return [
         _of_plugin("_hparams_/experiment", _part(2, infos + metrics)),
         _of_plugin("_hparams_/session_start_info", _part(3, entries)),
-        _of_plugin("_hparams_/session_end_info", _part(4, b"\x08\x01")),  # it ended well
+        _of_plugin("_hparams_/session_end_info", _part(4, b"\x08\x01")),  # status: success
     ]
 
 
@@ -86,7 +87,7 @@ def _of_plugin(tag: str, contents: bytes) -> bytes:
 class EventFile:
     """An event file in a folder.
 
-    Two files that are begun in one second by the same process have different names.
+    Two files started in the same second by one process have different names.
     """
 
     def __init__(self, folder: str) -> None:
@@ -96,15 +97,15 @@ class EventFile:
         self._file.write(framed(version))
 
     def add(self, summary: bytes, step: int | None = None) -> None:
-        """Write a summary: of `scalars`, of `settings`, or one that a library has made."""
+        """Write a summary: from `scalars`, from `settings`, or from a library."""
         at = b"\x09" + struct.pack("<d", time.time())
         place = b"" if step is None else b"\x10" + _varint(step)
         self._file.write(framed(at + place + _part(5, summary)))
 
     def flush(self) -> None:
-        """Have readers see what was written."""
+        """Flush written records, so that readers see them."""
         self._file.flush()
 
     def close(self) -> None:
-        """Write what has gathered, and close."""
+        """Write buffered records, and close the file."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""Results as lines of JSON, result.json, and the settings they belong to, params.json and params.pkl."""
+"""Results as lines of JSON in result.json, with their settings in params.json and params.pkl."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PICKLED_SETTINGS = "params.pkl"
 
 
 class JsonLoggerCallback(LoggerCallback):
-    """Writes `result.json`, one line a result, and the settings as `params.json` and `params.pkl`.
+    """Writes `result.json`, one line per result, and the settings as `params.json` and `params.pkl`.
 
-    What JSON cannot hold is written as its numbers (arrays) or its `repr`.
+    Arrays are written as their numbers, other values that JSON cannot represent as their `repr`.
     """
 
     kept_files = (NAME,)
 
     def __init__(self) -> None:
         self._files: dict[Any, Any] = {}
-        #: The settings of a trial as JSON: they are in each of its lines, and change seldom.
+        #: The settings of a trial as JSON: each line includes them, and they rarely change.
         self._settings: dict[Any, str] = {}
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
@@ -37,11 +37,11 @@ class JsonLoggerCallback(LoggerCallback):
         if folder is not None:
             self.update_config(trial, trial.config)
             path = os.path.join(folder, NAME)
-            # Each line is one write: a search that is killed leaves whole lines.
+            # Each line is one write: a killed search leaves complete lines.
             self._files[trial] = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the trial
 
     def log_trial_restore(self, trial: LoggableTrial) -> None:
-        """The settings may be others: population based training gives a trial those of another."""
+        """The settings may have changed: population based training replaces those of a trial."""
         if trial in self._files:
             self.update_config(trial, trial.config)
 
@@ -63,7 +63,7 @@ class JsonLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Close what trials that were cut off have left open."""
+        """Close the files of interrupted trials."""
         for trial in list(self._files):
             self._end(trial)
 
@@ -75,7 +75,7 @@ class JsonLoggerCallback(LoggerCallback):
         self._settings[trial] = json.dumps(config, default=plain, skipkeys=True)
         try:
             shown = json.dumps(config, default=plain, indent=2, skipkeys=True, sort_keys=True)
-        except TypeError:  # names of several kinds have no order
+        except TypeError:  # names of several types have no order
             shown = json.dumps(config, default=plain, indent=2, skipkeys=True)
         with open(os.path.join(folder, SETTINGS), "w") as file:
             file.write(shown)
@@ -94,10 +94,10 @@ class JsonLoggerCallback(LoggerCallback):
 def _pickled(config: dict[str, Any]) -> bytes | None:
     if is_plain(config):
         return pickle.dumps(config)
-    import cloudpickle  # plain settings do without
+    import cloudpickle  # plain settings do not need it
 
     try:
         found: bytes = cloudpickle.dumps(config)
         return found
-    except Exception:  # whatever an object's own pickling raises; it is in params.json
+    except Exception:  # an object's own pickling may raise anything; params.json has its repr
         return None

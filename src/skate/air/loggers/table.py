@@ -35,7 +35,7 @@ class CSVLoggerCallback(LoggerCallback):
         self._tables: dict[Any, _Table] = {}
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
-        """A trial starts, or starts again."""
+        """Open the file when a trial starts or restarts."""
         self._end(trial)
 
     def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ class CSVLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Close what trials that were cut off have left open."""
+        """Close the files of interrupted trials."""
         for trial in list(self._tables):
             self._end(trial)
 
@@ -75,7 +75,7 @@ def _open(path: str, columns: list[str]) -> _Table:
 
 
 def _heading(path: str) -> list[str]:
-    """The columns of a table that is there already."""
+    """Return the columns of an existing table."""
     try:
         with open(path, newline="") as file:
             return next(csv.reader(file), [])

@@ -19,7 +19,7 @@ from skate.installed import MissingPackageError, require
 class TBXLoggerCallback(LoggerCallback):
     """Writes events for TensorBoard: run `tensorboard --logdir` on the storage path.
 
-    Numbers become scalars; these and the settings, which are written when a trial ends, need no library. With
+    Numbers become scalars; they and the settings, which are written when a trial ends, need no library. With
     tensorboardX, or with torch and tensorboard, lists and arrays of numbers become histograms, arrays of three
     axes (C, H, W) images, of four several images, of five (N, T, C, H, W) videos. The step is `timesteps_total`
     if reported, else the number of the report.
@@ -30,7 +30,7 @@ class TBXLoggerCallback(LoggerCallback):
         self._last: dict[Any, dict[str, float]] = {}
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
-        """A trial starts, or starts again."""
+        """Open the file when a trial starts or restarts."""
         self._end(trial)
 
     def log_trial_result(self, iteration: int, trial: LoggableTrial, result: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ class TBXLoggerCallback(LoggerCallback):
                 return
             file = self._files[trial] = EventFile(folder)
         step = int(result.get("timesteps_total") or result.get("training_iteration", iteration))
-        # What dashboards made for Ray look for; a run of Train has no trials beside it.
+        # Dashboards made for Ray expect this tag; a run of Train has no other trials.
         above = "" if isinstance(trial, LoggedRun) else "ray/tune/"
         found, shaped = {}, {}
         values = {name: value for name, value in result.items() if name not in BESIDE_METRICS}
@@ -62,7 +62,7 @@ class TBXLoggerCallback(LoggerCallback):
         self._last[trial] = found
 
     def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
-        """Add the settings, and end the file."""
+        """Add the settings, and close the file."""
         file, last = self._files.get(trial), self._last.get(trial)
         given = flat(getattr(trial, "evaluated_params", None) or {})
         known = {name: _setting(value) for name, value in given.items() if not callable(value)}
@@ -72,7 +72,7 @@ class TBXLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Close what trials that were cut off have left open."""
+        """Close the files of interrupted trials."""
         for trial in list(self._files):
             self._end(trial)
 
@@ -107,11 +107,11 @@ def _has_axes(value: Any) -> bool:
 
 
 def _drawn(tag: str, value: Any) -> bytes | None:
-    """The summary of an array, None if it cannot be drawn."""
+    """Return the summary of an array, None if it cannot be shown."""
     made_by = _library()
     if made_by is None:
         return None
-    import numpy as np  # whoever has arrays has it
+    import numpy as np  # programs with arrays have it
 
     try:
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
@@ -120,12 +120,13 @@ def _drawn(tag: str, value: Any) -> bytes | None:
         elif array.ndim in (3, 4) and not isinstance(value, list):
             summary = made_by.image(tag, array, dataformats="CHW" if array.ndim == 3 else "NCHW")
         else:
-            ends = 1e-12 * 1.1 ** np.arange(775)  # TensorFlow's bins: each ends a tenth above the one before
+            # TensorFlow's bins: each end is a tenth above the previous one
+            ends = 1e-12 * 1.1 ** np.arange(775)
             bins = [*-ends[::-1], 0.0, *ends]
             summary = made_by.histogram(tag, array.astype(float), bins)
-    except (TypeError, ValueError):  # a list of something else, or of different lengths
+    except (TypeError, ValueError):  # a list of other values, or of lists of different lengths
         return None
-    if summary is None:  # videos need moviepy, which the library has asked for
+    if summary is None:  # videos need moviepy; the library's error names it
         return None
     contents: bytes = summary.SerializeToString()
     return contents
@@ -135,7 +136,7 @@ _asked_for = False
 
 
 def _library() -> Any:
-    """The library that renders arrays; None if none is installed, which is logged once."""
+    """Return the library that renders arrays; None if none is installed, which is logged once."""
     global _asked_for
     try:
         require("tensorboardX", "TBXLoggerCallback")

@@ -1,7 +1,7 @@
 """Blocks, the pieces of a dataset: a *block* is a `pyarrow.Table`, and only this folder knows how blocks are built
 and read.
 
-tensors     columns of arrays: the same shape in each row, or a shape of their own
+tensors     columns of arrays, all of one shape or each of its own
 objects     columns of Python objects that Arrow has no type for
 columns     one column from Python values or from an array, and back
 table       blocks from rows and batches, rows and batches from blocks, joining blocks end to end
@@ -32,15 +32,15 @@ from skate.data.block.table import rows_of as rows_of
 from skate.data.block.table import size_of as size_of
 from skate.data.block.table import to_batch as to_batch
 
-#: What an operation of a dataset calls: a function, a generator function, or a class whose instances are called.
+#: The function argument of a dataset operation: a function, a generator function, or a class with callable instances.
 UserDefinedFunction = Callable[[Any], Any] | Callable[[Any], Iterator[Any]] | type
 
-#: Classes whose instances are called.
+#: Classes with callable instances.
 CallableClass = type
 
 
 class BatchFormat(str, enum.Enum):
-    """How a batch is made up."""
+    """The form of a batch."""
 
     ARROW = "pyarrow"
     PANDAS = "pandas"
@@ -49,5 +49,5 @@ class BatchFormat(str, enum.Enum):
 
 
 DEFAULT_BATCH_FORMAT = "numpy"
-#: Names that programs may give as `batch_format`, beside "default".
+#: The values of `batch_format` besides "default".
 VALID_BATCH_FORMATS = ["pandas", "pyarrow", "numpy", "cudf", None]

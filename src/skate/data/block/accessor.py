@@ -1,4 +1,4 @@
-"""A block as user code of datasources and datasinks handles it: `BlockAccessor.for_block(block).to_pandas()`."""
+"""Access to a block for user code in datasources and datasinks: `BlockAccessor.for_block(block).to_pandas()`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from skate.data.block.column_accessor import BlockColumnAccessor
 from skate.data.block.metadata import BlockExecStats, BlockMetadata, TaskExecWorkerStats
 from skate.data.block.names import free_name, known
 
-#: What a datasource may give for a block.
+#: What a datasource may return as a block.
 Block = Any
 
 
 class BlockType(enum.Enum):
-    """The library that a block is of."""
+    """The library that a block belongs to."""
 
     ARROW = "arrow"
     PANDAS = "pandas"
 
 
 class BlockAccessor:
-    """The rows of a block in the form that is wanted; operations give back blocks of the kind that was put in."""
+    """The rows of a block in any form; operations return blocks of the kind that they were given."""
 
     def __init__(self, table: Any) -> None:
         self._given = table
@@ -34,12 +34,12 @@ class BlockAccessor:
 
     @staticmethod
     def for_block(block: Block) -> BlockAccessor:
-        """An accessor of a table, a DataFrame or a dict of columns. Raises ValueError for anything else."""
+        """Return an accessor for a table, a DataFrame or a dict of columns. Raises ValueError for anything else."""
         return BlockAccessor(block)
 
     @classmethod
     def batch_to_block(cls, batch: Any, block_type: BlockType | None = None) -> Block:
-        """A block from a batch: a table, or a DataFrame if that is asked for."""
+        """Build a block from a batch: a table, or a DataFrame on request."""
         return (
             cls.batch_to_pandas_block(batch)
             if block_type is BlockType.PANDAS
@@ -59,7 +59,7 @@ class BlockAccessor:
     # -- facts
 
     def block_type(self) -> BlockType:
-        """The library that the block is of."""
+        """The library that the block belongs to."""
         return BlockType.PANDAS if hasattr(self._given, "iloc") else BlockType.ARROW
 
     def num_rows(self) -> int:
@@ -80,14 +80,14 @@ class BlockAccessor:
         block_exec_stats: BlockExecStats | None = None,
         task_exec_stats: TaskExecWorkerStats | None = None,
     ) -> BlockMetadata:
-        """Facts about the block: rows, bytes and what is given."""
+        """Metadata of the block: rows, bytes, and the values given."""
         files = None if input_files is None else tuple(input_files)
         return BlockMetadata(self.num_rows(), self.size_bytes(), block_exec_stats, task_exec_stats, files)
 
     # -- the rows in other forms
 
     def to_block(self) -> Block:
-        """The block as it was given."""
+        """The block itself, unconverted."""
         return self._given
 
     def to_arrow(self) -> pa.Table:
@@ -110,7 +110,7 @@ class BlockAccessor:
         return tables.to_batch(chosen, "numpy")
 
     def to_batch_format(self, batch_format: str | None) -> Any:
-        """The rows as a batch of a format; None is the block, "default" and "native" are a DataFrame here."""
+        """The rows as a batch in a format. None is the block itself; "default" and "native" are a DataFrame here."""
         if batch_format is None:
             return self._given
         if batch_format in ("default", "native", "pandas"):
@@ -126,10 +126,10 @@ class BlockAccessor:
         """Iterate over the rows as dicts."""
         return tables.rows_of(self._table)
 
-    # -- other blocks made of it
+    # -- derived blocks
 
     def _back(self, table: pa.Table) -> Block:
-        """A table as the kind of block that was given."""
+        """Convert a table to the kind of block that was given."""
         return tables.to_pandas(table) if self.block_type() is BlockType.PANDAS else table
 
     def slice(self, start: int, end: int, copy: bool = False) -> Block:
@@ -138,31 +138,31 @@ class BlockAccessor:
         return self._back(tables.compact(found) if copy else found)
 
     def take(self, indices: Sequence[int]) -> Block:
-        """The rows at some places."""
+        """The rows at the given positions."""
         return self._back(self._table.take(pa.array(indices, pa.int64())))
 
     def random_shuffle(self, random_seed: int | None) -> Block:
-        """The rows in another order, that a seed gives again."""
+        """The rows in random order; the same seed gives the same order."""
         return self.take(np.random.RandomState(random_seed).permutation(self.num_rows()).tolist())
 
     def select(self, columns: str | Sequence[str]) -> Block:
-        """Some columns. Raises ValueError for what is no name."""
+        """Select columns. Raises ValueError for anything that is not a name."""
         names = [columns] if isinstance(columns, str) else list(columns)
         if not all(isinstance(each, str) for each in names):
             raise ValueError(f"Columns must be a list of column name strings, but got: {columns}")
         return self._back(self._table.select(names))
 
     def drop(self, columns: Sequence[str]) -> Block:
-        """All columns but some."""
+        """Drop columns."""
         return self._back(self._table.drop_columns(list(columns)))
 
     def rename_columns(self, columns_rename: dict[str, str]) -> Block:
-        """Columns with other names."""
+        """Rename columns."""
         names = [columns_rename.get(name, name) for name in self._table.column_names]
         return self._back(self._table.rename_columns(names))
 
     def upsert_column(self, column_name: str, column_data: Any) -> Block:
-        """The block with a column that is new, or in the place of one of that name."""
+        """Add a column, or replace the one of that name."""
         made = tables.from_batch({column_name: column_data}).column(0)
         if column_name in self._table.column_names:
             at = self._table.column_names.index(column_name)
@@ -170,7 +170,7 @@ class BlockAccessor:
         return self._back(self._table.append_column(column_name, made))
 
     def zip(self, other: Block) -> Block:
-        """The columns of this block and of another with as many rows; a name that is taken gets a number."""
+        """The columns of this block and of another with the same number of rows; a duplicate name gets a number."""
         found = BlockAccessor.for_block(other).to_arrow()
         if found.num_rows != self.num_rows():
             raise ValueError(
@@ -181,13 +181,13 @@ class BlockAccessor:
             table = table.append_column(free_name(name, table.column_names), column)
         return self._back(table)
 
-    # -- numbers of a column
+    # -- aggregates of a column
 
     def _of(self, on: str) -> BlockColumnAccessor:
         return BlockColumnAccessor(self._table.column(known(self._table.column_names, on)))
 
     def count(self, on: str, ignore_nulls: bool = False) -> int | None:
-        """The number of rows; of values if nulls are ignored."""
+        """The number of rows, or of values if nulls are ignored."""
         found: int | None = self._of(on).count(ignore_nulls=ignore_nulls)
         return found
 
@@ -208,5 +208,5 @@ class BlockAccessor:
         return self._of(on).mean(ignore_nulls=ignore_nulls)
 
     def sum_of_squared_diffs_from_mean(self, on: str, ignore_nulls: bool, mean: float | None = None) -> Any:
-        """The sum of the squared distances from the mean of a column, or from a number that is given as such."""
+        """The sum of squared differences from the mean of a column, or from `mean` if given."""
         return self._of(on).sum_of_squared_diffs_from_mean(ignore_nulls=ignore_nulls, mean=mean)

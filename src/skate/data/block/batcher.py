@@ -1,4 +1,4 @@
-"""Batches of a given size out of blocks of any size, in order, without a copy where a batch lies within one block."""
+"""Batches of a given size from blocks of any size, in order. A batch that lies within one block is not copied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.data.block.table import concat
 
 
 def batches_of(given: Iterable[pa.Table], size: int | None, drop_last: bool = False) -> Iterator[pa.Table]:
-    """Tables of `size` rows, the last one maybe shorter; with None the blocks themselves, empty ones left out."""
+    """Tables of `size` rows, the last one possibly shorter. With None, yield the non-empty blocks unchanged."""
     if size is None:
         yield from (table for table in given if table.num_rows)
         return

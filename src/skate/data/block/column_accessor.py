@@ -1,4 +1,5 @@
-"""A column as user code of aggregations handles it: `BlockColumnAccessor.for_column(block["x"]).sum(ignore_nulls=True)`."""
+"""Access to a column for user code in aggregations:
+`BlockColumnAccessor.for_column(block["x"]).sum(ignore_nulls=True)`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from skate.data.block import columns
 
 
 class BlockColumnAccessor:
-    """Numbers of a column, an Arrow array or a pandas Series.
+    """Aggregates of a column, an Arrow array or a pandas Series.
 
     `ignore_nulls=False` makes the result null where the column has one; `as_py=False` gives an Arrow scalar.
     """
@@ -23,7 +24,7 @@ class BlockColumnAccessor:
 
     @staticmethod
     def for_column(col: Any) -> BlockColumnAccessor:
-        """An accessor of a column. Raises TypeError for anything but an Arrow array or a pandas Series."""
+        """Return an accessor for a column. Raises TypeError for anything but an Arrow array or a pandas Series."""
         is_series = type(col).__module__.startswith("pandas") and type(col).__name__ == "Series"
         if not is_series and not isinstance(col, (pa.Array, pa.ChunkedArray)):
             raise TypeError(
@@ -32,11 +33,11 @@ class BlockColumnAccessor:
         return BlockColumnAccessor(col)
 
     def _back(self, column: Any) -> Any:
-        """A column in the form that was given."""
+        """The column in its original form."""
         return column if self._series is None else column.to_pandas()
 
     def count(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
-        """The number of values; of all rows unless nulls are ignored."""
+        """The number of values, or of all rows unless nulls are ignored."""
         return _said(pc.count(self._column, mode="only_valid" if ignore_nulls else "all"), as_py)
 
     def sum(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
@@ -56,13 +57,13 @@ class BlockColumnAccessor:
         return _said(pc.mean(self._column, skip_nulls=ignore_nulls), as_py)
 
     def quantile(self, *, q: float, ignore_nulls: bool, as_py: bool = True) -> Any:
-        """The value that a share `q` (0 to 1) of the values are not above."""
+        """The `q` quantile (0 to 1) of the values."""
         return _said(pc.quantile(self._column, q=q, skip_nulls=ignore_nulls)[0], as_py)
 
     def sum_of_squared_diffs_from_mean(
         self, *, ignore_nulls: bool, mean: float | None = None, as_py: bool = True
     ) -> Any:
-        """The sum of the squared distances from the mean, or from the number that is given as such."""
+        """The sum of squared differences from the mean, or from `mean` if given."""
         middle = self.mean(ignore_nulls=ignore_nulls) if mean is None else mean
         if middle is None:
             return None
@@ -70,18 +71,18 @@ class BlockColumnAccessor:
         return _said(pc.sum(pc.multiply(apart, apart), skip_nulls=ignore_nulls), as_py)
 
     def unique(self) -> Any:
-        """The different values, in the order in which they first come."""
+        """The distinct values, in order of first appearance."""
         return self._back(pc.unique(self._column))
 
     def value_counts(self) -> dict[str, list[Any]] | None:
-        """The different values and how often each comes: {"values": [...], "counts": [...]}; None without rows."""
+        """The distinct values and how often each occurs: {"values": [...], "counts": [...]}; None without rows."""
         found = pc.value_counts(self._column)
         if not len(found):
             return None
         return {"values": found.field(0).to_pylist(), "counts": found.field(1).to_pylist()}
 
     def flatten(self) -> Any:
-        """The elements of all lists, one after the other; a Series without lists stays as it is."""
+        """The elements of all lists in one column; a Series without lists is returned unchanged."""
         if self._series is not None and not self.is_composed_of_lists():
             return self._series
         return self._back(pc.list_flatten(self._column))
@@ -91,7 +92,7 @@ class BlockColumnAccessor:
         return self._back(pc.drop_null(self._column))
 
     def is_composed_of_lists(self) -> bool:
-        """Say if the values are lists."""
+        """Return True if the values are lists."""
         kind = self._column.type
         return bool(
             pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
@@ -102,8 +103,9 @@ class BlockColumnAccessor:
         return list(self._column.to_pylist())
 
     def to_numpy(self, zero_copy_only: bool = False) -> np.ndarray:
-        """The values as an array. Raises pyarrow.ArrowInvalid if that needs a copy and none is wanted."""
-        if isinstance(self._column, pa.ChunkedArray):  # which takes no such argument that is true
+        """The values as an array. Raises pyarrow.ArrowInvalid if that requires a copy and copies are not allowed."""
+        # the underlying method does not accept zero_copy_only=True
+        if isinstance(self._column, pa.ChunkedArray):
             return np.asarray(self._column.to_numpy())
         return np.asarray(self._column.to_numpy(zero_copy_only=zero_copy_only))
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from skate.data.block import objects, tensors
 
-#: Arrow reads these types of single values by itself, so that a column of them needs no look at each value.
+#: Arrow converts these Python types correctly, so a column of them need not be checked value by value.
 _PLAIN = frozenset({int, float, str, bool, bytes, type(None)})
 _NUMBERS = frozenset({int, float, bool, type(None)})
-#: Text of fewer bytes than this has 32-bit offsets.
+#: Text with fewer bytes than this gets 32-bit offsets.
 _NARROW_BYTES = 1 << 31
 _REFUSALS = (
     pa.ArrowInvalid,
@@ -28,7 +28,8 @@ _REFUSALS = (
 
 
 def from_values(values: Sequence[Any]) -> pa.Array:
-    """A column from one Python value a row: an Arrow type if there is one, arrays as tensors, anything else pickled."""
+    """Build a column from one Python value per row: with an Arrow type if there is one, arrays as tensors,
+    anything else pickled."""
     kinds = set(map(type, values))
     if not kinds <= _PLAIN:
         if any(_is_array(kind) for kind in kinds):
@@ -44,7 +45,8 @@ def from_values(values: Sequence[Any]) -> pa.Array:
 
 
 def _fine_type(values: Sequence[Any], kinds: set[type]) -> pa.DataType | None:
-    """The type for pandas' times and durations that have nanoseconds, which Arrow would cut; None to let Arrow find one."""
+    """Return the type for pandas times and durations with nanoseconds, which Arrow would truncate; None lets
+    Arrow infer it."""
     for kind in kinds:
         if issubclass(kind, datetime.datetime) and hasattr(kind, "nanosecond"):
             if any(getattr(value, "nanosecond", 0) for value in values):
@@ -94,7 +96,7 @@ def _is_array(kind: type) -> bool:
 
 
 def as_ndarray(value: Any) -> np.ndarray:
-    """A numpy array of an array of another library; what numpy has no type for (bfloat16) is widened to float32."""
+    """Convert an array of another library to numpy; types that numpy lacks (bfloat16) are widened to float32."""
     if isinstance(value, np.ndarray):
         return value
     try:
@@ -130,7 +132,7 @@ def _from_arrays(values: Sequence[Any]) -> pa.Array:
 
 
 def from_array(values: np.ndarray) -> pa.Array:
-    """A column from an array whose first dimension counts rows."""
+    """Build a column from an array whose first dimension is the rows."""
     if values.ndim > 1:
         try:
             return tensors.from_ndarray(values)
@@ -163,12 +165,12 @@ def from_series(series: Any) -> pa.Array:
         return from_values([None if _is_missing(value) else value for value in series.tolist()])
     try:
         made = pa.Array.from_pandas(series)
-    except _REFUSALS:  # complex numbers and other dtypes that Arrow has not
+    except _REFUSALS:  # complex numbers and other dtypes that Arrow lacks
         return from_values([None if _is_missing(value) else value for value in series.tolist()])
     if isinstance(made, pa.ChunkedArray):
         made = made.combine_chunks()
     if pa.types.is_large_string(made.type) and made.nbytes < _NARROW_BYTES:
-        # Else text from a DataFrame and text from rows would be of two types, where they are joined and grouped.
+        # Otherwise text from a DataFrame and text from rows would have different types in joins and groupings.
         made = made.cast(pa.string())
     if isinstance(made.type, pa.BaseExtensionType) and not tensors.is_tensor(made.type):
         # pandas' own types of periods and intervals cannot be computed with anywhere else.
@@ -183,7 +185,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def to_numpy(column: pa.ChunkedArray) -> np.ndarray:
-    """A column as an array; without a copy, and then read-only, where that can be."""
+    """Convert a column to an array; where possible without a copy, and then read-only."""
     kind = column.type
     if tensors.is_tensor(kind):
         return tensors.to_ndarray(column)
@@ -239,7 +241,7 @@ def _row_array(value: list[Any], inner: pa.DataType) -> np.ndarray:
 
 
 def object_array(values: Sequence[Any]) -> np.ndarray:
-    """An array of objects, one a value, also where the values are arrays themselves."""
+    """Build an array of objects with one element per value, even if the values are arrays themselves."""
     out = np.empty(len(values), dtype=object)
     for at, value in enumerate(values):
         out[at] = value
@@ -247,7 +249,7 @@ def object_array(values: Sequence[Any]) -> np.ndarray:
 
 
 def to_values(column: pa.ChunkedArray) -> list[Any]:
-    """One Python value a row; arrays where the column is one of arrays."""
+    """Return one Python value per row: arrays if it is a column of arrays."""
     kind = column.type
     if tensors.is_tensor(kind):
         return tensors.to_arrays(column)

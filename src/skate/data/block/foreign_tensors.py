@@ -1,4 +1,4 @@
-"""Columns of arrays of Ray's own Arrow types (`skate.data.extensions`), turned into those of `tensors`."""
+"""Conversion of Ray's own Arrow types for arrays (`skate.data.extensions`) to the types of `tensors`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RAGGED = "ray.data.arrow_variable_shaped_tensor"
 
 
 def without_foreign(table: pa.Table) -> pa.Table:
-    """The table with columns of Ray's own types of arrays turned into Skate's."""
+    """Convert columns with Ray's own array types to Skate's."""
     for at, field in enumerate(table.schema):
         if isinstance(field.type, pa.ExtensionType):
             name = field.type.extension_name

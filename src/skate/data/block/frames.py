@@ -1,6 +1,6 @@
 """Blocks as pandas DataFrames.
 
-Columns get numpy types where that loses nothing. Integers and booleans with nulls, lists, structs, bytes and
+Columns get numpy types where that is lossless. Integers and booleans with nulls, lists, structs, bytes and
 similar types stay Arrow's (`pandas.ArrowDtype`); arrays and Python objects become objects.
 """
 
@@ -15,7 +15,8 @@ from skate.data.block import columns, objects, tensors
 
 
 class BatchFrame(pd.DataFrame):  # type: ignore[misc]
-    """A DataFrame as a function of a batch gets it: a column may be set to an array of more dimensions, one row of it a value."""
+    """The DataFrame that a batch function receives. A column may be set to an array with more dimensions, one
+    value per row."""
 
     @property
     def _constructor(self) -> type[BatchFrame]:
@@ -29,7 +30,7 @@ class BatchFrame(pd.DataFrame):  # type: ignore[misc]
         super().__setitem__(key, value)
 
 
-BatchFrame.__name__ = "DataFrame"  # functions that look at the name of a batch's type expect this one
+BatchFrame.__name__ = "DataFrame"  # functions that check the name of a batch's type expect this one
 
 
 def to_frame(table: pa.Table) -> BatchFrame:
@@ -84,7 +85,7 @@ def from_frame(frame: pd.DataFrame) -> pa.Table:
     wrong = [name for name in frame.columns if not isinstance(name, str)]
     if wrong:
         raise ValueError(
-            f"column names are strings, and this DataFrame has {wrong[0]!r} ({type(wrong[0]).__name__}); "
+            f"column names must be strings, but this DataFrame has {wrong[0]!r} ({type(wrong[0]).__name__}); "
             f"set frame.columns = frame.columns.astype(str)"
         )
     twice = frame.columns[frame.columns.duplicated()]

@@ -1,4 +1,4 @@
-"""Facts about blocks: rows, bytes and the files they come from, and the time it took to make them."""
+"""Metadata of blocks: rows, bytes, source files, and the time it took to make them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BlockExecStats:
 
     @staticmethod
     def builder() -> _Clock:
-        """A clock that starts now; `build()` gives what passed."""
+        """A clock that starts when it is created; `build()` returns the statistics so far."""
         return _Clock()
 
 
@@ -40,7 +40,7 @@ class _Clock:
         self._start, self._start_wall, self._start_cpu = time.time(), time.perf_counter(), time.process_time()
 
     def build(self, block_ser_time_s: float | None = None) -> BlockExecStats:
-        """Facts about the block that was made since this clock started."""
+        """Return the statistics of the block that was made since this clock started."""
         return BlockExecStats(
             start_time_s=self._start,
             end_time_s=time.time(),
@@ -52,7 +52,7 @@ class _Clock:
 
 @dataclass
 class TaskExecWorkerStats:
-    """Facts about the task that made a block: seconds, and the most bytes of memory that only its worker held."""
+    """Statistics of the task that made a block: seconds, and the peak memory in bytes that only its worker held."""
 
     task_wall_time_s: float
     max_uss_bytes: int | None = None
@@ -71,7 +71,7 @@ class BlockStats:
 
 @dataclass
 class BlockMetadata(BlockStats):
-    """Facts about a block that are known without having it: rows, bytes, the files it comes from."""
+    """Metadata of a block, known without fetching it: rows, bytes, source files."""
 
     num_rows: int | None = None
     size_bytes: int | None = None
@@ -80,26 +80,26 @@ class BlockMetadata(BlockStats):
     input_files: Sequence[str] | None = None
 
     def to_stats(self) -> BlockStats:
-        """The same without the files."""
+        """Return a copy without the files."""
         return BlockStats(self.num_rows, self.size_bytes, self.exec_stats, self.task_exec_stats)
 
 
 @dataclass
 class BlockMetadataWithSchema(BlockMetadata):
-    """Facts about a block together with the names and types of its columns."""
+    """Metadata of a block, with the names and types of its columns."""
 
     schema: Any = None
 
     @property
     def metadata(self) -> BlockMetadata:
-        """The facts without the schema."""
+        """The metadata without the schema."""
         return BlockMetadata(
             self.num_rows, self.size_bytes, self.exec_stats, self.task_exec_stats, self.input_files
         )
 
     @staticmethod
     def from_metadata(metadata: BlockMetadata, schema: Any = None) -> BlockMetadataWithSchema:
-        """Facts with a schema."""
+        """Combine metadata with a schema."""
         return BlockMetadataWithSchema(
             metadata.num_rows, metadata.size_bytes, metadata.exec_stats, metadata.task_exec_stats,
             metadata.input_files, schema,
@@ -111,7 +111,7 @@ class BlockMetadataWithSchema(BlockMetadata):
         block_exec_stats: BlockExecStats | None = None,
         task_exec_stats: TaskExecWorkerStats | None = None,
     ) -> BlockMetadataWithSchema:
-        """Facts about a block that is here, a table or a DataFrame."""
+        """Return the metadata of a local block, a table or a DataFrame."""
         table = block if isinstance(block, pa.Table) else tables.from_batch(block)
         return BlockMetadataWithSchema(
             table.num_rows, tables.size_of(table), block_exec_stats, task_exec_stats, None, table.schema
@@ -119,5 +119,5 @@ class BlockMetadataWithSchema(BlockMetadata):
 
 
 def to_stats(metas: Iterable[BlockMetadata]) -> list[BlockStats]:
-    """The facts about blocks without their files."""
+    """Return the metadata of blocks without their files."""
     return [each.to_stats() for each in metas]

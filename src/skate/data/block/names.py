@@ -8,7 +8,7 @@ from skate.exceptions import UserCodeException
 
 
 class UnknownColumn(KeyError, ValueError, UserCodeException):
-    """A column that was asked for by name is not there; Ray's tasks raise UserCodeException where an expression names it."""
+    """A requested column does not exist. In Ray, a task raises UserCodeException if an expression names it."""
 
     @classmethod
     def of(cls, name: str, known: Iterable[str]) -> UnknownColumn:
@@ -28,7 +28,7 @@ class UnknownColumn(KeyError, ValueError, UserCodeException):
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, with a number behind it if it is taken."""
+    """Return the name, with a number appended if it is taken."""
     found, number = name, 1
     while found in taken:
         found, number = f"{name}_{number}", number + 1
@@ -36,7 +36,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def known(names: Sequence[str], name: str) -> str:
-    """The name, if it is one of `names`. Raises UnknownColumn with the nearest ones otherwise."""
+    """Return the name if it is one of `names`. Raises UnknownColumn with the closest ones otherwise."""
     if name in names:
         return name
     raise UnknownColumn.of(name, names)

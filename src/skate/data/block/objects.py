@@ -34,7 +34,7 @@ class PythonObjectType(pa.ExtensionType):  # type: ignore[misc]
 
 
 class PythonObjectScalar(pa.ExtensionScalar):  # type: ignore[misc]
-    """One value of such a column."""
+    """One pickled value of a column."""
 
     def as_py(self, **options: Any) -> Any:
         """The unpickled object, or None."""
@@ -42,13 +42,13 @@ class PythonObjectScalar(pa.ExtensionScalar):  # type: ignore[misc]
 
 
 def from_objects(values: Sequence[Any]) -> pa.ExtensionArray:
-    """A column of any Python objects; None stays null. Raises what pickling raises."""
+    """Build a column of any Python objects; None becomes null. Raises any error of pickling."""
     pickled = [None if value is None else cloudpickle.dumps(value, protocol=5) for value in values]
     return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(pickled, pa.large_binary()))
 
 
 def to_objects(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """The objects of such a column."""
+    """Return the objects of a pickled column."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return [
         None if blob is None else pickle.loads(blob) for chunk in chunks for blob in chunk.storage.to_pylist()
@@ -64,7 +64,7 @@ def register() -> None:
     """Make the type known to Arrow, once a process."""
     try:
         pa.register_extension_type(PythonObjectType())
-    except pa.ArrowKeyError:  # it was registered before this module was loaded anew
+    except pa.ArrowKeyError:  # it was registered before this module was reloaded
         return
 
 

@@ -11,17 +11,17 @@ import pyarrow as pa
 from skate.data.block import columns, objects, tensors
 from skate.data.block.foreign_tensors import without_foreign
 
-#: A batch as user code sees it: dict of arrays, pandas DataFrame or pyarrow Table.
+#: A batch in user code: dict of arrays, pandas DataFrame or pyarrow Table.
 Batch = Any
 FORMATS = ("default", "numpy", "pandas", "pyarrow", None)
 #: A slice that keeps more than this many times its own bytes alive is worth a copy.
 _SLACK = 1.25
-#: More chunks than this are put together if they have fewer rows each than this.
+#: More chunks than this are merged if they have fewer rows each than this.
 _CHUNKS, _CHUNK_ROWS = 8, 4096
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """A block from rows; a key that some rows have not is null there."""
+    """Build a block from rows; a key that a row lacks is null there."""
     if not rows:
         return pa.table({})
     names: dict[str, None] = dict.fromkeys(rows[0])
@@ -35,16 +35,16 @@ def from_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _table(made: dict[str, Any], rows: int) -> pa.Table:
-    if not made and rows:  # rows without columns: Arrow counts by columns, so keep one that nobody sees
+    if not made and rows:  # rows without columns: Arrow counts rows by columns, so keep a hidden one
         raise ValueError("rows without any column cannot be kept; return at least one column")
     for name in made:
         if not isinstance(name, str):
-            raise ValueError(f"column names are strings, not {name!r} ({type(name).__name__})")
+            raise ValueError(f"column names must be strings, not {name!r} ({type(name).__name__})")
     return pa.table(made)
 
 
 def from_batch(batch: Batch) -> pa.Table:
-    """A block from what user code calls a batch. Raises ValueError for other types and for columns of unequal lengths."""
+    """Build a block from a user's batch. Raises ValueError for other types and for columns of unequal lengths."""
     if isinstance(batch, pa.RecordBatch):
         batch = pa.Table.from_batches([batch])
     if isinstance(batch, pa.Table):
@@ -60,7 +60,7 @@ def from_batch(batch: Batch) -> pa.Table:
 
 
 def from_columns(batch: Mapping[str, Any]) -> pa.Table:
-    """A block from columns: arrays, lists, Arrow arrays, tensors."""
+    """Build a block from columns: arrays, lists, Arrow arrays, tensors."""
     lengths: dict[str, int] = {}
     made: dict[str, Any] = {}
     for name, values in batch.items():
@@ -88,18 +88,20 @@ def from_columns(batch: Mapping[str, Any]) -> pa.Table:
 
 
 def from_pandas(frame: Any) -> pa.Table:
-    """A block from a DataFrame, without its index; columns of arrays become tensors, what Arrow has no type for is pickled."""
+    """Build a block from a DataFrame, without its index. Columns of arrays become tensors; values without an
+    Arrow type are pickled."""
     return _frames().from_frame(frame)
 
 
 def _frames() -> Any:
-    from skate.data.block import frames  # pandas takes 300 ms to load, which only those who want frames pay
+    # pandas takes 300 ms to load, so only code that uses frames should pay for it
+    from skate.data.block import frames
 
     return frames
 
 
 def to_batch(table: pa.Table, batch_format: str | None) -> Batch:
-    """A block as a batch; "default" and "numpy" are a dict of arrays, None is the block itself."""
+    """Convert a block to a batch; "default" and "numpy" give a dict of arrays, None the block itself."""
     if batch_format in ("default", "numpy"):
         return {name: columns.to_numpy(table.column(at)) for at, name in enumerate(table.column_names)}
     if batch_format == "pandas":
@@ -124,7 +126,7 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def size_of(table: pa.Table) -> int:
-    """Bytes that a block's values take."""
+    """The size of a block's values in bytes."""
     size: int = table.nbytes
     return size
 
@@ -150,9 +152,9 @@ def compact(table: pa.Table) -> pa.Table:
 
 
 def concat(tables: Iterable[pa.Table]) -> pa.Table:
-    """Blocks end to end; columns that some have not are null there, types are widened where they differ.
+    """Concatenate blocks. A column that a block lacks is null there; types that differ are widened.
 
-    Raises ValueError naming the column if two blocks have types that cannot be one.
+    Raises ValueError naming the column if its types in two blocks are incompatible.
     """
     given = list(tables)
     parts = [table for table in given if table.num_rows]
@@ -179,7 +181,7 @@ def _concat_unlike(parts: list[pa.Table]) -> pa.Table:
         kind = common_type(name, kinds)
         try:
             chunks = _chunks(parts, name, kind)
-        except pa.ArrowInvalid:  # numbers that only a wider type could hold, and there is none
+        except pa.ArrowInvalid:  # numbers that would need a wider type than there is
             kind = objects.PythonObjectType()
             chunks = _chunks(parts, name, kind)
         made[name] = pa.chunked_array(chunks, kind)
@@ -197,7 +199,7 @@ def _chunks(parts: list[pa.Table], name: str, kind: pa.DataType) -> list[pa.Arra
 
 
 class UnlikeTypes(ValueError):
-    """A column has types in different blocks that cannot be one."""
+    """A column has incompatible types in different blocks."""
 
     def __init__(self, column: str, kinds: list[pa.DataType]) -> None:
         super().__init__(column, kinds)
@@ -210,7 +212,7 @@ class UnlikeTypes(ValueError):
 
 
 def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
-    """One type for a column that has several in different blocks."""
+    """Return one type for a column that has several in different blocks."""
     known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
     if len(known) == 1:
         return known[0]

@@ -1,7 +1,8 @@
 """Columns of arrays.
 
-Rows whose arrays have one shape and a plain number type are Arrow's own `fixed_shape_tensor`, read without a copy. Rows of
-different shapes are a type of ours: the numbers of all rows in one run, and a shape by row.
+Arrays of one shape and a plain number type are stored as Arrow's own `fixed_shape_tensor` and read without a
+copy. Arrays of different shapes use a type of our own: the numbers of all rows in one buffer, and a shape per
+row.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-#: Kinds of numpy's dtypes that Arrow's own type of tensors can hold.
+#: The kinds of numpy dtypes that Arrow's own tensor type can hold.
 _NUMBERS = "biuf"
 
 
 class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
-    """A column of arrays of one number type, each with its own shape."""
+    """The type of a column of arrays with one number type, each with its own shape."""
 
     def __init__(self, value_type: pa.DataType) -> None:
         self.value_type = value_type
@@ -42,7 +43,7 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
 
 
 class RaggedTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
-    """One array of such a column."""
+    """One array of a ragged column."""
 
     def as_py(self, **options: Any) -> Any:
         """The array of the row, or None."""
@@ -62,14 +63,15 @@ def shape_of(kind: pa.DataType) -> tuple[int, ...] | None:
 
 
 def from_ndarray(values: np.ndarray) -> pa.Array:
-    """A column with one array a row from an array with one more dimension. Raises TypeError for types Arrow has not."""
+    """A column with one array a row from an array with one more dimension. Raises TypeError for types that
+    Arrow lacks."""
     kind = _arrow_type(values.dtype)
     shape = values.shape[1:]
     if kind is None:
         raise TypeError(f"arrays of {values.dtype} cannot be stored in a column")
     if values.dtype.kind not in _NUMBERS:
         return ragged(list(values), kind)
-    if 0 in shape or not len(values):  # Arrow's own type cannot say how many rows of nothing there are
+    if 0 in shape or not len(values):  # Arrow's own type cannot record the number of rows of empty arrays
         if not len(values) and 0 not in shape:
             storage = pa.array([], pa.list_(kind, int(np.prod(shape))))
             return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(kind, shape), storage)
@@ -80,7 +82,7 @@ def from_ndarray(values: np.ndarray) -> pa.Array:
 
 
 def from_arrays(values: Sequence[Any]) -> pa.Array:
-    """A column from one array (or None) a row; TypeError if they have no number type in common."""
+    """Build a column from one array (or None) per row. Raises TypeError if they have no common number type."""
     arrays = [None if value is None else np.asarray(value) for value in values]
     present = [each for each in arrays if each is not None]
     dtypes = {each.dtype for each in present}
@@ -98,7 +100,7 @@ def from_arrays(values: Sequence[Any]) -> pa.Array:
 
 
 def ragged(arrays: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """A column of arrays of any shapes, of one number type."""
+    """Build a column of arrays of any shapes, of one number type."""
     flat = [None if each is None else each.reshape(-1) for each in arrays]
     if pa.types.is_string(kind):
         flat = [None if each is None else each.tolist() for each in flat]
@@ -110,7 +112,8 @@ def ragged(arrays: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def to_ndarray(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """All rows as one array, without a copy if it can be; an array of objects if the shapes differ or rows are null."""
+    """Return all rows as one array, without a copy if possible; an array of objects if the shapes differ or
+    rows are null."""
     kind = column.type
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     chunks = [chunk for chunk in chunks if len(chunk)]
@@ -121,7 +124,7 @@ def to_ndarray(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     rows = to_arrays(column)
     if rows and all(row is not None and row.shape == rows[0].shape for row in rows):
-        # Arrays that Arrow's own type cannot hold although they have one shape: of text, of times, of nothing.
+        # Arrays of one shape that Arrow's own type still cannot hold: of text, of times, empty ones.
         if 0 in rows[0].shape or rows[0].dtype.kind not in _NUMBERS:
             return np.stack(rows)
     out = np.empty(len(rows), dtype=object)
@@ -153,7 +156,7 @@ def to_arrays(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def _dense(chunk: pa.Array, kind: pa.FixedShapeTensorType) -> np.ndarray:
-    """The numbers of a chunk in their shape; the content of null rows is undefined."""
+    """Return the numbers of a chunk in their shape; the content of null rows is undefined."""
     width = int(np.prod(kind.shape))
     storage = chunk.storage
     flat = storage.values.slice(storage.offset * width, len(chunk) * width)
@@ -185,7 +188,7 @@ def register() -> None:
     """Make the type known to Arrow, once a process."""
     try:
         pa.register_extension_type(RaggedTensorType(pa.float64()))
-    except pa.ArrowKeyError:  # it was registered before this module was loaded anew
+    except pa.ArrowKeyError:  # it was registered before this module was reloaded
         return
 
 

@@ -1,4 +1,4 @@
-"""The dataset: its operations by kind, one file a kind."""
+"""The dataset: its operations, one file per kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from skate.data.dataset.transforms import Transforms
 class Dataset(
     Transforms, Columns, Shuffling, Consuming, Splitting, Writing, Describing, Summarizing, Converting
 ):
-    """Rows in blocks, as a plan that runs when something is asked for."""
+    """Rows in blocks, described by a plan that runs when a result is requested."""
 
 
 class MaterializedDataset(Dataset):
-    """A dataset whose blocks are there and held."""
+    """A dataset whose blocks have been computed and are held."""
 
     def num_blocks(self) -> int:
         """The number of blocks in the dataset."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class DatasetBase:
     """A plan with its settings. Nothing runs until a result is requested."""
 
-    #: The classes of what operations give; set where they are made of their parts.
+    #: The classes that operations return; set where those are assembled from their parts.
     _lazy: ClassVar[Any]
     _materialized: ClassVar[Any]
 
@@ -32,12 +32,12 @@ class DatasetBase:
         self._last_run: Executor | None = None
 
     def _with(self, operator: Operator) -> Dataset:
-        """A dataset whose plan ends with an operator, under the settings of this one."""
+        """Return a dataset whose plan ends with an operator, under the settings of this one."""
         found: Dataset = self._lazy(operator, self._context, self._name)
         return found
 
     def _held(self, bundles: list[Bundle], label: str = "Materialized") -> MaterializedDataset:
-        """A dataset of blocks that are there."""
+        """Return a dataset of existing blocks."""
         found: MaterializedDataset = self._materialized(
             FromBlocks((), tuple(bundles), label), self._context, self._name
         )
@@ -45,13 +45,13 @@ class DatasetBase:
         return found
 
     def _run(self) -> Iterator[Bundle]:
-        """The blocks of the plan, in order, as they come."""
+        """Run the plan and yield its blocks, in order."""
         topology = Physical(self._context).build(optimized(self._plan))
         executor = self._last_run = Executor(topology, self._context, self._name)
         return executor.run()
 
     def _tables(self) -> Iterator[Any]:
-        """The blocks of the plan as tables."""
+        """Run the plan and yield its blocks as tables."""
         return (bundle.table() for bundle in self._run())
 
     def __getstate__(self) -> dict[str, Any]:

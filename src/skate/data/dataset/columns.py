@@ -41,14 +41,14 @@ class Columns(DatasetBase):
         concurrency: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """A column made by a function of each block, given as a DataFrame ("pandas"), a dict of arrays ("numpy") or a Table
-        ("pyarrow").
+        """Add a column computed by a function of each block: a DataFrame ("pandas"), a dict of arrays
+        ("numpy") or a Table ("pyarrow").
 
         The function returns an array, a Series, a list or one value for all rows. A column of that name is replaced. See
         `with_column` for expressions, which need no function.
         """
         if not isinstance(col, str):
-            raise ValueError(f"the name of a column is a string, not {col!r}")
+            raise ValueError(f"the name of a column must be a string, not {col!r}")
         if not callable(fn):
             raise ValueError(f"`fn` must be callable, got {fn!r:.80}; pass a function of a batch")
         if batch_format not in _FORMATS:
@@ -65,7 +65,7 @@ class Columns(DatasetBase):
         concurrency: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """All columns but some. Raises ValueError for names given twice, KeyError for unknown ones."""
+        """Drop columns. Raises ValueError for names given twice, KeyError for unknown ones."""
         dropped = _unique("drop_columns expects unique column names, got", cols)
         present = known_names(self._plan)
         missing = [name for name in dropped if name not in (dropped if present is None else present)]
@@ -85,7 +85,7 @@ class Columns(DatasetBase):
         concurrency: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Some columns, in the order given. Raises ValueError for names given twice, KeyError for unknown ones."""
+        """Select columns, in the order given. Raises ValueError for names given twice, KeyError for unknown ones."""
         chosen = _unique("select_columns expected unique column names, got duplicate column names", cols)
         self._check(chosen)
         return self._projected(
@@ -95,9 +95,9 @@ class Columns(DatasetBase):
     def rename_columns(
         self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None, **ray_remote_args: Any
     ) -> Dataset:
-        """Other names for columns: a dict of old to new, or a list of new ones for all.
+        """Rename columns: with a dict of old to new names, or a list of new names for all.
 
-        Raises ValueError for a name that a column has which is not renamed itself.
+        Raises ValueError if a new name belongs to a column that is not renamed itself.
         """
         if isinstance(names, Mapping):
             pairs = list(names.items())
@@ -150,7 +150,7 @@ class Columns(DatasetBase):
     def with_column(
         self, column_name: str, expr: Expr, *, compute: Any = None, **ray_remote_args: Any
     ) -> Dataset:
-        """A column computed by an expression, added or put in the place of one with that name."""
+        """Add a column computed by an expression, or replace the one of that name."""
         return self.with_columns({column_name: expr}, compute=compute, **ray_remote_args)
 
     def with_columns(
@@ -160,7 +160,8 @@ class Columns(DatasetBase):
         compute: Any = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Columns computed by expressions: dicts of name to expression, and `unnest(...)` for the fields of structs.
+        """Add columns computed by expressions: dicts of name to expression, and `unnest(...)` for the fields
+        of structs.
 
         All expressions see the columns as they were before.
         """
@@ -202,7 +203,7 @@ class Columns(DatasetBase):
 
 
 class AddColumn:
-    """The step of `add_column`: a function's result set as a column, the others as they are."""
+    """The step of `add_column`: set a function's result as a column and keep the others."""
 
     __name__ = "add_column"
 
@@ -236,7 +237,7 @@ class AddColumn:
 
 
 def _class_of(expression: Expr) -> type | None:
-    """The user's class that an expression calls, if any; such an expression runs in actors."""
+    """Return the user's class that an expression calls, if any; such an expression runs in actors."""
     for each in expression.walk():
         if isinstance(each, UDFExpr) and each.udf.is_class:
             kind: type = each.udf.kind
@@ -264,11 +265,11 @@ def _unique(word: str, given: str | Sequence[str]) -> tuple[str, ...]:
 
 def _checked(name: Any, expression: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"the name of a column is a string, not {name!r}")
+        raise TypeError(f"the name of a column must be a string, not {name!r}")
     if not isinstance(expression, Expr):
         raise TypeError(
-            f"the column {name!r} is given by {expression!r:.80}, which is no expression; write lit(...) for one value, or "
-            f"add_column() for a function"
+            f"the column {name!r} is given by {expression!r:.80}, which is not an expression; use lit(...) "
+            "for one value, or add_column() for a function"
         )
     if isinstance(expression, (StarExpr, UnnestExpr)):
         raise TypeError(f"{expression!r} yields several columns, but {name!r} is a single one")

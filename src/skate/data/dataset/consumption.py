@@ -26,11 +26,11 @@ class Consuming(FrameworkBatches, DatasetBase):
     # -- rows
 
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
-        """The first `limit` rows, or all if there are fewer."""
+        """Return the first `limit` rows, or all if there are fewer."""
         return [row for table in self._first(limit) for row in blocks.rows_of(table)]
 
     def take_all(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """All rows. Raises ValueError if there are more than `limit`."""
+        """Return all rows. Raises ValueError if there are more than `limit`."""
         if limit is None:
             return [row for table in self._tables() for row in blocks.rows_of(table)]
         rows = self.take(limit + 1)
@@ -62,7 +62,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         return DatasetIterator(made)
 
     def iter_rows(self) -> Iterable[dict[str, Any]]:
-        """The rows one after the other, while the dataset is computed."""
+        """Iterate over the rows while the dataset is computed."""
         return self.iterator().iter_rows()
 
     def iter_batches(
@@ -76,15 +76,15 @@ class Consuming(FrameworkBatches, DatasetBase):
         local_shuffle_seed: int | None = None,
         _collate_fn: Any = None,
     ) -> Iterable[Any]:
-        """Batches one after the other, while the dataset is computed.
+        """Iterate over batches while the dataset is computed.
 
         Args:
-            prefetch_batches: batches made ready in a background thread.
-            batch_size: rows of a batch, None for whole blocks.
-            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the table as it is.
-            drop_last: leave the last batch out if it is not full.
-            local_shuffle_buffer_size: rows to be held at least, out of which batches are drawn at random.
-            local_shuffle_seed: where the random numbers begin.
+            prefetch_batches: batches prepared ahead in a background thread.
+            batch_size: rows per batch; None for whole blocks.
+            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the
+            unconverted table. drop_last: leave the last batch out if it is not full.
+            local_shuffle_buffer_size: the least number of rows to hold, from which batches are drawn at random.
+            local_shuffle_seed: the seed of the random numbers.
         """
         return self.iterator()._iter_batches(
             prefetch_batches=prefetch_batches,
@@ -99,10 +99,10 @@ class Consuming(FrameworkBatches, DatasetBase):
     def _iter_batches(self, **options: Any) -> Iterable[Any]:
         return self.iterator()._iter_batches(**options)
 
-    # -- what is known of it
+    # -- size and schema
 
     def count(self) -> int:
-        """The number of rows; the dataset runs unless it is known beforehand."""
+        """Return the number of rows; runs the dataset unless it is known beforehand."""
         known = knowledge.rows_of(self._plan)
         if known is not None:
             return known
@@ -139,14 +139,16 @@ class Consuming(FrameworkBatches, DatasetBase):
         return None if schema is None else schema.names
 
     def num_blocks(self) -> int:
-        """The number of blocks; NotImplementedError, as only a materialized dataset has its blocks."""
+        """The number of blocks; NotImplementedError, because only a materialized dataset holds its blocks."""
         raise NotImplementedError(
-            "Number of blocks is only available for `MaterializedDataset`, as it shows when a dataset runs; call num_blocks() "
+            "Number of blocks is only available for `MaterializedDataset`, because it is known only once a "
+            "dataset has run; call num_blocks() "
             "on ds.materialize()"
         )
 
     def size_bytes(self) -> int:
-        """Bytes that all blocks take in memory, by an estimate of the source or by running the dataset."""
+        """Return the size of all blocks in memory in bytes: the source's estimate, or measured by running the
+        dataset."""
         if isinstance(self._plan, logical.Read):
             estimate = self._plan.datasource.estimate_inmemory_data_size()
             if estimate is not None:
@@ -160,7 +162,7 @@ class Consuming(FrameworkBatches, DatasetBase):
     # -- blocks
 
     def materialize(self) -> MaterializedDataset:
-        """Run the dataset and hold its blocks: what builds on the result does not compute them again."""
+        """Run the dataset and hold its blocks, so that later operations on the result do not compute them again."""
         kept = "FromPandas" if knowledge.native_format(self._plan) == "pandas" else "Materialized"
         return self._held(list(self._run()), kept)
 
@@ -173,15 +175,15 @@ class Consuming(FrameworkBatches, DatasetBase):
         return [bundle.ref() for bundle in self._run()]
 
     def to_arrow_refs(self) -> list[ObjectRef[Any]]:
-        """Refs to all blocks, as pyarrow tables."""
+        """Return refs to all blocks, as pyarrow tables."""
         return self.get_internal_block_refs()
 
     def to_pandas_refs(self) -> list[ObjectRef[Any]]:
-        """Refs to all blocks, as data frames."""
+        """Return refs to all blocks, as data frames."""
         return self._converted("pandas", None)
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
-        """Refs to all blocks, as dicts of arrays, or as the array of one column."""
+        """Return refs to all blocks, as dicts of arrays or as the array of one column."""
         return self._converted("numpy", column)
 
     def _converted(self, batch_format: str, column: str | None) -> list[ObjectRef[Any]]:
@@ -191,19 +193,19 @@ class Consuming(FrameworkBatches, DatasetBase):
         return [task.remote(bundle.ref(), batch_format, column) for bundle in self._run()]
 
     def to_pandas(self, limit: int | None = None) -> Any:
-        """All rows as one data frame. Raises ValueError if there are more than `limit`."""
+        """Return all rows as one data frame. Raises ValueError if there are more than `limit`."""
         if limit is None:
             tables = list(self._tables())
         else:
             tables = self._first(limit + 1)
             if sum(table.num_rows for table in tables) > limit:
                 raise ValueError(
-                    f"the dataset has more than the given limit of {limit} rows; call to_pandas(limit=None) to have "
-                    f"them all in this process, or ds.limit({limit}).to_pandas()"
+                    f"the dataset has more than the given limit of {limit} rows; call to_pandas(limit=None) "
+                    f"to load all of them into this process, or ds.limit({limit}).to_pandas()"
                 )
         return blocks.to_batch(blocks.concat(tables), "pandas")
 
-    # -- what looks like a collection and is none
+    # -- not a collection, although it looks like one
 
     def __len__(self) -> int:
         raise AttributeError(

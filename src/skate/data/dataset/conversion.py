@@ -14,7 +14,8 @@ class Converting(DatasetBase):
     """Datasets as the data frames of other systems, and as rows by key."""
 
     def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
-        """A `dask.dataframe.DataFrame` of a partition for each block; needs dask. The blocks are computed now."""
+        """Convert to a `dask.dataframe.DataFrame` with one partition per block; needs dask. Computes the
+        blocks immediately."""
         delayed = require("dask", "to_dask", "dask[dataframe]").delayed
         frames = require("dask.dataframe", "to_dask", "dask[dataframe]")
         parts = [delayed(blocks.to_batch)(table, "pandas") for table in self._tables()]
@@ -25,15 +26,15 @@ class Converting(DatasetBase):
         return frames.from_delayed(parts, meta=meta, verify_meta=verify_meta)
 
     def to_daft(self) -> Any:
-        """A `daft.DataFrame`; needs daft."""
+        """Convert to a `daft.DataFrame`; needs daft."""
         return require("daft", "to_daft", "daft").from_arrow(blocks.concat(list(self._tables())))
 
     def to_modin(self) -> Any:
-        """A `modin.pandas.DataFrame`; needs modin."""
+        """Convert to a `modin.pandas.DataFrame`; needs modin."""
         return require("modin.pandas", "to_modin", "modin").DataFrame(self._frame())
 
     def to_spark(self, spark: Any) -> Any:
-        """A `pyspark.sql.DataFrame` of a session, which all rows go to from this process; needs pyspark."""
+        """Convert to a `pyspark.sql.DataFrame`; all rows pass through this process. Needs pyspark."""
         require("pyspark", "to_spark", "pyspark")
         return spark.createDataFrame(self._frame())
 
@@ -45,6 +46,6 @@ class Converting(DatasetBase):
         return blocks.to_batch(blocks.concat(list(self._tables())), "pandas")
 
     def to_random_access_dataset(self, key: str, num_workers: int | None = None) -> RandomAccessDataset:
-        """The rows by the values of a column, sorted by it and held by `num_workers` actors: see `RandomAccessDataset`."""
+        """Return the rows sorted and indexed by a column, held by `num_workers` actors: see `RandomAccessDataset`."""
         made: Any = self
         return RandomAccessDataset(made, key, num_workers)

@@ -34,7 +34,7 @@ class Describing(DatasetBase):
         return self._name
 
     def set_name(self, name: str | None) -> None:
-        """Name it for plans, progress and statistics; None for no name."""
+        """Set the name shown in plans, progress and statistics; None for no name."""
         self._name = name
 
     def get_dataset_id(self) -> str:
@@ -43,7 +43,7 @@ class Describing(DatasetBase):
 
     @staticmethod
     def copy(ds: Dataset, _deep_copy: bool = False, _as: type | None = None) -> Dataset:
-        """A dataset with the same plan and settings."""
+        """Return a dataset with the same plan and settings."""
         context = ds._context.copy() if _deep_copy else ds._context
         made: Any = (_as or type(ds))(ds._plan, context, ds._name)
         found: Dataset = made
@@ -76,7 +76,8 @@ class Describing(DatasetBase):
         return not any(_is_here(each) for each in self._plan.walk())
 
     def serialize_lineage(self) -> bytes:
-        """The plan as bytes, for `deserialize_lineage` in any session. Raises ValueError if it holds blocks of this session."""
+        """Serialize the plan, for `deserialize_lineage` in any session. Raises ValueError if it holds blocks
+        of this session."""
         if not self.has_serializable_lineage():
             raise ValueError(
                 "Lineage-based serialization is not supported for a dataset that starts from values or blocks "
@@ -87,7 +88,7 @@ class Describing(DatasetBase):
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The dataset of a plan that `serialize_lineage` gave."""
+        """Return the dataset of a plan that `serialize_lineage` returned."""
         found: Dataset = cloudpickle.loads(serialized_ds)
         return found
 
@@ -96,6 +97,6 @@ class Describing(DatasetBase):
 
 
 def _is_here(operator: logical.Operator) -> bool:
-    """Return whether an operator begins with what only this session has."""
+    """Return True if an operator starts from data that only this session has."""
     values = isinstance(operator, logical.Read) and isinstance(operator.datasource, ItemsDatasource)
     return values or isinstance(operator, logical.FromBlocks)

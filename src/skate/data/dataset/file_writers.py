@@ -1,4 +1,4 @@
-"""Datasets into files."""
+"""Writing datasets to files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Options = dict[str, Any] | None
 
 
 class Writing(SystemWriting):
-    """Datasets into files, tables and other systems.
+    """Methods that write datasets to files.
 
-    Files are written by tasks, one or more a task, named by a number that is new for each write, the task's, and the block's in
-    the task; so read back in order they give the rows in order. A file appears when it is whole.
+    Each task writes one or more files. Their names hold an id of the write, the number of the task and the
+    number of the block within it, so files that are read in order of their names give the rows in order. A
+    file appears once it is complete.
     """
 
     def write_parquet(
@@ -90,8 +91,8 @@ class Writing(SystemWriting):
     ) -> None:
         """Write CSV files into a directory; see `write_parquet`.
 
-        `arrow_csv_args` are write_options, or single options of `pyarrow.csv.WriteOptions`. Raises ValueError for columns
-        that CSV has no form for.
+        `arrow_csv_args` are write_options, or single options of `pyarrow.csv.WriteOptions`. Raises ValueError
+        for columns that CSV cannot represent.
         """
         given = dict(locals())
         self._into_files(
@@ -199,7 +200,8 @@ class Writing(SystemWriting):
         concurrency: int | None = None,
         mode: SaveMode = SaveMode.APPEND,
     ) -> None:
-        """Write the arrays of a column as image files into a directory, a file a row; needs Pillow. See `write_parquet`."""
+        """Write the arrays of a column as image files into a directory, one file per row; needs Pillow. See
+        `write_parquet`."""
         given = dict(locals())
         self._into_files(
             "images",
@@ -251,8 +253,8 @@ class Writing(SystemWriting):
     ) -> None:
         """Write tar files of samples into a directory; see `write_parquet`.
 
-        Columns are members named after the row's "__key__"; `encoder` is True to encode values by the columns' names, None for
-        bytes and text alone, or a function (or several) of a sample.
+        Columns are members named after the row's "__key__"; `encoder` is True to encode values by the
+        columns' names, None to accept only bytes and text, or a function (or several) of a sample.
         """
         given = dict(locals())
         self._into_files(
@@ -270,11 +272,11 @@ class Writing(SystemWriting):
         ray_remote_args: Options = None,
         concurrency: int | None = None,
     ) -> None:
-        """Write to a datasink of the program's own."""
+        """Write to a custom datasink."""
         self._write(datasink, ray_remote_args, concurrency)
 
     def _into_files(self, home: str, name: str, given: dict[str, Any], **options: Any) -> None:
-        """Write to a datasink of files, from all arguments of a method that does."""
+        """Write to a file datasink, given all arguments of the calling method."""
         if given.get("catalog") is not None:
             found = resolved(
                 "write_parquet",
@@ -291,7 +293,7 @@ class Writing(SystemWriting):
             )
         if given.get("num_rows_per_file") is not None:
             options["min_rows_per_file"] = given["num_rows_per_file"]
-        # A format is loaded by those who write it.
+        # The module of a format is loaded when the format is written.
         make = getattr(getattr(formats, home), name)
         sink = make(
             given["path"],

@@ -12,7 +12,7 @@ class Schema:
 
     Args:
         base_schema: the Arrow schema.
-        data_context: taken for compatibility.
+        data_context: accepted for compatibility.
     """
 
     def __init__(self, base_schema: pa.Schema, *, data_context: Any = None) -> None:

@@ -40,17 +40,17 @@ class Shuffling(DatasetBase):
         keys: list[str] | None = None,
         sort: bool = False,
     ) -> Dataset:
-        """The same rows in another number of blocks.
+        """Redistribute the rows over another number of blocks.
 
         Args:
-            num_blocks: how many blocks.
-            target_num_rows_per_block: or how many rows a block; needs not wait for all rows.
-            strict: with `target_num_rows_per_block`, accepted; blocks have just so many rows in any case.
+            num_blocks: the number of blocks.
+            target_num_rows_per_block: the number of rows per block instead; this does not have to wait for all rows.
+            strict: accepted with `target_num_rows_per_block`; blocks have exactly that many rows in any case.
             shuffle: also put the rows in random order.
-            keys: columns; rows with equal values in them come into one block.
+            keys: columns; rows with equal values in them go to the same block.
             sort: sort each block by `keys`, or by all columns.
 
-        Raises ValueError unless there is just one of `num_blocks` and `target_num_rows_per_block`.
+        Raises ValueError unless exactly one of `num_blocks` and `target_num_rows_per_block` is given.
         """
         if (num_blocks is None) == (target_num_rows_per_block is None):
             if num_blocks is None:
@@ -93,17 +93,17 @@ class Shuffling(DatasetBase):
         num_blocks: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """All rows in random order, every order being as likely.
+        """Put all rows into random order; every order is equally likely.
 
         Args:
-            seed: the same seed gives the same order of the same blocks; None gives another one in each run.
+            seed: the same seed gives the same order for the same blocks; None gives a different order in each run.
             num_blocks: refused with DeprecationWarning, as Ray does; use `repartition`.
             ray_remote_args: options of the tasks, as in `remote`.
         """
         if num_blocks is not None:
             raise DeprecationWarning(
-                f"`num_blocks` parameter is deprecated: random_shuffle has none (here {num_blocks}); say "
-                f"repartition({num_blocks}, shuffle=True)"
+                "`num_blocks` parameter is deprecated: random_shuffle does not accept it (got "
+                f"{num_blocks}); use repartition({num_blocks}, shuffle=True)"
             )
         return self._exchanged(ShuffleKernel(Seeds(seed)), remote_args=ray_remote_args)
 
@@ -126,7 +126,8 @@ class Shuffling(DatasetBase):
         """
         if key is None or not key:
             raise ValueError(
-                f"The 'key' parameter cannot be None for sorting, nor be empty: it names one column or several, not {key!r}"
+                "The 'key' parameter cannot be None for sorting, nor be empty: give one column or several, "
+                f"not {key!r}"
             )
         keys = self._known_keys(key, "key")
         if isinstance(descending, bool):
@@ -140,11 +141,9 @@ class Shuffling(DatasetBase):
         if boundaries is None:
             return self._exchanged(SortKernel(Order(keys, downs)))
         if len(keys) > 1:
-            raise ValueError(f"boundaries go with a single key, not with {', '.join(keys)}")
+            raise ValueError(f"boundaries require a single key, not {', '.join(keys)}")
         if not all(isinstance(each, (int, float)) for each in boundaries):
-            raise ValueError(
-                f"The type of items in boundaries must be int or float, and these are {boundaries}"
-            )
+            raise ValueError(f"The type of items in boundaries must be int or float, got {boundaries}")
         return self._exchanged(SortKernel(Order(keys, downs), boundaries), len(boundaries) + 1)
 
     def groupby(self, key: str | list[str] | None, num_partitions: int | None = None) -> GroupedData:
@@ -183,15 +182,15 @@ class Shuffling(DatasetBase):
                 "left_anti" or "right_anti".
             num_partitions: accepted for compatibility; the number of partitions follows from the amount of data.
             on: the key columns, a tuple or list.
-            right_on: the key columns of the other dataset, if named differently; the result uses the names of
-                the left side, in a right join those of the right side.
-            left_suffix, right_suffix: appended to names other than keys that both sides have.
-            partition_size_hint: accepted for compatibility.
-            aggregator_ray_remote_args: options of the tasks that join, as in `remote`.
-            validate_schemas: check the schemas now, even if part of the datasets must run for that.
+            right_on: the key columns of the other dataset, if named differently. The result uses the names of
+            the left side, except in a right join. left_suffix, right_suffix: appended to names other than
+            keys that both sides have. partition_size_hint: accepted for compatibility.
+            aggregator_ray_remote_args: options of the joining tasks, as in `remote`. validate_schemas:
+            check the schemas now, even if that requires running part of the datasets.
 
         Raises ValueError for an unknown join type, unknown columns and names that both sides have, TypeError
-        for keys of types that cannot be equal: now if the schemas are known, else when the dataset runs.
+        for keys whose types cannot be equal: immediately if the schemas are known, else when the dataset
+        runs.
         """
         if join_type not in TYPES:
             raise ValueError(
@@ -219,7 +218,7 @@ class Shuffling(DatasetBase):
         compute = Compute(remote_args=aggregator_ray_remote_args or {})
         return self._with(logical.Exchange((self._plan, ds._plan), kernel, None, compute))
 
-    # -- what runs at once
+    # -- operations that run immediately
 
     def aggregate(self, *aggs: AggregateFn) -> dict[str, Any]:
         """Aggregate all rows and return a dict of aggregation names to results. Runs the dataset."""
@@ -232,35 +231,38 @@ class Shuffling(DatasetBase):
         return rows[0]
 
     def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
-        """The different values of a column, in the order in which they first come. Runs the dataset."""
+        """Return the distinct values of a column, in order of first appearance. Runs the dataset."""
         name = self._known_keys(column, "column")[0]
         found = self.aggregate(Unique(name, ignore_nulls=ignore_nulls, alias_name="unique"))["unique"]
         return list(found)
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """The sum of a column; of several, or of all, a dict of "sum(name)" to each. Runs the dataset."""
+        """Return the sum of a column; for several or all columns, a dict of "sum(name)" to each. Runs the dataset."""
         return self._aggregated(Sum, on, ignore_nulls=ignore_nulls)
 
     def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """The smallest value of a column; of several, or of all, a dict of "min(name)" to each. Runs the dataset."""
+        """Return the smallest value of a column; for several or all columns, a dict of "min(name)" to each.
+        Runs the dataset."""
         return self._aggregated(Min, on, ignore_nulls=ignore_nulls)
 
     def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """The largest value of a column; of several, or of all, a dict of "max(name)" to each. Runs the dataset."""
+        """Return the largest value of a column; for several or all columns, a dict of "max(name)" to each.
+        Runs the dataset."""
         return self._aggregated(Max, on, ignore_nulls=ignore_nulls)
 
     def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """The mean of a column; of several, or of all, a dict of "mean(name)" to each. Runs the dataset."""
+        """Return the mean of a column; for several or all columns, a dict of "mean(name)" to each. Runs the dataset."""
         return self._aggregated(Mean, on, ignore_nulls=ignore_nulls)
 
     def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
-        """The standard deviation of a column, with `ddof` degrees of freedom less; of several, or of all, a dict of "std(name)".
+        """Return the standard deviation of a column, with `ddof` subtracted from the number of values; for
+        several or all columns, a dict of "std(name)" to each.
 
         Runs the dataset.
         """
         return self._aggregated(Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
-    # -- the parts of it
+    # -- internals
 
     def _aggregated(self, kind: Any, on: str | list[str] | None, **options: Any) -> Any:
         if on is None:
@@ -270,7 +272,7 @@ class Shuffling(DatasetBase):
             columns = self._known_keys(on, "on")
         if not columns:
             if on is not None:
-                raise ValueError(f"on is the name of a column or a list of names, not {on!r}")
+                raise ValueError(f"on must be the name of a column or a list of names, not {on!r}")
             return None  # a dataset that never had a row
         found = self.aggregate(*(kind(column, **options) for column in columns))
         return next(iter(found.values())) if len(found) == 1 else found
@@ -285,7 +287,7 @@ class Shuffling(DatasetBase):
         return self._with(logical.Exchange((self._plan,), kernel, partitions, compute))
 
     def _known_keys(self, keys: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
-        """Names of columns. Raises ValueError for those that are not there, if it is known which are."""
+        """Return the names of columns. Raises ValueError for unknown ones if the schema is known."""
         names = as_names(keys, what)
         schema = knowledge.schema_of(self._plan)
         if schema is not None and len(schema):
@@ -296,6 +298,6 @@ class Shuffling(DatasetBase):
 
 
 def _schema(dataset: Any) -> Any:
-    """The Arrow schema of a dataset, if need be by running a part of it; None if it has no columns."""
+    """Return the Arrow schema of a dataset, running part of it if necessary; None if it has no columns."""
     found = dataset.schema()
     return None if found is None else found.base_schema

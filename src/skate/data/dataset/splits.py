@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 
 class Splitting(DatasetBase):
-    """Parts of a dataset as datasets or iterators."""
+    """Methods that split a dataset into datasets or iterators."""
 
     def split(
         self, n: int, *, equal: bool = False, locality_hints: Sequence[Any] | None = None
     ) -> list[MaterializedDataset]:
-        """Run the dataset and deal its rows out to `n` datasets, in order.
+        """Run the dataset and split its rows into `n` datasets, in order.
 
-        With `equal` all have as many rows and up to n - 1 rows are left out; otherwise the last may have fewer. `locality_hints`
-        (one actor for each part) are taken for compatibility. Raises ValueError for `n` below 1.
+        With `equal` all have the same number of rows and up to n - 1 rows are dropped; otherwise the last may
+        have fewer. `locality_hints` (one actor per part) are accepted for compatibility. Raises ValueError
+        for `n` below 1.
         """
         if n < 1:
             raise ValueError(f"The number of splits {n} is not positive.")
@@ -41,9 +42,9 @@ class Splitting(DatasetBase):
         return self._cut(bundles, ends)
 
     def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
-        """Run the dataset and cut it before the rows of these numbers: one part more than there are numbers.
+        """Run the dataset and split it before the rows with these indices, into one more part than there are indices.
 
-        Raises ValueError unless the numbers ascend and none is below 0.
+        Raises ValueError unless the indices are sorted and none is negative.
         """
         if not indices:
             raise ValueError(
@@ -58,9 +59,10 @@ class Splitting(DatasetBase):
         return self._cut(bundles, [*(min(rows, index) for index in indices), rows])
 
     def split_proportionately(self, proportions: Sequence[float]) -> list[MaterializedDataset]:
-        """Run the dataset and cut it into parts of these shares of the rows, and one of the rest.
+        """Run the dataset and split it into parts with these proportions of the rows, plus one for the rest.
 
-        Raises ValueError unless the shares are above 0 and less than 1 together, and if there are fewer rows than parts.
+        Raises ValueError unless the proportions are above 0 and sum to less than 1, and if there are fewer
+        rows than parts.
         """
         if not proportions:
             raise ValueError("proportions must be at least of length 1")
@@ -78,7 +80,7 @@ class Splitting(DatasetBase):
         for share in proportions:
             total += share
             indices.append(int(rows * total))
-        # Every part has a row while there are rows enough: cuts that fall together are moved apart from the end.
+        # Every part gets a row if there are enough rows: cuts that coincide are moved apart, starting from the end.
         for at in range(len(indices) - 1, -1, -1):
             limit = indices[at + 1] if at + 1 < len(indices) else rows
             indices[at] = max(min(indices[at], limit - 1), 0)
@@ -97,12 +99,12 @@ class Splitting(DatasetBase):
         seed: int | None = None,
         stratify: str | None = None,
     ) -> tuple[MaterializedDataset, MaterializedDataset]:
-        """Two datasets, one to train on and one to test with.
+        """Split into two datasets, one for training and one for testing.
 
         Args:
-            test_size: the part of the rows to test with, between 0 and 1, or their number.
-            shuffle: shuffle the rows before, with `seed`.
-            stratify: a column: each of its values has the same share in both parts.
+            test_size: the fraction of the rows to test with, between 0 and 1, or their number.
+            shuffle: shuffle the rows first, with `seed`.
+            stratify: a column whose values have the same distribution in both parts.
         """
         whole: Any = self
         if shuffle and stratify is not None:
@@ -127,11 +129,11 @@ class Splitting(DatasetBase):
         seed: int | None = None,
         **ray_remote_kwargs: Any,
     ) -> tuple[Dataset, Dataset]:
-        """Two datasets that are computed as they are read: each row is dealt out at random, or by the hash of a column.
+        """Split lazily into two datasets: each row is assigned at random, or by the hash of a column.
 
         Raises ValueError unless 0 < test_size < 1, for another split_type, and unless "hash" has a column.
         """
-        from skate.data.iteration.row_dealer import DealStep, fresh_seed  # few split in this way
+        from skate.data.iteration.row_dealer import DealStep, fresh_seed  # rarely used
 
         if not 0 < test_size < 1:
             raise ValueError(f"test_size must be between 0 and 1, got {test_size}")
@@ -167,7 +169,7 @@ class Splitting(DatasetBase):
         return streaming_split(whole, n, equal)
 
     def _cut(self, bundles: Sequence[Bundle], ends: Sequence[int]) -> list[MaterializedDataset]:
-        """Datasets of the rows up to each of these numbers."""
+        """Return datasets of the rows up to each of these indices."""
         parts: list[list[Bundle]] = [[] for _ in ends]
         number = at = 0
         for bundle in bundles:
@@ -190,7 +192,7 @@ class Splitting(DatasetBase):
 
 
 def _test_rows(test_size: Any, rows: int) -> int:
-    """How many rows are to test with. Raises ValueError for sizes out of range, TypeError for other types."""
+    """Return the number of rows to test with. Raises ValueError for sizes out of range, TypeError for other types."""
     if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
         raise TypeError(f"`test_size` must be int or float got {type(test_size)}: {test_size!r}")
     if isinstance(test_size, float):
@@ -198,7 +200,7 @@ def _test_rows(test_size: Any, rows: int) -> int:
             raise ValueError(
                 f"If `test_size` is a float, it must be bigger than 0 and smaller than 1. Got {test_size}."
             )
-        return rows - int(rows * (1 - test_size))  # as train_test_split rounds
+        return rows - int(rows * (1 - test_size))  # rounded the way train_test_split does
     if not 0 < test_size < rows:
         raise ValueError(
             f"If `test_size` is an int, it must be bigger than 0 and smaller than the size of the dataset ({rows}). Got "
@@ -208,7 +210,7 @@ def _test_rows(test_size: Any, rows: int) -> int:
 
 
 def _stratified(whole: Any, test_size: float, column: str) -> tuple[Any, Any]:
-    from skate.data.iteration.row_dealer import stratified_rows  # few split in this way
+    from skate.data.iteration.row_dealer import stratified_rows  # rarely used
 
     tables = list(whole._tables())
     rows = sum(table.num_rows for table in tables)

@@ -1,4 +1,4 @@
-"""Statistics of the columns of a dataset, by their types."""
+"""Statistics of the columns of a dataset, chosen by type."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class DatasetSummary:
     """Statistics of columns.
 
     Attributes:
-        values: by column, and in it by the name of the statistic.
+        values: by column, then by name of the statistic.
         dataset_schema: the schema of the dataset.
-        columns: the columns that it has statistics of.
+        columns: the columns that have statistics.
     """
 
     STATISTIC_COLUMN = "statistic"
@@ -37,8 +37,8 @@ class DatasetSummary:
     columns: list[str]
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row for each statistic, in the order of their names, and a column for each column."""
-        import pandas as pd  # only those who want frames need it
+        """Return a DataFrame with one row per statistic, sorted by name, and one column per column."""
+        import pandas as pd  # only needed for frames
 
         names = sorted({name for found in self.values.values() for name in found})
         frame: dict[str, list[Any]] = {self.STATISTIC_COLUMN: names}
@@ -47,7 +47,8 @@ class DatasetSummary:
         return pd.DataFrame(frame)
 
     def get_column_stats(self, column: str) -> Any:
-        """A DataFrame of "statistic" and "value" for one column. Raises KeyError for a column that it does not have."""
+        """Return a DataFrame of "statistic" and "value" for one column. Raises KeyError for a column without
+        statistics."""
         known(list(self.values), column)
         frame = self.to_pandas()[[self.STATISTIC_COLUMN, column]]
         return frame.rename(columns={column: "value"})
@@ -57,23 +58,24 @@ class DatasetSummary:
 
 
 class Summarizing(DatasetBase):
-    """Statistics of columns."""
+    """Methods that compute statistics of columns."""
 
     def summary(
         self,
         columns: list[str] | None = None,
         override_dtype_agg_mapping: Mapping[DataType, Aggregations] | None = None,
     ) -> DatasetSummary:
-        """Statistics of columns, by their types; the dataset runs once.
+        """Compute statistics of columns, chosen by type; runs the dataset once.
 
-        Numbers and truth values: count, mean, min, max, std, approx_quantile (the median), missing_pct, zero_pct. Times: count,
-        min, max, missing_pct. All others: count, missing_pct, and approx_topk, the ten values that come most often.
+        Numbers and booleans: count, mean, min, max, std, approx_quantile (the median), missing_pct, zero_pct.
+        Times: count, min, max, missing_pct. All others: count, missing_pct, and approx_topk, the ten most
+        frequent values.
 
         Args:
-            columns: those that are looked at; all by default.
+            columns: the columns to include; all by default.
             override_dtype_agg_mapping: other aggregations for a type, by a function of a column's name.
 
-        Raises KeyError, a ValueError too, for a column that is not there.
+        Raises an error that is both a KeyError and a ValueError for an unknown column.
         """
         dataset: Any = self
         schema: Schema | None = dataset.schema()
@@ -121,7 +123,7 @@ def _aggregations(
 
 
 def _entries(statistic: str, value: Any) -> dict[str, Any]:
-    """A statistic with several values as one entry each."""
+    """Return a statistic with several values as one entry per value."""
     if statistic.startswith("approx_") and (value is None or isinstance(value, list)):
         return {f"{statistic}[{index}]": each for index, each in enumerate(value or [])}
     return {statistic: value}

@@ -1,4 +1,4 @@
-"""Datasets into databases, table formats and queues."""
+"""Writing datasets to databases, table formats and queues."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Options = dict[str, Any] | None
 
 
 class SystemWriting(DatasetBase):
-    """Datasets into databases, table formats and queues; and the writing that all datasinks have in common."""
+    """Methods that write datasets to databases, table formats and queues, and the common part of all writes."""
 
     def _write(self, datasink: Any, remote_args: Options, concurrency: int | None) -> None:
-        """Run the plan into a datasink and report the start and the end, or the failure, to it."""
+        """Run the plan into a datasink, and report its start and its end or failure to the datasink."""
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"concurrency must be >= 1, got {concurrency}")
         plan = self._plan
@@ -49,10 +49,9 @@ class SystemWriting(DatasetBase):
             datasink.on_write_complete(result)
             if checkpoint is not None:
                 checkpoint.forget()
-        except (
-            Exception
-        ) as error:  # whatever a step before, or the datasink, raises: report it, and let the error propagate
-            if checkpoint is None:  # else keep what is written, and the next run continues after it
+        except Exception as error:
+            # Any error of an earlier step or of the datasink: report it, then let it propagate
+            if checkpoint is None:  # otherwise keep the written rows; the next run continues after them
                 datasink.on_write_failed(error)
             raise
         finally:
@@ -94,9 +93,10 @@ class SystemWriting(DatasetBase):
         ray_remote_args: Options = None,
         concurrency: int | None = None,
     ) -> None:
-        """Write to a Delta table, which is made if it is not there; all rows appear in one commit. Needs deltalake.
+        """Write to a Delta table, which is created if it does not exist; all rows appear in one commit. Needs
+        deltalake.
 
-        Columns that the table has not are added to it, unless `schema_mode` is "error".
+        Columns that the table lacks are added to it, unless `schema_mode` is "error".
         """
         if catalog is not None:
             found = resolved("write_delta", catalog, path, ReaderFormat.DELTA, CatalogAccessMode.WRITE)
@@ -124,7 +124,7 @@ class SystemWriting(DatasetBase):
         ray_remote_args: Options = None,
         concurrency: int | None = None,
     ) -> None:
-        """Write to an Iceberg table that is there; all rows appear in one commit. Needs pyiceberg.
+        """Write to an existing Iceberg table; all rows appear in one commit. Needs pyiceberg.
 
         With `mode="overwrite"` the rows for which `overwrite_filter` (of pyiceberg) is true are replaced, or all.
         """
@@ -235,19 +235,19 @@ class SystemWriting(DatasetBase):
         ray_remote_args: Options = None,
         concurrency: int | None = None,
     ) -> None:
-        """Send rows to a Kafka topic, a message each; needs confluent-kafka."""
+        """Send rows to a Kafka topic, one message per row; needs confluent-kafka."""
         config = {"bootstrap.servers": bootstrap_servers, **(producer_config or {})}
         sink = systems.kafka.KafkaDatasink(topic, config, key_field, key_serializer, value_serializer)
         self._write(sink, ray_remote_args, concurrency)
 
     def write_turbopuffer(self, **options: Any) -> None:
-        """Not carried: raises NotImplementedError saying what to do instead."""
+        """Not supported: raises NotImplementedError with the alternative."""
         raise NotImplementedError(
             "write_turbopuffer is not supported; write with turbopuffer's client in a function of map_batches"
         )
 
     def _schema_beforehand(self) -> pa.Schema | None:
-        """The schema of the rows to write, if it is known without running anything."""
+        """Return the schema of the rows to write, if it is known without running anything."""
         plan = self._plan
         known = getattr(plan.datasource, "known_schema", None) if isinstance(plan, Read) else None
         found: pa.Schema | None = known() if known is not None else None

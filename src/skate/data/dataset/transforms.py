@@ -1,4 +1,4 @@
-"""Rows and batches through functions; several datasets together."""
+"""Applying functions to rows and batches; combining datasets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 _FORMATS = ("default", "numpy", "pandas", "pyarrow", "cudf", None)
-#: Options of a map's tasks that go to `remote` under their own names.
+#: Options of a map's tasks that are passed to `remote` under the same names.
 _OPTIONS = (
     "num_cpus", "num_gpus", "memory", "label_selector", "fallback_strategy", "max_calls", "resources",
     "accelerator_type", "runtime_env",
@@ -25,7 +25,7 @@ _OPTIONS = (
 
 
 class Transforms(DatasetBase):
-    """Rows and batches through functions; several datasets together."""
+    """Methods that apply functions to rows and batches, and combine datasets."""
 
     def map(
         self,
@@ -86,7 +86,7 @@ class Transforms(DatasetBase):
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Each row replaced by any number of rows: a list or generator of dicts. Arguments as for `map`."""
+        """Replace each row with any number of rows: a list or generator of dicts. Arguments as for `map`."""
         given = locals()
         return self._mapped("flat_map", given)
 
@@ -113,7 +113,7 @@ class Transforms(DatasetBase):
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """The rows for which a function or an expression is true; null is not true.
+        """Keep the rows for which a function or an expression is true; null is not true.
 
         `expr` is an expression of `skate.data.expressions`, or one as a string: "age > 30 and name == 'x'". Arguments as for
         `map`. Raises ValueError unless exactly one of `fn` and `expr` is given.
@@ -121,14 +121,14 @@ class Transforms(DatasetBase):
         given = locals()
         if (fn is None) == (expr is None):
             got = "both" if fn is not None else "neither"
-            raise ValueError(f"Exactly one of 'fn' or 'expr' must be provided, and here {got} is")
+            raise ValueError(f"Exactly one of 'fn' or 'expr' must be provided, but {got} is")
         if expr is None:
             return self._mapped("filter", given)
         given_to_fn = (fn_args, fn_kwargs, fn_constructor_args, fn_constructor_kwargs)
         if any(each is not None for each in given_to_fn):
             raise ValueError(
-                "when 'expr' is used, 'fn_args/fn_kwargs' or 'fn_constructor_args/fn_constructor_kwargs' cannot be used: "
-                "there is no function to give them to"
+                "when 'expr' is used, 'fn_args/fn_kwargs' or 'fn_constructor_args/fn_constructor_kwargs' "
+                "cannot be used: there is no function to pass them to"
             )
         if isinstance(expr, str):
             from skate.data.expressions.parser import parse  # expressions as text are rare
@@ -178,9 +178,10 @@ class Transforms(DatasetBase):
                 coroutine function. A class is constructed once in each actor of a pool.
             batch_size: rows per batch, the last one may have fewer; None or "auto" for whole blocks, of any
                 number of rows.
-            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the block as it is.
-            zero_copy_batch: True if arrays may be read-only views of the block; False for writable copies.
-            udf_modifying_row_count: False if the function keeps the number of rows, so that limits and counts
+            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the
+            unconverted block. zero_copy_batch: True if arrays may be read-only views of the block; False for
+            writable copies. udf_modifying_row_count: False if the function keeps the number of rows, so that
+            limits and counts
                 can rely on it.
 
         Other arguments as for `map`. Raises ValueError for an unknown format and for GPUs without a batch size.
@@ -214,7 +215,7 @@ class Transforms(DatasetBase):
         return self._with(logical.Limit((self._plan,), max(0, limit.__index__())))
 
     def random_sample(self, fraction: float, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
-        """Each row with probability `fraction`, so about that part of the rows. Raises ValueError unless 0 <= fraction <= 1."""
+        """Keep each row with probability `fraction`. Raises ValueError unless 0 <= fraction <= 1."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"Fraction must be between 0 and 1, got {fraction}")
         if _is_bare(self._plan):
@@ -222,19 +223,20 @@ class Transforms(DatasetBase):
         return self._with(logical.Sample((self._plan,), fraction, Seeds(seed)))
 
     def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
-        """The blocks in random order, their rows as they were. Cheaper than `random_shuffle`, and less random."""
+        """Put the blocks into random order and leave the rows within them. Cheaper than `random_shuffle`, and
+        less random."""
         return self._with(logical.RandomizeBlockOrder((self._plan,), Seeds(seed)))
 
     # -- several datasets
 
     def union(self, *other: Dataset) -> Dataset:
-        """The rows of this dataset, then those of the others."""
+        """Concatenate the rows of this dataset and the others."""
         return self._with(logical.Union((self._plan, *_plans("union", other))))
 
     def zip(self, *other: Dataset) -> Dataset:
-        """The columns of this and the other datasets side by side, row by row; a name that is taken gets "_1", "_2", ...
+        """Combine the columns of this and the other datasets, row by row; a duplicate name gets "_1", "_2", ...
 
-        Raises ValueError, when it runs, unless all have as many rows.
+        Raises ValueError when it runs, unless all have the same number of rows.
         """
         if not other:
             return self._with(self._plan)
@@ -266,7 +268,7 @@ class Transforms(DatasetBase):
 
 
 def _is_bare(plan: logical.Operator) -> bool:
-    """Return whether a plan is known to begin without any row."""
+    """Return True if a plan is known to start without rows."""
     begins = [each for each in plan.walk() if not each.inputs]
     return all(
         isinstance(each, logical.Read)
@@ -278,7 +280,7 @@ def _is_bare(plan: logical.Operator) -> bool:
 
 
 def checked_batch_size(size: Any) -> int | None:
-    """A number of rows, or None. Raises ValueError for numbers below 1, TypeError for other types."""
+    """Validate a number of rows, or None. Raises ValueError for numbers below 1, TypeError for other types."""
     if size is None:
         return None
     if isinstance(size, bool) or not hasattr(size, "__index__"):
@@ -290,7 +292,8 @@ def checked_batch_size(size: Any) -> int | None:
 
 
 def _checked_batches(size: Any, batch_format: Any, num_gpus: float | None) -> int | None:
-    """Rows of a batch, None for blocks. Raises ValueError for what no batch can be, and for GPUs that get whole blocks."""
+    """Return the rows per batch, None for blocks. Raises ValueError for an impossible size, and for GPUs
+    without a batch size."""
     if batch_format not in _FORMATS:
         raise ValueError(
             f"The given batch format {batch_format} isn't allowed: batch_format must be one of {', '.join(map(repr, _FORMATS))}"
@@ -319,7 +322,7 @@ def _remote_args(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
-    """The function and how it runs, by the arguments of an operation. Raises as `requested` does."""
+    """Return the function and how it runs, from the arguments of an operation. Raises as `requested` does."""
     fn = given["fn"]
     if not callable(fn):
         raise ValueError(

@@ -10,7 +10,7 @@ from skate.data.source.files.filesystems import resolve
 
 
 def _resolve_paths_and_filesystem(paths: Any, filesystem: Any = None) -> tuple[list[str], Any]:
-    """The paths as their filesystem has them, and that filesystem. Raises ValueError for no paths at all."""
+    """Return the paths in the form of their filesystem, and that filesystem. Raises ValueError for an empty list."""
     if isinstance(paths, (list, tuple)) and not paths:
         raise ValueError("Must provide at least one path.")
     return resolve(paths, filesystem)
@@ -24,6 +24,6 @@ def _has_file_extension(path: str, extensions: Sequence[str] | None) -> bool:
 
 
 def _unwrap_protocol(path: str | os.PathLike[str]) -> str:
-    """A path without its protocol."""
+    """Return a path without its protocol."""
     text = os.fspath(path)
     return text.split("://", 1)[1] if "://" in text else text

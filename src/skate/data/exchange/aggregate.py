@@ -1,4 +1,5 @@
-"""One row a group, or one row in all: each block is aggregated where it is made, and only the states of groups move."""
+"""Aggregation to one row per group, or one row in total. Each block is aggregated where it is made; only
+group states move."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from skate.data.exchange.measures import Ask, Measure, grouped
 from skate.data.exchange.parts import deal, joined
 from skate.data.steps.columns import known
 
-#: States are put together in the task that made them once they have so many rows.
+#: A task combines its own states once they have this many rows.
 _STATES = 1 << 18
-#: What Arrow says of types that its functions are not made for.
+#: Arrow's error messages for types that its functions do not support.
 _REFUSED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 
 
@@ -49,7 +50,8 @@ class AggregateKernel(Kernel):
         return (StatesStep(self),)
 
     def states(self, table: pa.Table) -> pa.Table:
-        """The states of the groups of a block: key columns, then "number of the aggregation.number of the state"."""
+        """Return the states of the groups of a block: key columns, then "number of the aggregation.number of
+        the state"."""
         if not table.num_rows and not table.num_columns:
             return table
         made = self._by_arrow(table)
@@ -65,7 +67,8 @@ class AggregateKernel(Kernel):
         return found if table.num_rows else found.slice(0, 0)
 
     def _by_arrow(self, table: pa.Table) -> dict[str, Any] | None:
-        """The states if Arrow can give them all at once, which saves numbering the groups; None if not."""
+        """Return the states if Arrow can compute all of them at once, which saves numbering the groups;
+        otherwise None."""
         asked: list[tuple[int, Measure, list[Ask]]] = []
         for number, each in enumerate(self.aggregations):
             measure = each.measure()
@@ -82,7 +85,7 @@ class AggregateKernel(Kernel):
                 )
             flat = [ask for _, _, asks in asked for ask in asks]
             found, keys = grouped(key_columns(table, self.keys), columns, flat)
-        except _REFUSED:  # asked one by one, it shows which column it is
+        except _REFUSED:  # computed one by one, they show which column it is
             return None
         made: dict[str, Any] = dict(zip(self.keys, keys, strict=True))
         at = 0
@@ -93,7 +96,7 @@ class AggregateKernel(Kernel):
         return made
 
     def merged(self, tables: Sequence[pa.Table]) -> tuple[Groups, pa.Table]:
-        """States of several blocks as one state a group."""
+        """Combine the states of several blocks into one state per group."""
         table = joined(tables)
         groups = Groups(table, self.keys)
         made = {name: groups.keys.column(name) for name in self.keys}
@@ -105,11 +108,11 @@ class AggregateKernel(Kernel):
     def split(
         self, block: pa.Table, source: int, start: int, plan: object, partitions: int
     ) -> list[pa.Table]:
-        """Groups by the hash of their keys."""
+        """Partition groups by the hash of their keys."""
         return deal(block, partition_of(block, self.keys, partitions), partitions)
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
-        """The rows of the groups of one partition, in the order of their keys."""
+        """Return the rows of the groups of one partition, in the order of their keys."""
         table = joined(parts[0])
         if not table.num_columns:
             yield pa.table({} if self.keys else {each.name: [nothing(each)] for each in self.aggregations})
@@ -122,7 +125,7 @@ class AggregateKernel(Kernel):
 
 
 class StatesStep:
-    """Blocks become the states of their groups; those of one task are put together."""
+    """A step that turns blocks into the states of their groups and combines those of one task."""
 
     def __init__(self, kernel: AggregateKernel) -> None:
         self.kernel = kernel
@@ -152,7 +155,7 @@ def _states_of(table: pa.Table, number: int) -> list[Any]:
 
 
 def column_of(aggregation: Any, table: pa.Table) -> Any:
-    """The column that an aggregation is about; None if it is about rows."""
+    """Return the column that an aggregation reads; None if it counts rows."""
     return None if aggregation.on is None else table.column(known(table, aggregation.on))
 
 
@@ -171,7 +174,8 @@ def explained(aggregation: Any, table: pa.Table) -> Iterator[None]:
 
 
 def start(aggregation: Any, table: pa.Table, groups: Groups) -> list[Any]:
-    """The states of an aggregation, by group: of Arrow's making if it has a measure, else one Python object a group."""
+    """Return the states of an aggregation by group: computed by Arrow if it has a measure, else one Python
+    object per group."""
     column = column_of(aggregation, table)
     measure: Measure | None = aggregation.measure()
     if measure is None:
@@ -183,7 +187,7 @@ def start(aggregation: Any, table: pa.Table, groups: Groups) -> list[Any]:
 
 
 def merge(aggregation: Any, states: list[Any], groups: Groups) -> list[Any]:
-    """States of several blocks as one state a group."""
+    """Combine the states of several blocks into one state per group."""
     measure: Measure | None = aggregation.measure()
     if measure is not None:
         return measure.merge(states, groups)
@@ -196,7 +200,7 @@ def merge(aggregation: Any, states: list[Any], groups: Groups) -> list[Any]:
 
 
 def finish(aggregation: Any, states: list[Any]) -> Any:
-    """The results of an aggregation, one a group."""
+    """Return the results of an aggregation, one per group."""
     measure: Measure | None = aggregation.measure()
     if measure is not None:
         return measure.finish(states)
@@ -204,6 +208,6 @@ def finish(aggregation: Any, states: list[Any]) -> Any:
 
 
 def nothing(aggregation: Any) -> Any:
-    """The result for no rows at all."""
+    """Return the result for no rows."""
     measure: Measure | None = aggregation.measure()
     return aggregation.result(aggregation.zero()) if measure is None else measure.nothing

@@ -1,4 +1,4 @@
-"""Between which boundaries numbers lie, found by bisection: quicker than sorting, for a single key that is a number."""
+"""Bisection of numbers between boundaries: faster than sorting, for a single numeric key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.data.exchange.hash_partition import place_type
 def places_of(
     keys: pa.Table, rows: np.ndarray, boundaries: pa.Table, descending: Sequence[bool]
 ) -> np.ndarray | None:
-    """The partition of each row, or None if bisection does not apply.
+    """Return the partition of each row, or None if bisection does not apply.
 
     A row is after a boundary if its key is, or if the keys are equal and its number is not less than the boundary's.
     """
@@ -42,7 +42,7 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 
 def _ranked(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of a column, and for each 0 if it is one, 1 for NaN, 2 for null."""
+    """Return the numbers of a column, and a class for each: 0 for a number, 1 for NaN, 2 for null."""
     filled = column.fill_null(0) if column.null_count else column
     values: np.ndarray = filled.to_numpy()
     ranks = np.zeros(len(values), np.int8)
@@ -54,7 +54,7 @@ def _ranked(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _between(values: np.ndarray, limits: np.ndarray, descending: bool) -> tuple[np.ndarray, np.ndarray]:
-    """For each number, how many boundaries are before it for certain, and how many are before or equal."""
+    """Return for each number how many boundaries are less than it, and how many are less or equal."""
     if not descending:
         return np.searchsorted(limits, values, "left"), np.searchsorted(limits, values, "right")
     upwards = limits[::-1]
@@ -63,7 +63,7 @@ def _between(values: np.ndarray, limits: np.ndarray, descending: bool) -> tuple[
 
 
 def _past_ties(low: np.ndarray, high: np.ndarray, rows: np.ndarray, limit_rows: np.ndarray) -> np.ndarray:
-    """Among boundaries of equal key, the numbers of the rows decide."""
+    """Decide by row number among boundaries with equal keys."""
     places: np.ndarray = low.copy()
     tied = np.flatnonzero(high > low)
     for begin in np.unique(low[tied]):

@@ -1,4 +1,4 @@
-"""The groups of a block: a number for each, and which rows it has."""
+"""The groups of a block: their numbers and their rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Groups:
         self.keys = found.take(order)
 
     def order(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows by group, in the order they have within each, and where in that the groups begin (and the last ends)."""
+        """Return the rows by group, in their original order, and the offsets of the groups."""
         order = np.argsort(self.ids, kind="stable")
         ends = np.cumsum(np.bincount(self.ids, minlength=self.count))
         return order, np.concatenate([[0], ends])
@@ -55,21 +55,21 @@ class Groups:
             yield (key[0] if len(key) == 1 else key), rows
 
     def picked(self, rows: np.ndarray) -> Groups:
-        """The groups of selected rows: those with these numbers, repeated as given."""
+        """Return the groups of the rows with these numbers, repeated as given."""
         made = copy.copy(self)
         made.ids = self.ids[rows]
         made.rows = len(rows)
         return made
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        """The sum of some numbers, one a row, by group."""
+        """Sum numbers, one per row, by group."""
         return np.bincount(self.ids, numbers, self.count)
 
 
 def codes_of(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, int]:
-    """A number for each row, the same for rows whose values are the same in all columns, and how many numbers there are.
+    """Number the rows so that rows with equal values in all columns share a number. Return the numbers and their count.
 
-    They are given out in the order in which values first come.
+    Numbers are assigned in order of first appearance.
     """
     codes, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -90,14 +90,14 @@ def _codes_of_one(column: pa.ChunkedArray) -> tuple[np.ndarray, int]:
 
 
 def first_of(codes: np.ndarray, count: int) -> np.ndarray:
-    """The first row with each number."""
+    """Return the first row with each number."""
     first = np.zeros(count, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several values for one place the last one stays
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several values for one position the last one wins
     return first
 
 
 def starts_of(columns: Sequence[pa.ChunkedArray]) -> np.ndarray:
-    """Where groups begin, in rows sorted by these columns."""
+    """Return the offsets of the groups in rows sorted by these columns."""
     if not columns:
         return np.zeros(1, np.int64)
     codes, _ = codes_of(columns)

@@ -1,7 +1,8 @@
 """The partition of a key: the same in every process, and for equal values of different types.
 
-Whole columns are hashed at once. An int, a float and a decimal of one value have the same hash, as have strings
-of any layout, so that two datasets whose key columns differ in such types meet in the same partitions.
+Whole columns are hashed at once. An int, a float and a decimal with the same value have the same hash, and so
+do strings of any layout. Equal keys of two datasets therefore meet in the same partition even if their types
+differ.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": -1_000}
 
 
 def partition_of(table: pa.Table, keys: Sequence[str], partitions: int) -> np.ndarray:
-    """The partition number of each row, by its keys, in the smallest integer type that fits."""
+    """Return the partition number of each row, in the smallest integer type that fits."""
     hashes = hash_rows(key_columns(table, keys))
-    # The upper half of the hash times the number of partitions: no division, and no bias to speak of.
+    # The upper half of the hash times the number of partitions: no division, and negligible bias.
     places = ((hashes >> _HALF) * np.uint64(partitions)) >> _HALF
     small: np.ndarray = places.astype(place_type(partitions))
     return small
 
 
 def place_type(partitions: int) -> type[np.unsignedinteger]:
-    """The smallest integer that numbers so many partitions: small ones are sorted in linear time."""
+    """Return the smallest integer type for this many partitions: small types are sorted in linear time."""
     return np.uint8 if partitions <= 1 << 8 else np.uint16 if partitions <= 1 << 16 else np.uint32
 
 
 def hash_rows(columns: Sequence[pa.ChunkedArray]) -> np.ndarray:
-    """A hash of 64 bits for each row of some columns."""
+    """Return a 64-bit hash of each row over some columns."""
     found: np.ndarray | None = None
     for column in columns:
         codes = _hash_column(column)
@@ -121,21 +122,21 @@ def _plain(array: pa.Array) -> np.ndarray:
 
 
 def _times(array: pa.Array) -> np.ndarray:
-    """Times as microseconds; finer ones than that only share a hash."""
+    """Convert times to microseconds; finer ones merely share a hash."""
     kind = array.type
     days = pa.types.is_date32(kind)
     unit = "ms" if pa.types.is_date64(kind) else getattr(kind, "unit", "us")
     small = days or pa.types.is_time32(kind)
     values = _plain(array.view(pa.int32() if small else pa.int64())).astype(np.int64)
     factor = 86_400_000_000 if days else _MICROSECONDS[unit]
-    # Far dates wrap around: a hash does not mind.
+    # Distant dates wrap around, which does no harm in a hash.
     scaled = values * np.int64(factor) if factor > 0 else values // np.int64(-factor)
     words: np.ndarray = scaled.view(np.uint64)
     return words
 
 
 def _hash_text(array: pa.Array) -> np.ndarray:
-    """Strings eight bytes at a time, all rows together; those that have ended drop out."""
+    """Hash strings eight bytes at a time, all rows together; rows whose strings have ended drop out."""
     if not len(array):
         return np.empty(0, np.uint64)
     array = array.cast(pa.large_binary())

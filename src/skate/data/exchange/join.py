@@ -1,8 +1,8 @@
 """Joins of rows with equal keys from two datasets. A null key equals nothing, not even another null.
 
 The rows of one partition are matched by Arrow's hash join, in chunks of the side whose rows are all kept.
-Columns that it does not support (lists, tensors, objects) stay behind: row numbers are joined in their place,
-and the rows taken afterwards.
+Columns that it does not support (lists, tensors, objects) are left out of the join: row numbers are joined in
+their place, and the values are looked up afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skate.data.exchange.sort import check_keys
 TYPES = (
     "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi", "left_anti", "right_anti",
 )  # fmt: skip
-#: By kind, the inputs of which a row comes out only if it meets one of the other.
+#: By join type, the inputs whose rows are kept only if they match.
 _UNMATCHED: dict[str, tuple[int, ...]] = {
     "inner": (0, 1), "left_semi": (0, 1), "right_semi": (0, 1), "left_outer": (1,), "left_anti": (1,), "right_outer": (0,),
     "right_anti": (0,),
@@ -41,7 +41,7 @@ class Side:
 
 
 class JoinKernel(Kernel):
-    """A join of two inputs, `kind` being one of `TYPES`."""
+    """A join of two inputs; `kind` is one of `TYPES`."""
 
     name = "Join"
     inputs = 2
@@ -50,16 +50,16 @@ class JoinKernel(Kernel):
         self.kind = kind
         self.sides = (left, right)
         self.only = {"left_semi": 0, "left_anti": 0, "right_semi": 1, "right_anti": 1}.get(kind)
-        # Which input's rows may be joined some at a time, as each of them is answered for by itself.
+        # The input whose rows may be joined in chunks, because each of them is matched independently.
         self.divides = None if kind == "full_outer" else 1 if kind.startswith("right") else 0
 
-    # -- before anything moves
+    # -- checks before the run
 
     def steps(self, source: int) -> Sequence[Any]:
         return (DropNullsStep(self.sides[source].keys),) if source in _UNMATCHED.get(self.kind, ()) else ()
 
     def check(self, schemas: Sequence[pa.Schema]) -> None:
-        """Keys that are not there, or cannot be equal; names that both sides have."""
+        """Raise for unknown keys, keys whose types cannot be equal, and names that both sides have."""
         for schema, side in zip(schemas, self.sides, strict=True):
             check_keys(schema, side.keys)
         if all(len(schema) for schema in schemas):
@@ -67,7 +67,7 @@ class JoinKernel(Kernel):
             self.names(*schemas)
 
     def key_types(self, left: pa.Schema, right: pa.Schema) -> list[pa.DataType]:
-        """The type in which each pair of keys is compared. Raises TypeError for types that have none."""
+        """Return the type in which each pair of keys is compared. Raises TypeError if there is none."""
         found = []
         for mine, yours in zip(self.sides[0].keys, self.sides[1].keys, strict=True):
             kinds = [_plain(left.field(mine).type), _plain(right.field(yours).type)]
@@ -87,7 +87,7 @@ class JoinKernel(Kernel):
             mine = {name: name for name in (left, right)[self.only].names}
             return (mine, {}) if self.only == 0 else ({}, mine)
         sides = [list(left.names), list(right.names)]
-        # The keys come out once, as columns of the side whose rows all come out.
+        # The keys appear once, as columns of the side whose rows are all kept.
         without = 0 if self.kind == "right_outer" else 1
         sides[without] = [name for name in sides[without] if name not in self.sides[without].keys]
         both = set(sides[0]) & set(sides[1])
@@ -124,7 +124,7 @@ class JoinKernel(Kernel):
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
         left, right = (joined(each) for each in parts)
-        if not left.num_columns or not right.num_columns:  # an input that never had a row
+        if not left.num_columns or not right.num_columns:  # an input that had no rows at all
             left, right = (
                 _with_keys(t, s, o)
                 for t, s, o in ((left, self.sides[0], right), (right, self.sides[1], left))
@@ -155,7 +155,7 @@ class JoinKernel(Kernel):
             asked["left_output"] = []
         if self.only == 0:
             asked["right_output"] = []
-        from pyarrow import acero  # it imports pandas, which only joins should pay for
+        from pyarrow import acero  # it imports pandas, so only joins should pay for it
 
         options = acero.HashJoinNodeOptions(how, **asked)
         for at in range(0, max(1, divided.table.num_rows if divided else 1), rows):
@@ -176,7 +176,7 @@ class JoinKernel(Kernel):
             for name, called in side.named.items():
                 column = side.column(found, name)
                 if self.kind == "full_outer" and number == 0 and name in side.keys:
-                    # Where the left side has no row, the right one has the key.
+                    # If the left side has no row, the right one has the key.
                     at = side.keys.index(name)
                     column = pc.coalesce(found.column(f"lk{at}"), found.column(f"rk{at}"))
                 made[called] = column
@@ -184,7 +184,7 @@ class JoinKernel(Kernel):
 
 
 class Carried:
-    """One side of a join as it goes through Arrow's: keys, the columns that can come along, and row numbers for the others."""
+    """One side of a join as Arrow sees it: keys, the columns that it supports, and row numbers for the others."""
 
     def __init__(
         self, table: pa.Table, side: Side, named: dict[str, str], kinds: Sequence[pa.DataType], mark: str
@@ -208,7 +208,7 @@ class Carried:
         self.given = pa.table(made)
 
     def outputs(self, kind: str) -> list[str]:
-        """The columns that come out of the join."""
+        """Return the columns of this side in the result."""
         wanted = list(self.carried.values())
         if len(wanted) < len(self.named):
             wanted.append(self.rows)
@@ -217,7 +217,7 @@ class Carried:
         return wanted or self.key_names[:1]
 
     def column(self, found: pa.Table, name: str) -> Any:
-        """A column of this side in what has come out."""
+        """Return a column of this side in the result."""
         if name in self.carried:
             return found.column(self.carried[name])
         return self.table.column(name).take(found.column(self.rows))
@@ -231,7 +231,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 class DropNullsStep:
-    """Drops rows with a null among their keys: they match nothing."""
+    """A step that drops rows with a null among their keys: they match nothing."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = keys
@@ -243,7 +243,7 @@ class DropNullsStep:
 
 
 def _absent(table: pa.Table, keys: Sequence[str]) -> np.ndarray | None:
-    """A mask of the rows with a null among their keys; None if there are none."""
+    """Return a mask of the rows with a null among their keys; None if there are none."""
     found: np.ndarray | None = None
     for column in key_columns(table, keys):
         if column.null_count:
@@ -274,7 +274,7 @@ def _alike(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def _with_keys(table: pa.Table, side: Side, other: pa.Table) -> pa.Table:
-    """A table that has never had a row, with key columns like those of the other side."""
+    """Return an empty table for a side without rows, with key columns like those of the other side."""
     if table.num_columns or not other.num_columns:
         return table
     return pa.table({name: pa.nulls(0) for name in side.keys})

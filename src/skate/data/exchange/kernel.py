@@ -22,34 +22,35 @@ import pyarrow as pa
 class Kernel:
     """Base of operations over all rows; subclasses define how blocks are split and merged."""
 
-    #: How the operation is called in plans and statistics.
+    #: The name of the operation in plans and statistics.
     name = "Exchange"
-    #: How many datasets go in.
+    #: The number of input datasets.
     inputs = 1
     #: Whether `sample` must see all blocks before the first is split.
     samples = False
-    #: How many partitions are sensible at most; None if any number is.
+    #: The largest sensible number of partitions; None for no limit.
     partitions_max: int | None = None
-    #: Whether each partition is a run of the rows as they are, so that nothing need be split; see `reach`.
+    #: True if each partition is a consecutive run of the input rows, so that nothing has to be split; see `reach`.
     cuts = False
-    #: The input whose parts of one partition may be merged some at a time, each time with all parts of the others; None if
+    #: The input whose parts of one partition may be merged in chunks, each with all parts of the other inputs; None if
     #: a partition must be merged whole. A partition that is much larger than others is divided so.
     divides: int | None = None
 
-    #: Whether what comes out has the columns, and as many rows, as what goes in.
+    #: True if the output has the same columns and number of rows as the input.
     keeps_columns = False
     keeps_count = False
 
     def columns(self, source: int) -> tuple[str, ...] | None:
-        """The columns of an input that are looked at at all; None if all are."""
+        """Return the columns of an input that the operation reads; None for all."""
         return None
 
     def steps(self, source: int) -> Sequence[Any]:
-        """The steps to run on an input's blocks where they are made; data that need not move is dropped there."""
+        """Return the steps to run on an input's blocks where they are made. They drop data that need not move."""
         return ()
 
     def check(self, schemas: Sequence[pa.Schema]) -> None:
-        """Raise ValueError or TypeError if inputs of such schemas cannot be worked on; called once they are known."""
+        """Raise ValueError or TypeError if the operation does not support inputs with these schemas; called
+        once they are known."""
 
     def sample(self, block: pa.Table) -> Any:
         """Extract the facts about a block that `prepare` needs."""
@@ -62,13 +63,14 @@ class Kernel:
         return None
 
     def split(self, block: pa.Table, source: int, start: int, plan: Any, partitions: int) -> list[pa.Table]:
-        """The parts of a block by partition; its first row is row number `start` of input number `source`."""
+        """Split a block into parts by partition; its first row is row number `start` of input number `source`."""
         raise NotImplementedError
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: Any) -> Iterable[pa.Table]:
-        """The blocks of one partition, at least one, from its parts by input. Each input has at least one part."""
+        """Merge the parts of one partition, by input, into its blocks, at least one. Each input has at least
+        one part."""
         raise NotImplementedError
 
     def reach(self, partition: int, plan: Any) -> tuple[int, int]:
-        """Of a kernel that cuts: the first row of a partition, and the row behind its last."""
+        """For kernels that cut: return the first row of a partition and the row after its last."""
         raise NotImplementedError

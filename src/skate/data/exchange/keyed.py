@@ -17,7 +17,7 @@ from skate.data.exchange.parts import BLOCK_BYTES, deal, joined, solid
 from skate.data.exchange.sort import Order, check_keys
 from skate.data.steps.batches import BatchStep
 
-#: Blocks of groups for each CPU.
+#: The number of blocks of groups per CPU.
 _PIECES = 4
 
 
@@ -40,7 +40,7 @@ class KeyedKernel(Kernel):
         check_keys(schemas[0], self.keys)
 
     def prepare(self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]) -> int:
-        """How many rows a block of groups should have, so that there is work for all CPUs."""
+        """Return the number of rows per block of groups that gives work to all CPUs."""
         return -(-sum(rows[0]) // (_PIECES * available_cpus())) if self.grouped else 0
 
     def split(
@@ -68,7 +68,7 @@ class KeyedKernel(Kernel):
 
 
 def _runs(starts: np.ndarray, total: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Whole groups together until they have so many rows."""
+    """Combine whole groups until they have this many rows."""
     low = 0
     while low < total:
         at = int(np.searchsorted(starts, low + rows))
@@ -78,7 +78,7 @@ def _runs(starts: np.ndarray, total: int, rows: int) -> Iterator[tuple[int, int]
 
 
 class GroupStep:
-    """Calls a function of a batch for each group, of blocks of whole groups sorted by their keys."""
+    """A step that calls a batch function for each group, over blocks of whole groups sorted by key."""
 
     def __init__(self, keys: Sequence[str], batches: BatchStep) -> None:
         self.keys = tuple(keys)

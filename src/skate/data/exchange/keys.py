@@ -12,12 +12,14 @@ from skate.data.steps.columns import known
 
 
 def key_columns(table: pa.Table, keys: Sequence[str]) -> list[pa.ChunkedArray]:
-    """The key columns of a block. Raises ValueError for unknown names, TypeError for types that cannot be keys."""
+    """Return the key columns of a block. Raises ValueError for unknown names, TypeError for types that cannot
+    be keys."""
     return [comparable(table.column(known(table, key)), key) for key in keys]
 
 
 def comparable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """A key column as Arrow can compare it. Raises TypeError naming the column if its values have no order or equality there."""
+    """Convert a key column to a form that Arrow can compare. Raises TypeError naming the column if its values
+    have no order or equality there."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)

@@ -1,4 +1,4 @@
-"""Aggregations whose state is a list a group: all values, or the different ones."""
+"""Aggregations whose state is a list per group: all values, or the distinct ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Collected(Measure):
 
 
 class Distinct(Collected):
-    """The different values of each group, in the order in which they first come."""
+    """The distinct values of each group, in order of first appearance."""
 
     def start(self, column: pa.ChunkedArray | None, groups: Groups) -> States:
         return [_distinct(super().start(column, groups)[0])]
@@ -88,7 +88,7 @@ class ListValues(Measure):
 
 
 class DistinctCount(Distinct):
-    """How many different values each group has."""
+    """The number of distinct values of each group."""
 
     nothing = 0
 
@@ -97,7 +97,7 @@ class DistinctCount(Distinct):
 
 
 class Quantiles(Collected):
-    """The value that a share `q` of the values of each group is not above, between two values by their distance."""
+    """The `q` quantile of each group, interpolated linearly between two values."""
 
     nothing = None
 
@@ -136,18 +136,18 @@ def _whole(lists: Any) -> pa.Array:
 
 
 def _lists(values: pa.ChunkedArray, counts: np.ndarray) -> pa.Array:
-    """Values in a row as lists of some lengths."""
+    """Split consecutive values into lists of the given lengths."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     return pa.LargeListArray.from_arrays(pa.array(offsets), _whole(values))
 
 
 def _distinct(lists: pa.Array) -> pa.Array:
-    """The first of equal values in each list."""
+    """Keep the first of equal values in each list."""
     lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     values = pa.chunked_array([lists.flatten()])
     parents = np.repeat(np.arange(len(lists)), lengths)
-    if objects.is_object(values.type):  # objects are the same if they are pickled alike
+    if objects.is_object(values.type):  # objects count as equal if their pickles are equal
         columns = [pa.chunked_array([chunk.storage for chunk in values.chunks])]
     else:
         columns = [comparable(values, "aggregated")]

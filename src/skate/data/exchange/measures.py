@@ -1,4 +1,4 @@
-"""Aggregations by Arrow's kernels, without a Python call per group: the state of each group lies in columns.
+"""Aggregations by Arrow's kernels, without a Python call per group: group states are kept in columns.
 
 A measure turns rows into states (`start`), states of several blocks into one (`merge`), and a state into the
 result (`finish`). States are columns with one row per group, so that they travel like any block.
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from skate.data.exchange.groups import Groups
 
-#: What is asked of Arrow for a column: its function's name, and the options.
+#: An Arrow aggregation of a column: the function's name and its options.
 Ask = tuple[str, Any]
 States = list[Any]
 
@@ -49,7 +49,7 @@ def _skip(ignore_nulls: bool) -> pc.ScalarAggregateOptions:
 class Measure:
     """One aggregation of one column. Subclasses define `asks` for Arrow, or a `start` of their own."""
 
-    #: The result for no rows at all.
+    #: The result for no rows.
     nothing: Any = None
 
     def __init__(self, ignore_nulls: bool = True) -> None:
@@ -60,22 +60,22 @@ class Measure:
         return None
 
     def asked_of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The column in the form it is to be asked for."""
+        """Convert the column to the form in which Arrow aggregates it."""
         return column
 
     def gathered(self, found: States) -> States:
-        """States from what Arrow has answered."""
+        """Return states from Arrow's results."""
         return found
 
     def start(self, column: pa.ChunkedArray | None, groups: Groups) -> States:
-        """States from the rows of a column."""
+        """Return states from the rows of a column."""
         asks = self.asks()
         assert asks is not None
         asked = pa.nulls(groups.rows) if column is None else self.asked_of(column)
         return self.gathered(reduced([asked] * len(asks), asks, groups))
 
     def merge(self, states: States, groups: Groups) -> States:
-        """States of several blocks, put together by group."""
+        """Combine the states of several blocks by group."""
         raise NotImplementedError
 
     def finish(self, states: States) -> pa.Array:
@@ -84,7 +84,7 @@ class Measure:
 
 
 class Plain(Measure):
-    """Functions that need no state but their result: the sum of sums is a sum."""
+    """Functions whose state is their result: the sum of sums is a sum."""
 
     def __init__(self, function: str, ignore_nulls: bool = True) -> None:
         super().__init__(ignore_nulls)
@@ -147,7 +147,7 @@ class Moments(Measure):
         return [*counts, ("mean", _skip(True)), ("variance", pc.VarianceOptions(ddof=0))]
 
     def asked_of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        # As floats, whose sums cannot wrap around.
+        # Floats, because their sums cannot wrap around.
         return column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
 
     def gathered(self, found: States) -> States:
@@ -162,7 +162,7 @@ class Moments(Measure):
         if self.ddof is None:
             return [*both, pa.array(groups.sum(_floats(states[2])))]
         means, squares = _floats(states[2]), _floats(states[3])
-        # Means as distances from one of them: their sum has the digits in which they differ.
+        # Means as differences from one of them: their sum keeps the digits in which they differ.
         base = np.zeros(groups.count)
         base[groups.ids[counts > 0]] = means[counts > 0]
         apart = np.where(counts > 0, means - base[groups.ids], 0.0)
@@ -203,7 +203,7 @@ class Share(Measure):
             hits = column.is_null(nan_is_null=pa.types.is_floating(column.type))
         else:
             counted = Counted("only_valid" if self.ignore_nulls else "all")
-            if pa.types.is_null(column.type):  # nothing else is there to be zero
+            if pa.types.is_null(column.type):  # nothing else can be zero
                 column = column.cast(pa.int64())
             hits = pc.equal(column, pa.scalar(0).cast(column.type)).fill_null(False)
         return [*counted.start(column, groups), pa.array(groups.sum(hits.to_numpy().astype(np.float64)))]
@@ -218,7 +218,7 @@ class Share(Measure):
 
 
 def _floats(column: Any) -> np.ndarray:
-    """The numbers of a state as floats; 0 where one is null."""
+    """Return the numbers of a state as floats, with 0 for null."""
     filled = column.cast(pa.float64(), safe=False).fill_null(0.0)
     numbers: np.ndarray = (
         filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy()

@@ -12,7 +12,7 @@ from skate.data.exchange.sort import Order
 
 
 class RangesKernel(Kernel):
-    """So many blocks of equal length; some have a row more where it does not come out even."""
+    """A given number of blocks of equal length; if the rows do not divide evenly, some have one more."""
 
     keeps_columns = keeps_count = True
     name = "Repartition"
@@ -24,18 +24,18 @@ class RangesKernel(Kernel):
     def prepare(
         self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
     ) -> tuple[int, int]:
-        """How many rows there are, and how many partitions."""
+        """Return the number of rows and of partitions."""
         return sum(rows[0]), partitions
 
     def reach(self, partition: int, plan: tuple[int, int]) -> tuple[int, int]:
-        """The first and last row of a partition, as (start, end)."""
+        """Return the range of rows of a partition, as (start, end)."""
         total, partitions = plan
         if total < partitions:  # the last ones are empty
             return min(partition, total), min(partition + 1, total)
         return partition * total // partitions, (partition + 1) * total // partitions
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
-        """The pieces of the partition as one block."""
+        """Merge the pieces of the partition into one block."""
         table = joined(parts[0])
         if self.sort and table.num_rows:
             names = tuple(table.column_names)

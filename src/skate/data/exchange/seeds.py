@@ -17,12 +17,13 @@ class Seeds:
             self.seed, self.reseeds = asked, False
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
             raise ValueError(
-                f"Invalid seed type: {type(asked)}; seed is a whole number, a RandomSeedConfig or None, not {asked!r}"
+                f"Invalid seed type: {type(asked)}; seed must be an integer, a RandomSeedConfig or None, "
+                f"not {asked!r}"
             )
         self.runs = 0
 
     def draw(self) -> tuple[int, ...]:
-        """The seed for the random numbers of the next run."""
+        """Return the seed for the random numbers of the next run."""
         run, self.runs = self.runs, self.runs + 1
         if self.seed is None:
             return (secrets.randbits(64),)
@@ -30,14 +31,15 @@ class Seeds:
         return (abs(self.seed), sign, run) if self.reseeds else (abs(self.seed), sign)
 
     def of_tasks(self) -> tuple[int, ...] | None:
-        """The seed for the tasks of the next run, combined with each task's number; None for arbitrary numbers."""
+        """Return the seed for the tasks of the next run, which each task combines with its number; None for
+        arbitrary numbers."""
         run, self.runs = self.runs, self.runs + 1
         if self.seed is None:
             return None
         return (run, self.seed) if self.reseeds else (self.seed,)
 
     def single(self) -> int | None:
-        """One number for the next run, as RandomState and default_rng take it; None for any."""
+        """Return a seed for the next run that RandomState and default_rng accept; None for any."""
         run, self.runs = self.runs, self.runs + 1
         if self.seed is None or not self.reseeds:
             return self.seed

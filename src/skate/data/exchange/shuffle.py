@@ -16,11 +16,11 @@ _SPLITTING, _MERGING = 0, 1
 
 
 class ShuffleKernel(Kernel):
-    """Every order of all rows is as likely as any other.
+    """A shuffle in which every order of all rows is equally likely.
 
-    Each row goes to a partition drawn for it alone, and each partition is put into a random order: the partitions one after the
-    other are then a random order of all rows. With `even`, the partitions have as many rows each, which is worth more to who
-    repartitions than that last bit of chance.
+    Each row goes to a partition drawn for it alone, and each partition is put into random order, so that the
+    concatenated partitions are a random order of all rows. With `even`, all partitions have the same number
+    of rows, which matters more for repartitioning than perfect randomness.
     """
 
     keeps_columns = keeps_count = True
@@ -46,7 +46,7 @@ class ShuffleKernel(Kernel):
     def split(
         self, block: pa.Table, source: int, start: int, plan: tuple[int, ...], partitions: int
     ) -> list[pa.Table]:
-        """A partition drawn for each row."""
+        """Draw a partition for each row."""
         random = np.random.default_rng((*plan, _SPLITTING, start))
         kind = place_type(partitions)
         if self.even:
@@ -59,7 +59,7 @@ class ShuffleKernel(Kernel):
     def merge(
         self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: tuple[int, ...]
     ) -> Iterator[pa.Table]:
-        """The rows of the partition in random order."""
+        """Return the rows of the partition in random order."""
         if len(plan) == 1 and not self.even and self.seeds.seed is not None:
             order = dealt_order([part.num_rows for part in parts[0]], plan[0])
             yield from in_order(joined(parts[0]), order)
@@ -73,7 +73,7 @@ class ShuffleKernel(Kernel):
 
 
 def dealt_order(rows: Sequence[int], seed: int) -> np.ndarray:
-    """The order that Ray gives to the rows of blocks of these sizes for a seed: dealt out to as many blocks, then mixed.
+    """Return the order in which Ray shuffles the rows of blocks of these sizes for a seed.
 
     Each block is shuffled and cut into as many slices as there are blocks, which go to the blocks in random order; the rows
     that have come together are shuffled again.

@@ -13,7 +13,7 @@ from skate.data.block import columns
 
 
 class Frequencies:
-    """How often values come, in the order in which they first came."""
+    """Counts of values, in order of first appearance."""
 
     def __init__(self, counts: dict[Any, int], pickled: bool) -> None:
         self.counts = counts
@@ -74,7 +74,8 @@ class Ranks:
         return Ranks(values[order], np.concatenate([self.weights, other.weights])[order])
 
     def cut(self, most: int) -> Ranks:
-        """At most so many values: one drawn of each of so many equal shares, so that errors of many cuts even out."""
+        """Keep at most `most` values, drawing one from each of as many equal shares, so that the errors of
+        repeated cuts even out."""
         if len(self.values) <= most:
             return self
         reached = np.cumsum(self.weights)
@@ -84,7 +85,7 @@ class Ranks:
         return Ranks(self.values[places], np.full(most, share))
 
     def at(self, shares: Sequence[float]) -> list[float]:
-        """The values that such shares of all are not above."""
+        """Return the values at the given quantiles."""
         reached = np.cumsum(self.weights)
         places = np.searchsorted(reached, np.asarray(shares) * reached[-1], "right")
         found: list[float] = self.values[np.minimum(places, len(reached) - 1)].tolist()

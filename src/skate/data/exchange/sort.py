@@ -1,7 +1,7 @@
 """Rows in order of their keys; rows with equal keys stay in the order they had. NaN comes after all numbers, null last.
 
 Partitions are ranges of keys, with boundaries taken from a sample. A boundary is a key *and* the number of the row it was taken
-from, so that however many rows have one key, they are spread over as many partitions as any other rows.
+from, so rows that share one key are spread over several partitions as well.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.keys import check_type, key_columns
 from skate.data.exchange.parts import deal, in_order, joined, taken_apart
 
-#: One row of a block is sampled for so many bytes of it.
+#: One row of a block is sampled per this many bytes.
 _SAMPLE_BYTES = 64 << 10
 _SAMPLE_ROWS = (16, 4096)
-#: The column with the number of the row, beside key columns that are called by their numbers.
+#: The column with the row number, beside key columns named by their positions.
 _ROW = "row"
 
 
 @dataclass(frozen=True)
 class Order:
-    """Columns to sort by, and whether each goes down."""
+    """The columns to sort by, and which of them are descending."""
 
     keys: tuple[str, ...]
     descending: tuple[bool, ...]
 
     def columns(self, table: pa.Table) -> pa.Table:
-        """The key columns of a block, called "0", "1" and so on. Raises as `key_columns` does."""
+        """Return the key columns of a block, named "0", "1" and so on. Raises as `key_columns` does."""
         made = key_columns(table, self.keys)
         return pa.table({str(at): column for at, column in enumerate(made)})
 
     def sort_keys(self) -> list[tuple[str, str]]:
-        """The order as Arrow's sort keys."""
+        """Return the order as Arrow's sort keys."""
         return [(str(at), "descending" if down else "ascending") for at, down in enumerate(self.descending)]
 
     def indices(self, table: pa.Table) -> pa.Array:
-        """The rows of a block in order, as their numbers; the order is stable."""
+        """Return the row numbers of a block in sorted order; the sort is stable."""
         columns = self.columns(table)
         for at, column in enumerate(columns.columns):
             if pa.types.is_null(column.type):  # all are equal, and Arrow does not sort them
                 columns = columns.set_column(at, str(at), pa.nulls(len(column), pa.int8()))
         if columns.num_columns == 1:
             found = pc.array_sort_indices(columns.column(0), order=self.sort_keys()[0][1])
-            # In one chunk: rows are taken by it, which is several times slower by chunks.
+            # One chunk: taking rows is several times slower with a chunked index.
             return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
         return pc.sort_indices(columns, sort_keys=self.sort_keys())
 
 
 class SortKernel(Kernel):
-    """Sorts by one or several columns; `boundaries` are keys at which partitions begin, if the user gave them."""
+    """A sort by one or several columns; `boundaries` are the keys at which partitions begin, if the user gave them."""
 
     keeps_columns = keeps_count = True
     name = "Sort"
@@ -69,7 +69,7 @@ class SortKernel(Kernel):
         self.samples = boundaries is None
 
     def check(self, schemas: Sequence[pa.Schema]) -> None:
-        """Keys that are not there, or have no order."""
+        """Raise for keys that do not exist or have no order."""
         check_keys(schemas[0], self.order.keys)
 
     def sample(self, block: pa.Table) -> pa.Table:
@@ -88,7 +88,7 @@ class SortKernel(Kernel):
     def prepare(
         self, samples: Sequence[pa.Table], partitions: int, rows: Sequence[Sequence[int]]
     ) -> pa.Table | None:
-        """The boundaries: keys and rows at which partitions begin, in order."""
+        """Return the boundaries: the keys and rows at which partitions begin, in order."""
         if partitions < 2:
             return None
         if self.boundaries is not None:
@@ -107,7 +107,7 @@ class SortKernel(Kernel):
         return together.take(pa.array(places)).drop_columns(["weight"])
 
     def _given(self, partitions: int) -> pa.Table:
-        """The boundaries given by the user: a row equal to one belongs to the side of the larger keys."""
+        """Return the boundaries given by the user: a row equal to one belongs to the side of the larger keys."""
         values = pa.array(self.boundaries)
         values = values.take(pc.array_sort_indices(values, order=self.order.sort_keys()[0][1]))
         row = np.iinfo(np.int64).max if self.order.descending[0] else -1
@@ -116,7 +116,7 @@ class SortKernel(Kernel):
     def split(
         self, block: pa.Table, source: int, start: int, plan: pa.Table, partitions: int
     ) -> list[pa.Table]:
-        """The rows between boundaries."""
+        """Split the rows at the boundaries."""
         columns = self.order.columns(block)
         rows = np.arange(start, start + block.num_rows)
         places = places_of(columns, rows, plan, self.order.descending)
@@ -126,7 +126,7 @@ class SortKernel(Kernel):
         return taken_apart(block, order, ends)
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
-        """The rows of the partition in order."""
+        """Return the rows of the partition in order."""
         table = joined(parts[0])
         if not table.num_rows:
             yield table
@@ -155,7 +155,8 @@ def _sortable(table: pa.Table) -> pa.Table:
 def _cut(
     columns: pa.Table, rows: np.ndarray, boundaries: pa.Table, order: Order
 ) -> tuple[np.ndarray, list[int]]:
-    """The rows of a block in order, and where in that order the boundaries lie: both are sorted together."""
+    """Return the rows of a block in order, and the positions of the boundaries in that order: both are sorted
+    together."""
     count = columns.num_rows
     both: dict[str, Any] = {}
     for name in columns.column_names:
@@ -164,7 +165,7 @@ def _cut(
         pieces = [*columns.column(name).cast(kind).chunks, *boundaries.column(name).cast(kind).chunks]
         both[name] = pa.chunked_array(pieces, kind)
     both[_ROW] = pa.chunked_array([pa.array(rows), *boundaries.column(_ROW).chunks])
-    # Where a row is its own boundary, the boundary comes first.
+    # If a row is its own boundary, the boundary comes first.
     both["behind"] = pa.array(np.arange(count + boundaries.num_rows) < count)
     by = [*order.sort_keys(), (_ROW, "ascending"), ("behind", "ascending")]
     sorted_rows = pc.sort_indices(_sortable(pa.table(both)), sort_keys=by).to_numpy()

@@ -10,9 +10,9 @@ from skate.data.execution.operators import ChainRunning, Running, Work
 from skate.data.execution.work import MapActor
 from skate.resources import Resources
 
-#: Pieces of work that wait at an actor while it runs one, so that it need not wait for the next.
+#: Pieces of work queued at an actor while it runs one, so that it never waits for the next.
 IN_FLIGHT = 2
-#: How often a piece of work, or an actor, is tried anew when its worker dies.
+#: How often a piece of work or an actor is retried when its worker dies.
 RETRIES = 3
 
 
@@ -36,7 +36,7 @@ def task_options(operator: Running, crowded: bool) -> dict[str, Any]:
 
 
 def actor_options(compute: Compute, lean: bool) -> dict[str, Any]:
-    """Options for an actor of a pool; a lean one takes no CPU unless one was asked for."""
+    """Return the options for an actor of a pool; a lean one takes no CPU unless one was requested."""
     options = options_of(compute)
     options.setdefault("num_cpus", 0 if lean or options.get("num_gpus") else 1)
     options.setdefault("max_restarts", RETRIES)
@@ -46,7 +46,7 @@ def actor_options(compute: Compute, lean: bool) -> dict[str, Any]:
 
 
 def asks_of(operator: Running, lean: bool) -> Resources:
-    """The resources that one actor of an operator's pool asks for."""
+    """Return the resources that one actor of an operator's pool requests."""
     options = actor_options(operator.compute, lean)
     return Resources.from_options({**options, "memory": None})
 
@@ -86,7 +86,8 @@ class ActorPool:
         self.starting[actor.ready.remote()] = actor
 
     def look(self) -> None:
-        """See which actors are up; raises the error of a constructor that failed. Adds an actor when all are busy."""
+        """Check which actors are running, and add one if all are busy. Raises the error of a constructor that
+        failed."""
         if self.starting:
             ready, _ = skate.wait(list(self.starting), num_returns=len(self.starting), timeout=0)
             for ref in ready:
@@ -120,7 +121,7 @@ class ActorPool:
         for actor in [*self._load, *self.starting.values()]:
             try:
                 skate.kill(actor)
-            except Exception:  # it has ended already, or the session has
+            except Exception:  # the actor or the session has already ended
                 continue
         self._load.clear()
         self.starting.clear()

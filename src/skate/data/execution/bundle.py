@@ -61,10 +61,10 @@ class Bundle:
         return Bundle(self.block, rows, size, self.schema, self.files, (self.at or 0) + at)
 
     def table(self) -> pa.Table:
-        """The rows; waits for the block if it is a ref."""
+        """Return the rows; waits for the block if it is a ref."""
         if isinstance(self.block, pa.Table):
             return self.block
-        import skate  # what runs in this process alone needs no session
+        import skate  # work that runs only in this process needs no session
 
         table: pa.Table = skate.get(self.block)
         return table if self.at is None else table.slice(self.at, self.rows)
@@ -76,7 +76,7 @@ class Bundle:
         return self.block, self.at, self.rows
 
     def stored(self) -> ObjectRef[pa.Table]:
-        """A ref to the block that holds the rows, created if necessary; see `at`."""
+        """Return a ref to the block that holds the rows, created if necessary; see `at`."""
         if isinstance(self.block, pa.Table):
             import skate  # as above
 
@@ -84,7 +84,7 @@ class Bundle:
         return self.block
 
     def ref(self) -> ObjectRef[pa.Table]:
-        """A ref to a block of these rows and no others."""
+        """Return a ref to a block of exactly these rows."""
         if self.at is not None:
             self.block = self.table()
             self.at = None
@@ -124,7 +124,7 @@ class RefBundle:
         return [known for _, known in self.blocks]
 
     def num_rows(self) -> int | None:
-        """Rows of all blocks, None if not known."""
+        """Return the number of rows of all blocks, None if unknown."""
         return sum(known.num_rows or 0 for known in self.metadata)
 
     def size_bytes(self) -> int:

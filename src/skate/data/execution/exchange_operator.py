@@ -1,8 +1,8 @@
 """The running operator of an operation over all rows; see `skate.data.exchange.kernel` for the contract of a kernel.
 
-Blocks are collected until there are no more, which determines the number of partitions. Meanwhile they lie in
-the object store, which spills to disk when full; so do the parts they are split into. A worker holds one lot of
-blocks, or one partition, at a time.
+Blocks are collected until there are no more, which determines the number of partitions. Meanwhile they are
+kept in the object store, which spills to disk when full, and so are the parts into which they are split. A
+worker holds one lot of blocks, or one partition, at a time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from skate.data.context import DataContext
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.operators import Running, Work
 
-#: A partition so many times the wanted size is merged in several pieces, if its kernel allows that.
+#: A partition larger than the target size by this factor is merged in several pieces, if its kernel allows that.
 _SKEWED = 2
-#: How often a partition is in memory while it is merged: its parts, and what comes of it.
+#: The copies of a partition in memory while it is merged: its parts and the result.
 _PIECES_HELD = 2
 _PARTITION_BYTES_MIN = 1 << 20
 
@@ -50,22 +50,22 @@ class ExchangeRunning(Running):
         self.plan: Any = None
         self._rows: list[list[int]] = []
         self._bytes = 0
-        self._sampled = [0] * kernel.inputs  # blocks of each input that samples were asked of
+        self._sampled = [0] * kernel.inputs  # blocks of each input that were sampled
         self._lots: list[list[tuple[int, list[Bundle]]]] = []  # by input: first row and blocks of each split
         self._todo: deque[Work] = deque()
         self._phase = "taking"
-        self._left = 0  # pieces of this phase that are not done
+        self._left = 0  # unfinished pieces of this phase
 
     def holds(self, source: int) -> int:
-        return 0  # it wants all rows before it gives any, so nobody is held back for it
+        return 0  # it needs all rows before it returns any, so its producers are not held back
 
-    # -- taking in
+    # -- input
 
     def take(self, bundle: Bundle, source: int) -> None:
         self.tally.rows_in += bundle.rows
         taken = self.taken[source]
         if not bundle.rows and taken:
-            return  # empty blocks tell no more than their schema
+            return  # empty blocks carry only their schema
         if len(taken) == 1 and not taken[0].rows:
             taken.clear()
         self.queued_bytes += bundle.bytes
@@ -89,7 +89,7 @@ class ExchangeRunning(Running):
         into the budget.
         """
         if not self._most:
-            import skate  # a plan that runs in this process alone needs no session
+            import skate  # a plan that runs only in this process needs no session
 
             if not skate.is_initialized():
                 return self._context.target_partition_size
@@ -109,7 +109,7 @@ class ExchangeRunning(Running):
         super().end(source)
         self._advance()
 
-    # -- from one phase to the next
+    # -- phases
 
     def _advance(self) -> None:
         """Enter the next phase if the current one is done."""
@@ -141,7 +141,7 @@ class ExchangeRunning(Running):
             self.plan = self.kernel.prepare([], 1, self._rows)
 
     def _plan_splits(self) -> None:
-        """Neighbouring blocks together until they are worth a task."""
+        """Combine neighbouring blocks until they are worth a task."""
         most = self._partition_bytes()
         for source, bundles in enumerate(self.taken):
             lots: list[tuple[int, list[Bundle]]] = []
@@ -199,7 +199,7 @@ class ExchangeRunning(Running):
         self._todo.append(Work(self, "merge", len(self._todo), flat, extra))
 
     def _plan_cuts(self) -> None:
-        """Which rows of which blocks each partition is made of."""
+        """Return the rows and blocks of which each partition consists."""
         taken = self.taken[0]
         first = at = 0
         for partition in range(self.partitions):

@@ -23,9 +23,9 @@ from skate.data.execution.stats import report
 from skate.data.execution.stats_summary import collect
 from skate.data.execution.topology import Topology
 
-#: Longer than any run; some clocks take no infinite number.
+#: Longer than any run; some timers do not accept infinity.
 _FOREVER = 1e8
-#: How often lines of progress are looked at while workers are waited for.
+#: How often progress lines are updated while waiting for workers.
 _LOOK_SECONDS = 0.2
 
 
@@ -50,7 +50,7 @@ class Executor:
         self._progress = progress_of(topology, context, name)
 
     def run(self) -> Iterator[Bundle]:
-        """The blocks of the plan, in order, as they come."""
+        """Yield the blocks of the plan, in order."""
         try:
             last = self.topology.last
             while not self.cancelled:
@@ -92,7 +92,7 @@ class Executor:
     # -- blocks
 
     def _move(self) -> None:
-        """Give every ready result to the operator that consumes it."""
+        """Pass every available result to the operator that consumes it."""
         for operator in self.topology.operators:
             target = self.topology.target_of(operator)
             if target is None:
@@ -125,7 +125,7 @@ class Executor:
     # -- work
 
     def _start_some(self) -> bool:
-        """Start what may be started; True if anything was."""
+        """Start all work that may start; return True if any was started."""
         started = False
         while not self.local.busy and not self.cancelled:
             operator = next(filter(self._has_room, policy.choose(self.topology, self._limits)), None)
@@ -144,7 +144,7 @@ class Executor:
 
     def _remote(self) -> Any:
         if self.remote is None:
-            import skate  # a plan that runs in this process alone needs no session
+            import skate  # a plan that runs only in this process needs no session
             from skate.data.execution.remote import RemoteRunner
 
             if not skate.is_initialized():
@@ -224,7 +224,7 @@ class Executor:
 
 
 def _patience_of(topology: Topology, context: DataContext) -> float:
-    """Seconds that a run may wait for its workers; exchanges may be without results for long."""
+    """Return how many seconds a run may wait for its workers; exchanges may take long before their first result."""
     asked = context.execution_no_progress_timeout_s
     without_end = asked < 0 or any(isinstance(each, ExchangeRunning) for each in topology.operators)
     return _FOREVER if without_end else asked

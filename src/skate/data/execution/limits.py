@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Limits:
-    """Bytes of blocks that are on their way, tasks at once, and the CPUs that there are."""
+    """The bytes of blocks in transit, the number of concurrent tasks, and the available CPUs."""
 
     def __init__(self, budget_bytes: int, slots: int, cpus: float = 1 << 30) -> None:
         self.budget_bytes = budget_bytes

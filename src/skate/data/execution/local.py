@@ -1,4 +1,4 @@
-"""Runs pieces of work in this process, one at a time, while there is little of it."""
+"""Execution of small amounts of work in this process, one piece at a time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from skate.data.execution.bundle import Bundle
 from skate.data.execution.operators import Work
 from skate.data.steps import place
 
-#: Work runs in this process until that has taken so long, and the rest of the plan is given to workers.
+#: After this many seconds of work in this process, the rest of the plan goes to workers.
 LOCAL_SECONDS = 0.05
-#: More than this is not read or computed in this process at a time.
+#: The most bytes to read or compute in this process at a time.
 LOCAL_BYTES = 64 << 20
-#: Blocks that workers have made are fetched for work in this process if they are no larger than this together.
+#: Blocks made by workers are fetched for work in this process if their total size is at most this.
 FETCH_BYTES = 1 << 20
 
 Event = tuple[str, Work, Any]
 
 
 class LocalRunner:
-    """One piece of work at a time, in this process."""
+    """Runs one piece of work at a time, in this process."""
 
     def __init__(self) -> None:
         self._active: tuple[Work, Iterator[Any]] | None = None
@@ -56,7 +56,7 @@ class LocalRunner:
         self._active = (work, self._run(work))
 
     def events(self) -> list[Event]:
-        """The next thing that happens: ("block", work, bundle), ("done", work, result) or ("failed", work, error)."""
+        """Return the next event: ("block", work, bundle), ("done", work, result) or ("failed", work, error)."""
         assert self._active is not None
         work, flow = self._active
         started = time.perf_counter()
@@ -69,9 +69,7 @@ class LocalRunner:
 
             self._active = None
             return [("failed", work, as_of_a_task(work.operator.name, error))]
-        except (
-            BaseException
-        ):  # Ctrl-C, most of all: the piece of work is over, and no failure of the function's
+        except BaseException:  # mainly Ctrl-C: the piece of work has ended, and the function has not failed
             self._active = None
             raise
         finally:

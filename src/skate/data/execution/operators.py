@@ -1,7 +1,7 @@
-"""The operators of a running plan: how each handles incoming blocks, and which work it has to run.
+"""The operators of a running plan: their handling of incoming blocks, and the work they have to run.
 
-Nothing here waits or runs anything: blocks are taken in, work is handed out, and results are taken back in any
-order; output is in input order.
+Nothing here waits or runs anything: operators accept blocks, hand out work and accept its results in any
+order. Their output is in input order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Work:
 
 
 class Outputs:
-    """Results of pieces of work that run side by side, given out in the order of the pieces."""
+    """Results of pieces of work that run concurrently, returned in the order of the pieces."""
 
     def __init__(self, ordered: bool) -> None:
         self.ordered = ordered
@@ -48,11 +48,11 @@ class Outputs:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all results that were not given out."""
+        """The bytes of all results that were not taken yet."""
         return self.ready_bytes + self.waiting_bytes
 
     def add(self, sequence: int, bundle: Bundle) -> None:
-        """A result of piece number `sequence`."""
+        """Add a result of piece number `sequence`."""
         if not self.ordered or sequence == self.head:
             self.ready.append(bundle)
             self.ready_bytes += bundle.bytes
@@ -61,7 +61,7 @@ class Outputs:
             self.waiting_bytes += bundle.bytes
 
     def end(self, sequence: int) -> None:
-        """Record that a piece of work gives no more results."""
+        """Record that a piece of work has no more results."""
         self.ended.add(sequence)
         while self.head in self.ended:
             self.ended.discard(self.head)
@@ -117,7 +117,7 @@ class Tally:
 class Running:
     """Base of running operators."""
 
-    #: Whether blocks go through it as they are, so that who makes them is held back by who uses them.
+    #: True if blocks pass through unchanged, so that the consumers of its output hold back its producers.
     passes = False
 
     def __init__(self, name: str, inputs: int, ordered: bool = True) -> None:
@@ -127,17 +127,17 @@ class Running:
         self.outputs = Outputs(ordered)
         self.open_inputs = inputs
         self.running = 0
-        self.stopped = False  # nobody wants more of it
-        self.full = False  # it wants no more of its inputs
+        self.stopped = False  # no consumer needs more output
+        self.full = False  # it needs no more input
         self.apart = False  # its work is never done in the driver
         self.queued_bytes = 0
-        self.cpus = 1.0  # what one of its tasks asks for
+        self.cpus = 1.0  # resources that one of its tasks requests
         self.tally = Tally()
         self.tasks = 0
         self.bytes_out = 0
 
     def holds(self, source: int) -> int:
-        """Bytes of blocks from an input that were not worked on yet, and will be without more blocks coming in."""
+        """Return the bytes of unprocessed blocks of an input that can be processed without further input."""
         return self.queued_bytes
 
     def take(self, bundle: Bundle, source: int) -> None:
@@ -145,11 +145,11 @@ class Running:
         raise NotImplementedError
 
     def end(self, source: int) -> None:
-        """Record that an input gives no more blocks."""
+        """Record that an input has no more blocks."""
         self.open_inputs -= 1
 
     def has_work(self) -> bool:
-        """True if there is something to be run."""
+        """True if there is work to run."""
         return False
 
     def next_work(self) -> Work:
@@ -157,12 +157,12 @@ class Running:
         raise NotImplementedError
 
     def give(self, work: Work, bundle: Bundle) -> None:
-        """A block has come out of a piece of work."""
+        """Accept a block that a piece of work has produced."""
         self.count(bundle)
         self.outputs.add(work.sequence, bundle)
 
     def count(self, bundle: Bundle) -> None:
-        """Enter a block that goes out in the statistics."""
+        """Count an output block in the statistics."""
         self.bytes_out += bundle.bytes
         self.tally.give(bundle)
 
@@ -190,7 +190,7 @@ class Running:
 
 
 class Rest:
-    """Blocks that a piece of work in the driver has left, and the steps they still have to go through."""
+    """Blocks left over by a piece of work in the driver, with the steps that they still have to pass."""
 
     __slots__ = ("bundles", "steps")
 
@@ -217,7 +217,8 @@ class ChainRunning(Running):
         self.rows_at_least = rows_at_least
         self.bytes_at_least = 0
         self.queue: deque[Any] = deque([source] for source in sources or ())
-        #: How many pieces little work is cut into, for a pool or where it is slow, in multiples of how many rows.
+        #: The number of pieces into which small work is cut, for a pool or where it is slow, and the row
+        #: count of which each is a multiple.
         self.spread = 1
         self.unit = 1
         self._closed = 0
@@ -241,7 +242,7 @@ class ChainRunning(Running):
 
     def _close(self) -> None:
         self.queued_bytes += sum(bundle.bytes for bundle in self._gathered)
-        # The first blocks of a pool are cut, or the only one there is would keep one actor busy and the others idle.
+        # The first blocks of a pool are cut; otherwise a single block would keep one actor busy and the others idle.
         pieces = self.spread - self._closed if self.compute.actors is not None else 1
         for piece in cut(self._gathered, pieces, self.unit):
             self.queue.append(piece)
@@ -265,7 +266,8 @@ class ChainRunning(Running):
         return work
 
     def put_back(self, left: Sequence[tuple[Any, Sequence[Bundle]]]) -> None:
-        """Rows that a piece of work has left: what each step has not worked on is next, in pieces, the last steps first."""
+        """Queue the rows that a piece of work has left: the unprocessed blocks of each step, in pieces, the
+        last steps first."""
         pieces = []
         for step, bundles in reversed(left):
             steps = self.steps[self.steps.index(step) :]
@@ -281,7 +283,8 @@ class ChainRunning(Running):
 
 
 def cut(bundles: Sequence[Bundle], pieces: int, unit: int) -> list[list[Bundle]]:
-    """Blocks in so many pieces of about as many rows, each but the last a multiple of `unit`; all together for one piece."""
+    """Cut blocks into pieces of about equal row counts, each but the last a multiple of `unit`; all blocks at
+    once for one piece."""
     rows = sum(bundle.rows for bundle in bundles)
     each = -(-rows // (max(1, pieces) * unit)) * unit
     if pieces <= 1 or rows <= each:

@@ -1,4 +1,5 @@
-"""Operators that only pass blocks on: those that are there already, the first rows, in another order, of several inputs."""
+"""Operators that only pass blocks on: existing blocks, the first rows, blocks in another order, or of several
+inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from skate.data.steps.zip_columns import ZipStep
 
 
 class FromBlocksRunning(Running):
-    """Blocks that are there."""
+    """Existing blocks."""
 
     passes = True
 
@@ -45,7 +46,7 @@ class LimitRunning(Running):
         self.left -= bundle.rows
         self.count(bundle)
         self.outputs.add(0, bundle)
-        # A block is let through even for no rows: it tells the columns.
+        # A block passes even for no rows, because it carries the columns.
         self.full = self.left <= 0
 
     @property
@@ -63,7 +64,7 @@ class UnionRunning(Running):
         self._held = [0] * inputs
 
     def holds(self, source: int) -> int:
-        # Blocks of the input whose turn it is are counted among the results.
+        # Blocks of the current input are counted among the results.
         return self._held[source] if source > self.outputs.head else 0
 
     def take(self, bundle: Bundle, source: int) -> None:
@@ -78,7 +79,7 @@ class UnionRunning(Running):
 
 
 class ExactRunning(ChainRunning):
-    """Steps over so many rows at a time, the last time maybe fewer; blocks are cut where that many end."""
+    """Steps over a fixed number of rows at a time, the last time possibly fewer; blocks are cut accordingly."""
 
     def take(self, bundle: Bundle, source: int) -> None:
         while bundle.rows > (room := self.rows_at_least - self._gathered_rows):
@@ -113,7 +114,7 @@ class OrderRunning(Running):
 
 
 class MixRunning(Running):
-    """Alternates between the blocks of all inputs, so that rows are taken in proportion to their weights."""
+    """Alternates between the blocks of all inputs, taking rows in proportion to their weights."""
 
     passes = True
 
@@ -176,7 +177,7 @@ class ZipRunning(Running):
 
     def take(self, bundle: Bundle, source: int) -> None:
         self.tally.rows_in += bundle.rows
-        # An empty block is kept while there is none: it tells the columns.
+        # One empty block is kept, because it carries the columns.
         queue = self._queues[source]
         if bundle.rows or (not self._seen[source] and not queue):
             if queue and not queue[0].rows:
@@ -198,7 +199,7 @@ class ZipRunning(Running):
             self._make([[queue[0]] for queue in self._queues])
 
     def _pair(self) -> None:
-        """Make work of the rows that all inputs have, as many at a time as the first input's block has."""
+        """Create work from the rows that all inputs have, one block of the first input at a time."""
         first = self._queues[0]
         while first and all(self._rows):
             rows = first[0].rows

@@ -38,7 +38,7 @@ _BLOCK_BYTES_MIN = 1 << 20
 
 
 class Physical:
-    """Makes the operators of one run."""
+    """Builds the operators of one run."""
 
     def __init__(self, context: DataContext) -> None:
         self.context = context
@@ -91,7 +91,7 @@ class Physical:
         nodes: list[Any] = [node]
         compute: Compute = getattr(node, "compute", None) or Compute()
         rows, size = _least(node)
-        while not rows and not size:  # how much there is to be written shows when it has been made
+        while not rows and not size:  # the amount to write is known once it has been made
             before = nodes[-1].inputs[0]
             fusible = isinstance(before, (*_FUSED, logical.Read)) and self._users.get(id(before), 1) == 1
             if not fusible:
@@ -148,7 +148,7 @@ class Physical:
     def _spread(self, made: ChainRunning, unit: int) -> None:
         """Choose the number of pieces for small inputs: to feed a pool, or to use workers where a function is slow."""
         if any(isinstance(step, GroupStep) for step in made.steps):
-            return  # a block has whole groups, which must not be cut
+            return  # a block holds whole groups, which must not be cut
         made.unit = unit
         made.spread = _pieces_of(made.compute)
         if not any(getattr(step, "by_place", False) for step in made.steps):
@@ -164,16 +164,15 @@ class Physical:
             wanted = node.parallelism
             if wanted < 1:
                 wanted = self._blocks_for(node.datasource.bytes_of_work())
-                if (
-                    compute is not None and not compute.plain
-                ):  # what asks for more than CPUs is worth several tasks
+                if compute is not None and not compute.plain:
+                    # Work that requests more than CPUs is worth several tasks
                     wanted = max(wanted, compute.tasks or available_cpus())
             found = self._read_tasks[id(node)] = node.datasource.get_read_tasks(wanted, node.limit)
         return found
 
     def _block_bytes(self) -> int:
         """The most bytes per block: from the settings, or less if the object store is small."""
-        import skate  # what is here is only looked up if there is a session
+        import skate  # the session's resources are looked up only if there is a session
 
         most = self.context.most_bytes
         if not skate.is_initialized():
@@ -182,7 +181,7 @@ class Physical:
         return min(most, max(_BLOCK_BYTES_MIN, limits.budget_bytes // (2 * limits.slots)))
 
     def _blocks_for(self, size: int | None) -> int:
-        """How many blocks to read: enough for all CPUs, none tiny, none too large."""
+        """Return the number of blocks to read: enough for all CPUs, none tiny, none too large."""
         cpus = available_cpus()
         if size is None:
             return self.context.read_op_min_num_blocks
@@ -191,7 +190,7 @@ class Physical:
         return int(max(fewest, min(most, 4 * cpus)))
 
     def _called(self, node: Any) -> Any:
-        """The step of an operation with a function of the user's."""
+        """Return the step of an operation with a user's function."""
         in_actors = node.compute.actors is not None
         retries = retries_of(self.context, in_actors)
         if in_actors:
@@ -216,7 +215,7 @@ class Physical:
 
 
 def _least(node: Any) -> tuple[int, int]:
-    """The rows and bytes that each task of a write should have at least."""
+    """Return the least rows and bytes for each task of a write."""
     if not isinstance(node, logical.Write):
         return 0, 0
     rows, size = (getattr(node.datasink, f"min_{what}_per_write", None) for what in ("rows", "bytes"))
@@ -224,17 +223,17 @@ def _least(node: Any) -> tuple[int, int]:
 
 
 def _batch_rows(nodes: Sequence[Any]) -> int:
-    """The rows of the largest batch that a step asks for; 0 if none has a batch size."""
+    """Return the largest batch size of the steps; 0 if none has one."""
     return max((each.batch_size or 0 for each in nodes if isinstance(each, logical.MapBatches)), default=0)
 
 
 def _rows_together(nodes: Sequence[Any]) -> int:
-    """In multiples of how many rows work can be cut so that all steps see the batches that they would see without."""
+    """Return the row count at whose multiples work can be cut without changing the batches that any step sees."""
     return math.lcm(*(each.batch_size or 1 for each in nodes if isinstance(each, logical.MapBatches)))
 
 
 def _pieces_of(compute: Compute) -> int:
-    """How many pieces of work there should be at least: two for each actor or task that there may be at once."""
+    """Return the least number of pieces of work: two for each actor or task that may run concurrently."""
     if compute.actors is not None:
         fewest, most, first = compute.actors
         return 2 * (most if most < UNBOUNDED else max(first, fewest))
@@ -248,7 +247,7 @@ def _gives(task: Any, rows: int) -> bool:
 
 
 def _with_steps(node: logical.Exchange) -> logical.Operator:
-    """An exchange whose inputs end with what its kernel does with blocks where they are made."""
+    """Build an exchange; its inputs end with the steps that its kernel runs where blocks are made."""
     inputs = list(node.inputs)
     for source, each in enumerate(inputs):
         steps = tuple(node.kernel.steps(source))
@@ -258,7 +257,7 @@ def _with_steps(node: logical.Exchange) -> logical.Operator:
 
 
 def _merged(before: Compute, after: Compute) -> Compute | None:
-    """How two operations that follow each other run as one, or None if they cannot."""
+    """Return how two consecutive operations run as one, or None if they cannot."""
     if before.actors is not None:
         return None
     if before.alike(after):

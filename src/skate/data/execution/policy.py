@@ -1,4 +1,4 @@
-"""Decisions of a run: which work may start, which results to read, how many actors there are. Pure.
+"""Decisions of a run: which work may start, which results to read, how many actors to run. Pure.
 
 An operator holds blocks that are not yet consumed: results of its own, results queued at the next operator, and
 the expected results of its running pieces of work. It may start another piece while that is within its share of
@@ -20,20 +20,20 @@ from skate.data.execution.operators import Running
 from skate.data.execution.topology import Topology
 from skate.resources import Resources
 
-#: Pieces that an operator may be ahead of the oldest that has not ended.
+#: How many pieces an operator may be ahead of its oldest unfinished one.
 WINDOW = 64
-#: What a piece of work is expected to give before any has ended.
+#: The expected output of a piece of work before any has ended.
 FIRST_BYTES = 16 << 20
 
 
 def share_of(limits: Limits, topology: Topology) -> int:
-    """Bytes that one operator may hold."""
+    """Return the bytes that one operator may hold."""
     working = sum(not operator.finished for operator in topology.operators)
     return limits.budget_bytes // max(1, working)
 
 
 def choose(topology: Topology, limits: Limits) -> Iterator[Running]:
-    """The operators that may start a piece of work now, the best first."""
+    """Return the operators that may start a piece of work now, the best first."""
     operators = topology.operators
     running = sum(operator.running for operator in operators if operator.compute.actors is None)
     share = share_of(limits, topology)
@@ -41,7 +41,8 @@ def choose(topology: Topology, limits: Limits) -> Iterator[Running]:
         if not operator.has_work():
             continue
         pooled = operator.compute.actors is not None
-        # One that runs nothing is not kept back by the pieces of others, or the last step might wait for the first forever.
+        # An idle operator is not held back by the pieces of others; otherwise the last step might wait for
+        # the first forever.
         if running >= limits.slots and not pooled and operator.running:
             continue
         if may_start(operator, topology, share):
@@ -62,7 +63,7 @@ def may_start(operator: Running, topology: Topology, share: int) -> bool:
 
 
 def held_bytes(operator: Running, topology: Topology) -> int:
-    """The bytes of results not yet consumed: here, and on the way to the next working operator."""
+    """Return the bytes of results not yet consumed: here, and on the way to the next working operator."""
     held = operator.outputs.bytes
     target = topology.target_of(operator)
     while target is not None:
@@ -76,7 +77,7 @@ def held_bytes(operator: Running, topology: Topology) -> int:
 
 
 def expected_bytes(operator: Running) -> int:
-    """The expected output of a piece of work, from those that have ended."""
+    """Return the expected output of a piece of work, judged by those that have ended."""
     ended = operator.tasks - operator.running
     return operator.bytes_out // ended if ended > 0 else FIRST_BYTES
 
@@ -84,7 +85,7 @@ def expected_bytes(operator: Running) -> int:
 def readable(operator: Running, sequence: int, topology: Topology, limits: Limits) -> bool:
     """True if the next result of a piece of work is read now; False to make the piece wait.
 
-    The oldest piece's results are always read, unless earlier results of its own are unused; those of others
+    The results of the oldest piece are always read, unless it has unused earlier ones; those of other pieces
     while there is room.
     """
     share = share_of(limits, topology)
@@ -110,7 +111,7 @@ def allot(
 ) -> list[int]:
     """Divide the resources among pools: the number of actors of each, first one each, then more in turn.
 
-    Pool number i wants `wanted[i]` actors that ask for `asked[i]` each. A pool that gets none has 0.
+    Pool number i needs `wanted[i]` actors that request `asked[i]` each. A pool that gets none has 0.
     """
     left = Resources(totals)
     needs = [Resources(each) for each in asked]

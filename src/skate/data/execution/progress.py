@@ -27,7 +27,7 @@ def progress_of(topology: Topology, context: DataContext, name: str | None) -> P
 
 
 def _is_terminal(stream: Any) -> bool:
-    """True if the stream is a terminal; programs and notebooks replace stderr with all sorts of objects."""
+    """True if the stream is a terminal; programs and notebooks replace stderr with arbitrary objects."""
     ask = getattr(stream, "isatty", None)
     return ask is not None and bool(ask())
 
@@ -44,7 +44,7 @@ class Progress:
         self._seconds_of: dict[int, float] = {}
 
     def look(self) -> None:
-        """Repaint if it is time to."""
+        """Repaint if the interval has passed."""
         now = time.monotonic()
         if now - self._started < QUIET_SECONDS or now - self._painted < _EVERY_SECONDS:
             return
@@ -54,7 +54,7 @@ class Progress:
                 self._live = _live()
                 self._live.start()
             self._paint(now)
-        except Exception:  # a terminal that cannot be painted on is no reason for a run to fail
+        except Exception:  # a run must not fail because the terminal does
             self._topology = Topology()
 
     def _paint(self, now: float) -> None:
@@ -84,12 +84,12 @@ class Progress:
         return table
 
     def _seconds(self, operator: Running, seconds: float) -> float:
-        """How long an operator has run, or ran."""
+        """Return how long an operator has been running, or ran."""
         return self._seconds_of.setdefault(id(operator), seconds) if operator.finished else seconds
 
     def share(self, operator: Running) -> float:
-        """About how much of an operator's work is done, between 0 and 1: of the pieces that there are, and as far as those are
-        all, by what comes before it."""
+        """Estimate the fraction of an operator's work that is done, between 0 and 1: of its known pieces,
+        scaled by the progress of the operators before it."""
         if operator.finished:
             return 1.0
         before = min((self.share(each) for each in self._topology.inputs_of(operator)), default=1.0)
@@ -106,7 +106,7 @@ class Progress:
 
 
 def cells(operator: Running, seconds: float) -> tuple[str, str, str, str, str]:
-    """The text cells of one operator's line."""
+    """Return the text cells of one operator's line."""
     rows = operator.tally.rows_out
     waiting = operator.outputs.bytes + operator.queued_bytes
     rate = f"{rows / seconds:,.0f}" if seconds > 0 else ""

@@ -1,4 +1,4 @@
-"""Runs pieces of work in tasks of the session, and in actors for operators with a pool."""
+"""Execution of pieces of work in tasks of the session, and in actors for operators with a pool."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skate.data.execution.local import Event
 from skate.data.execution.operators import Running, Work
 from skate.data.execution.policy import allot
 
-#: Blocks that a piece of work may have made and nobody has taken before it waits; each is two values of its stream.
+#: The most blocks that a piece of work makes ahead of its consumer before it waits; each is two values of its stream.
 AHEAD_BLOCKS = 2
-#: Parts of partitions that lie beside each other are returned together until they have about so many bytes: smaller values
-#: travel in messages and are kept in the driver's own memory, where nobody counts them.
+#: Adjacent parts of partitions are returned together until they have about this many bytes: smaller values
+#: travel in messages and are kept in the driver's own memory, where they are not counted.
 _RUN_BYTES = 512 << 10
 
 _numbers = itertools.count()
@@ -45,7 +45,7 @@ class RemoteRunner:
         self._holders: dict[int, tuple[str, list[Any]]] = {}
         self._tasks: dict[str, Any] = {}
         self._pools: dict[int, ActorPool] = {}
-        # Where others have all CPUs for good, as the workers of a training do, tasks do without.
+        # If others hold all CPUs permanently, such as training workers, tasks request none.
         self._crowded = totals.get("CPU", 0) < 1
         preload_workers()
         self._plan_pools(operators, totals)
@@ -87,7 +87,7 @@ class RemoteRunner:
         return bool(self._streams or self._single)
 
     def room(self, operator: Running) -> bool:
-        """True if a piece of work can start: a pool has an actor free for it."""
+        """True if a piece of work can start: if it needs a pool, the pool has a free actor."""
         pool = self._pools.get(id(operator))
         return pool is None or pool.room()
 
@@ -140,7 +140,7 @@ class RemoteRunner:
         stream = call(key, holder, work.sequence, sources, cuts, *refs)
         self._streams[stream] = _Stream(work, stream)
 
-    # -- what happens
+    # -- events
 
     def events(self, readable: Callable[[Work], bool], timeout: float | None = None) -> list[Event] | None:
         """Wait for events: ("block", work, bundle), ("done", work, result) or ("failed", work, error).
@@ -170,7 +170,7 @@ class RemoteRunner:
         work, parts = self._single.pop(ref)
         try:
             result = skate.get(ref)
-        except Exception as error:  # whatever the task ended with
+        except Exception as error:  # the error of the task, of any type
             return ("failed", work, error)
         if work.kind == "split":
             result = _apart(parts, result)
@@ -198,7 +198,7 @@ class RemoteRunner:
             return None
         try:
             meta = skate.get(ref)
-        except Exception as error:  # the worker died between the two
+        except Exception as error:  # the worker died between block and metadata
             self._drop(key)
             return ("failed", work, error)
         block, stream.block = stream.block, None
@@ -211,10 +211,10 @@ class RemoteRunner:
         if pool is not None:
             pool.ended(work)
 
-    # -- the end
+    # -- shutdown
 
     def interrupt(self) -> None:
-        """End all work in progress, from any thread; its waiters are released."""
+        """End all work in progress, from any thread, and release its waiters."""
         for stream in list(self._streams.values()):
             _cancel(stream.refs)
         for pool in list(self._pools.values()):
@@ -253,7 +253,7 @@ def _streaming(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(runs: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Bundle]:
-    """The parts of a split by partition, each a run of the rows of one of the values that it has returned."""
+    """Return the parts of a split by partition, each a range of rows of one of its returned values."""
     found = []
     for run, (low, high) in zip(runs, works.runs_of(len(sizes), len(runs)), strict=True):
         at = 0
@@ -264,17 +264,17 @@ def _apart(runs: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Bundle
 
 
 def _given(work: Work) -> tuple[list[Any], list[works.Cut]]:
-    """Refs to the blocks of a piece of work, and which rows of each are meant."""
+    """Return refs to the blocks of a piece of work, and the range of rows of each."""
     bundles = [each for each in work.bundles if isinstance(each, Bundle)]
     refs = [bundle.stored() for bundle in bundles]
     return refs, [None if bundle.at is None else (bundle.at, bundle.rows) for bundle in bundles]
 
 
 def _error_of(ref: Any, work: Work) -> Exception:
-    """The error that came instead of a block."""
+    """Return the error that arrived instead of a block."""
     try:
         skate.get(ref)
-    except Exception as error:  # whatever the task ended with
+    except Exception as error:  # the error of the task, of any type
         return error
     return RuntimeError(f"{work} yielded a block and ended without its metadata")
 
@@ -282,5 +282,5 @@ def _error_of(ref: Any, work: Work) -> Exception:
 def _cancel(stream: Any) -> None:
     try:
         stream.close()
-    except Exception:  # the session may be over, or the work already
+    except Exception:  # the session or the work may already have ended
         return

@@ -11,7 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def report(operators: Sequence[Running], seconds: float, errors: int) -> str:
-    """A few lines for each operator that had something to do, and one for the whole run."""
+    """Return a few lines for each operator that did any work, and one for the whole run."""
     lines: list[str] = []
     number = 0
     for operator in operators:
@@ -77,7 +77,7 @@ def rows_text(rows: int) -> str:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes in a unit that a person can read."""
+    """Format a number of bytes in a readable unit."""
     for unit in _UNITS:
         if size < 1024 or unit == _UNITS[-1]:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -86,7 +86,7 @@ def size_text(size: float) -> str:
 
 
 def summary(operators: Sequence[Any], seconds: float) -> dict[str, Any]:
-    """The same as numbers: by operator name, and for the run."""
+    """Return the statistics as numbers: by operator name, and for the run."""
     return {
         "seconds": seconds,
         "operators": [

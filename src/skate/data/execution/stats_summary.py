@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skate.data.execution.executor import Executor
 
-#: Summaries that are kept at most, the latest.
+#: The number of latest summaries to keep.
 _KEPT = 1000
 _collected: collections.deque[DatasetStatsSummary] = collections.deque(maxlen=_KEPT)
 
@@ -50,7 +50,7 @@ class DatasetStatsSummary:
 
     @property
     def num_rows_per_s(self) -> float:
-        """Rows of the result by the second."""
+        """Rows of the result per second."""
         rows = self.operators_stats[-1].rows_out if self.operators_stats else 0
         return rows / self.time_total_s if self.time_total_s else 0.0
 
@@ -59,15 +59,15 @@ class DatasetStatsSummary:
         return self.time_total_s
 
     def get_total_time_all_blocks(self) -> float:
-        """Seconds of work, all pieces together."""
+        """The total seconds of work of all pieces."""
         return sum(each.work_seconds for each in self.operators_stats)
 
     def get_total_cpu_time(self) -> float:
-        """Seconds of work, all pieces together: what each waits for is not taken out."""
+        """The total seconds of work of all pieces, including their waits."""
         return self.get_total_time_all_blocks()
 
     def runtime_metrics(self) -> str:
-        """The share of each operator in the work, as text."""
+        """Return each operator's share of the work, as text."""
         total = self.get_total_time_all_blocks()
         lines = ["Runtime Metrics:"]
         for each in self.operators_stats:

@@ -1,4 +1,4 @@
-"""The operators of a plan in order, and where the results of each go."""
+"""The operators of a plan in order, and the consumer of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Topology:
         self._sources: dict[int, list[Running]] = {}
 
     def add(self, operator: Running, inputs: Sequence[Running] = ()) -> Running:
-        """Enter an operator behind its inputs."""
+        """Add an operator after its inputs."""
         self.operators.append(operator)
         self._sources[id(operator)] = list(inputs)
         for number, each in enumerate(inputs):
@@ -25,19 +25,19 @@ class Topology:
 
     @property
     def last(self) -> Running:
-        """The operator whose results are those of the plan."""
+        """The operator whose results are the plan's."""
         return self.operators[-1]
 
     def target_of(self, operator: Running) -> tuple[Running, int] | None:
-        """The operator that takes the results of one, and as which of its inputs; None for the last."""
+        """Return the operator that consumes the results of another and the number of the input; None for the last."""
         return self._targets.get(id(operator))
 
     def inputs_of(self, operator: Running) -> Sequence[Running]:
-        """The operators whose results an operator takes."""
+        """Return the operators whose results an operator consumes."""
         return self._sources[id(operator)]
 
     def text(self) -> str:
-        """One line an operator, the last first, each below the one it feeds."""
+        """Describe the operators, one per line, the last first, each below the one it feeds."""
         return "\n".join(self._lines(self.last))
 
     def _lines(self, operator: Running) -> list[str]:
@@ -53,13 +53,13 @@ class Topology:
         return found
 
     def before(self, operator: Running) -> Iterator[Running]:
-        """All operators that an operator gets its blocks from, near ones first."""
+        """Return all operators upstream of an operator, near ones first."""
         for each in self._sources[id(operator)]:
             yield each
             yield from self.before(each)
 
     def after(self, operator: Running) -> Iterator[Running]:
-        """All operators that the results of one go through, near ones first."""
+        """Return all operators downstream of an operator, near ones first."""
         target = self.target_of(operator)
         while target is not None:
             yield target[0]

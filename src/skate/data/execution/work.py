@@ -13,16 +13,16 @@ from skate.data.exchange.parts import joined
 from skate.data.steps import place
 
 Step = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
-#: The run of rows of a block that is wanted, as (from row, rows); None for all of it.
+#: A range of rows of a block, as (first row, rows); None for the whole block.
 Cut = tuple[int, int] | None
 
-#: Chains and kernels that this process has been sent, by key; few of them, as each belongs to one operator of a plan.
+#: Chains and kernels that this process has received, by key. There are few: each belongs to one operator of a plan.
 _received: dict[str, Any] = {}
 _RECEIVED_MAX = 64
 
 
 class Meta:
-    """The metadata of a block that stays where it was made."""
+    """Return the metadata of a block that stays where it was made."""
 
     __slots__ = ("rows", "bytes", "schema", "seconds")
 
@@ -37,7 +37,7 @@ class Meta:
 
 
 def run_steps(source: Iterable[pa.Table], steps: Sequence[Any], number: int = 0) -> Iterator[pa.Table]:
-    """The blocks that come out of a chain; `number` is that of the piece of work among those of its operator."""
+    """Yield the output blocks of a chain; `number` counts the pieces of work of its operator."""
     flow: Any = source
     for step in steps:
         of_piece = getattr(step, "of_piece", None)
@@ -46,7 +46,7 @@ def run_steps(source: Iterable[pa.Table], steps: Sequence[Any], number: int = 0)
 
 
 def inputs(sources: Iterable[Any]) -> Iterator[pa.Table]:
-    """Blocks of the inputs of a chain: a read task is called, a block is itself."""
+    """Yield the input blocks of a chain: read tasks are called, blocks are passed on."""
     for source in sources:
         if isinstance(source, pa.Table):
             yield source
@@ -60,7 +60,7 @@ def chain(
 ) -> Iterator[Any]:
     """Run a chain of steps as a task: yield each output block, then its metadata.
 
-    `steps` is a ref in a list, fetched once per process; `number` is that of the piece of work.
+    `steps` is a ref in a list, fetched once per process; `number` is the number of the piece of work.
     """
     found = received(key, steps)
     started = time.perf_counter()
@@ -89,7 +89,7 @@ def received(key: str, holder: list[Any]) -> Any:
 
 
 def sample(key: str, holder: list[Any], cut: Cut, block: pa.Table) -> Any:
-    """A task: what an exchange must know of a block."""
+    """Sample a block for an exchange, as a task."""
     return received(key, holder).sample(_part(block, cut))
 
 
@@ -102,15 +102,15 @@ def split(
     cuts: Sequence[Cut],
     *given: pa.Table,
 ) -> list[Any]:
-    """A task: how large the parts of some blocks are, and the parts: `count` is that of partitions, and that of the values
-    they are returned as, see `runs_of`."""
+    """Split blocks as a task: return the sizes of the parts, then the parts. `count` holds the number of
+    partitions and of returned values, see `runs_of`."""
     parts = parts_of(received(key, holder), list(map(_part, given, cuts)), where, plan, count[0])
     sizes = [(part.num_rows, blocks.size_of(part)) for part in parts]
     return [sizes, *(blocks.compact(joined(parts[low:high])) for low, high in runs_of(*count))]
 
 
 def runs_of(partitions: int, runs: int) -> list[tuple[int, int]]:
-    """Partitions that lie beside each other as one value: the first of each run, and the one behind its last."""
+    """Group adjacent partitions into one value each: the first partition of each run, and the one after its last."""
     ends = [partitions * run // runs for run in range(runs + 1)]
     return list(zip(ends, ends[1:], strict=False))
 
@@ -131,14 +131,15 @@ def merge(
 def parts_of(
     kernel: Any, given: Sequence[pa.Table], where: Any, plan: Any, partitions: int
 ) -> list[pa.Table]:
-    """Neighbouring blocks of an exchange by partition; `where` is their input, their first row and their number."""
+    """Split neighbouring blocks of an exchange by partition; `where` is their input, their first row and
+    their number."""
     source, start, _ = where
     found: list[pa.Table] = kernel.split(joined(given), source, start, plan, partitions)
     return found
 
 
 def merged(kernel: Any, parts: Sequence[pa.Table], extra: Any, plan: Any) -> Iterable[pa.Table]:
-    """Merge a partition with a kernel; `extra` is its number, and how many parts each input has."""
+    """Merge a partition with a kernel; `extra` is its number and the number of parts of each input."""
     partition, counts = extra
     grouped: list[Sequence[pa.Table]] = []
     at = 0
@@ -150,7 +151,7 @@ def merged(kernel: Any, parts: Sequence[pa.Table], extra: Any, plan: Any) -> Ite
 
 
 class MapActor:
-    """A process of an actor pool: it holds the instance of the user's class."""
+    """An actor of a pool, which holds the instance of the user's class."""
 
     def __init__(self, key: str, steps: list[Any]) -> None:
         self._error: Exception | None = None
@@ -164,7 +165,7 @@ class MapActor:
                 return
 
     def ready(self) -> bool:
-        """True once the user's class is constructed. Raises what its constructor did."""
+        """True once the user's class is constructed. Raises the error of its constructor."""
         if self._error is not None:
             raise self._error
         return True

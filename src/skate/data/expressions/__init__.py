@@ -50,7 +50,7 @@ def col(name: str) -> ColumnExpr:
 
 
 def lit(value: Any) -> LiteralExpr:
-    """A constant with the same value in all rows."""
+    """Make a constant with the same value in all rows."""
     return LiteralExpr(value)
 
 
@@ -60,7 +60,7 @@ def star() -> StarExpr:
 
 
 def unnest(expr: Expr) -> UnnestExpr:
-    """The fields of a column of structs as columns; for `with_columns`."""
+    """Expand the fields of a column of structs into columns; for `with_columns`."""
     if not isinstance(expr, Expr):
         raise TypeError(f"unnest() takes an expression such as col('s'), got {expr!r}")
     return UnnestExpr(expr)

@@ -59,7 +59,7 @@ class DownloadExpr(Expr):
         try:
             system, path = fs.FileSystem.from_uri(uri)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            import fsspec  # for http and the many that Arrow does not know
+            import fsspec  # for http and the many schemes that Arrow lacks
 
             return fsspec.open(uri, "rb").open()
         return system.open_input_stream(path)
@@ -69,5 +69,5 @@ class DownloadExpr(Expr):
 
 
 def download(uri_column_name: str, *, filesystem: Any = None) -> DownloadExpr:
-    """The bytes of the files that a column of URIs or paths names; null, with a warning, where reading fails."""
+    """Return the contents of the files named by a column of URIs or paths; null, with a warning, for failed reads."""
     return DownloadExpr(uri_column_name, filesystem)

@@ -1,4 +1,4 @@
-"""Functions of the user's own in expressions: `udf` and `pyarrow_udf`."""
+"""User-defined functions in expressions: `udf` and `pyarrow_udf`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skate.data.steps.udf import Udf
 
 
 class UDFExpr(Expr):
-    """A function of the user's over whole columns of a block."""
+    """A user's function over whole columns of a block."""
 
     _own = ("udf", "keywords", "data_type")
 
@@ -95,7 +95,7 @@ def _awaited(made: Any) -> Any:
 
 
 def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:
-    """The function's argument for a child: a literal unchanged, a column as an Arrow array."""
+    """Return the function's argument for a child: a literal unchanged, a column as an Arrow array."""
     if isinstance(child, LiteralExpr):
         return child.value
     found = child.evaluate(table, place)
@@ -105,10 +105,10 @@ def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:
 
 
 def udf(return_dtype: DataType) -> Callable[[Any], Callable[..., Any]]:
-    """Make a function of columns one that expressions can use.
+    """Decorate a function of columns for use in expressions.
 
-    The function gets Arrow arrays and returns a column: an Arrow array, a numpy array or a pandas Series, with one value a row.
-    A class is constructed once in each process, and its instances are called.
+    The function gets Arrow arrays and returns a column: an Arrow array, a numpy array or a pandas Series,
+    with one value per row. A class is constructed once in each process, and its instances are called.
     """
     if callable(return_dtype) and not isinstance(return_dtype, (DataType, type)):
         raise TypeError("udf() needs the return type: @udf(return_dtype=DataType.int64())")

@@ -12,7 +12,7 @@ from skate.data.datatype import DataType
 from skate.data.expressions.tree import Expr
 from skate.data.steps.place import Place
 
-#: Rows of one piece of work are numbered below this many bits.
+#: The bits that number the rows of one piece of work.
 _ROW_BITS = 33
 
 
@@ -27,7 +27,7 @@ class Generated(Expr):
 
 
 class RandomExpr(Generated):
-    """Random numbers from 0 up to, not including, 1."""
+    """Random numbers between 0 (inclusive) and 1 (exclusive)."""
 
     data_type = DataType(pa.float64())
 
@@ -57,7 +57,7 @@ class UUIDExpr(Generated):
 
 
 class MonotonicallyIncreasingIdExpr(Generated):
-    """A number for each row, larger than those of the rows before; not without gaps."""
+    """Increasing row numbers, possibly with gaps."""
 
     data_type = DataType(pa.int64())
 
@@ -71,17 +71,17 @@ class MonotonicallyIncreasingIdExpr(Generated):
 
 
 def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> RandomExpr:
-    """Random numbers from 0 up to 1; with a `seed` the same in each run."""
+    """Generate random numbers between 0 and 1; with a `seed` they are the same in each run."""
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise ValueError(f"seed of random() must be an integer >= 0, got {seed!r}")
     return RandomExpr(seed, reseed_after_execution)
 
 
 def uuid() -> UUIDExpr:
-    """A random identifier (UUID, version 4) for each row, as text."""
+    """Generate a random identifier (UUID, version 4) for each row, as text."""
     return UUIDExpr()
 
 
 def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
-    """A 64-bit number for each row: unique, growing, with gaps between blocks."""
+    """Generate a 64-bit number for each row: unique and increasing, with gaps between blocks."""
     return MonotonicallyIncreasingIdExpr()

@@ -1,4 +1,4 @@
-"""The operators of expressions over Arrow arrays and scalars, and how each is written."""
+"""The operators of expressions over Arrow arrays and scalars, and their notation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Operation(str, enum.Enum):
     NOT_IN = "not_in"
 
 
-#: How operators are written between their operands, and how strongly they bind (as in Python).
+#: The infix notation of operators and their precedence (as in Python).
 SYMBOLS = {
     Operation.ADD: ("+", 6), Operation.SUB: ("-", 6), Operation.MUL: ("*", 7), Operation.DIV: ("/", 7),
     Operation.MOD: ("%", 7), Operation.FLOORDIV: ("//", 7), Operation.GT: (">", 2), Operation.LT: ("<", 2),
@@ -52,7 +52,8 @@ _SIMPLE = {
 
 
 def binary(operation: Operation, left: Any, right: Any) -> Any:
-    """Two operands, either an array or a scalar. Raises TypeError or an ArrowException for types that do not go together."""
+    """Apply an operator to two operands, each an array or a scalar. Raises TypeError or an ArrowException for
+    incompatible types."""
     left, right = _decoded(left), _decoded(right)
     if operation in _COMPARED:
         return _COMPARED[operation](left, right)
@@ -74,8 +75,8 @@ def unary(operation: Operation, operand: Any) -> Any:
 
 
 def contained(operand: Any, values: Any) -> Any:
-    """True where a value is among `values` (an array, or a list as one scalar); null is among them if they hold a
-    null.
+    """Return True where a value is in `values` (an array, or a list as one scalar); null is in them if they
+    hold a null.
     """
     operand = _decoded(operand)
     if isinstance(values, pa.ListScalar):
@@ -115,7 +116,7 @@ def _joined(left: Any, right: Any) -> Any:
 
 
 def _floored(left: Any, right: Any) -> tuple[Any, Any]:
-    """Quotient and rest of a division as Python's, as doubles; whole numbers are divided exactly first."""
+    """Return quotient and remainder as Python defines them, as doubles; integers are divided exactly first."""
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         quotient = pc.divide(left, right)
         rest = pc.subtract(left, pc.multiply(quotient, right))
@@ -130,7 +131,8 @@ def _floored(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def as_pyarrow(operation: Operation, left: pc.Expression, right: pc.Expression, text: bool) -> pc.Expression:
-    """Two operands of `pyarrow.dataset`; `text` if one is known to be text, as types are not known before it reads."""
+    """Apply an operator to two operands of `pyarrow.dataset`; `text` if one is known to be text, because
+    types are unknown before reading."""
     if operation in _COMPARED:
         return _COMPARED[operation](left, right)
     if operation is Operation.ADD:

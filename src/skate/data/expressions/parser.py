@@ -1,8 +1,8 @@
 """Conditions written as text, such as "id > 3 and name == 'x'".
 
-Python's grammar is parsed and turned into an expression; nothing is ever evaluated. Supported are names of
-columns, values, lists, comparisons (also chained), `and`, `or`, `not`, `in`, arithmetic, fields of structs
-(a.b), and a few functions.
+Python's grammar is parsed and turned into an expression; nothing is ever evaluated. It supports column names,
+values, lists, comparisons (also chained), `and`, `or`, `not`, `in`, arithmetic, struct fields (a.b), and a
+few functions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FUNCTIONS: dict[str, Callable[..., Expr]] = {
 
 
 def parse(text: str) -> Expr:
-    """Parse text into an expression. Raises ValueError with the part of the text that is not understood, and its
+    """Parse text into an expression. Raises ValueError naming the unsupported part of the text and its
     position.
     """
     try:
@@ -55,7 +55,7 @@ def parse(text: str) -> Expr:
 
 
 class _Reader:
-    """Turns one text into an expression."""
+    """Parses one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text

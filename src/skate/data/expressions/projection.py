@@ -19,7 +19,7 @@ class StarExpr(Expr):
     """All columns of a block."""
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        raise TypeError("star() yields several columns; it cannot be the value of one")
+        raise TypeError("star() yields several columns; it cannot be the value of a single one")
 
     def to_pyarrow(self) -> pc.Expression:
         raise TypeError("Star expressions cannot be converted to PyArrow expressions: star() is all columns")
@@ -46,7 +46,7 @@ class UnnestExpr(Expr):
         raise TypeError(f"{self!r} yields several columns; pass it to with_columns() directly")
 
     def fields(self, table: pa.Table, place: Place | None = None) -> dict[Any, Any]:
-        """The columns by name, null where the struct is null. Raises TypeError if the value is not a struct."""
+        """Return the columns by name, null where the struct is null. Raises TypeError if the value is not a struct."""
         found = self.expr.evaluate(table, place)
         if not pa.types.is_struct(found.type):
             raise TypeError(f"{self!r} needs a column of structs, got {found.type}")
@@ -57,7 +57,7 @@ class UnnestExpr(Expr):
 
 
 def column_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
-    """The values of an expression for a block, one a row."""
+    """Evaluate an expression for a block: one value per row."""
     found = evaluated(expr, table, place)
     if not isinstance(found, pa.Scalar):
         return found
@@ -67,12 +67,12 @@ def column_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
 
 
 def evaluated(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
-    """As `Expr.evaluate`; errors count as those of user code, and those of Arrow's say in which expression they arose."""
+    """Evaluate like `Expr.evaluate`, but raise errors as user code errors; Arrow's errors name the expression."""
     try:
         return expr.evaluate(table, place)
     except pa.ArrowException as error:
         raise of_users(type(error)(f"{expr!r} cannot be computed: {error}")) from None
-    except Exception as error:  # of a function, or of values that do not fit
+    except Exception as error:  # from a function, or from values that do not fit
         raise of_users(error)  # noqa: B904  # it is the same one
 
 
@@ -89,7 +89,7 @@ def mask_of(expr: Expr, table: pa.Table, place: Place | None = None) -> Any:
 
 
 def columns_needed(*expressions: Expr) -> tuple[str, ...] | None:
-    """The columns that expressions read, in order of appearance; None if they read all of them."""
+    """Return the columns that expressions read, in order of appearance; None if they read all of them."""
     names: dict[str, None] = {}
     for expression in expressions:
         for each in expression.walk():
@@ -112,7 +112,7 @@ def substituted(expr: Expr, given: dict[str, Expr]) -> Expr:
 
 
 def conjuncts(expr: Expr) -> list[Expr]:
-    """The conditions that are joined by `&` at the top of an expression."""
+    """Return the conditions joined by `&` at the top of an expression."""
     if isinstance(expr, BinaryExpr) and expr.op is Operation.AND:
         return [*conjuncts(expr.left), *conjuncts(expr.right)]
     return [expr]

@@ -32,7 +32,7 @@ def pushable(expr: Expr) -> bool:
             if each.op in (Operation.IN, Operation.NOT_IN) and not isinstance(each.right, LiteralExpr):
                 return False
         elif isinstance(each, LiteralExpr):
-            # What the conversion of other values comes to is the reader's affair.
+            # Readers convert values of other types in their own way.
             if not isinstance(each.value, _SCALARS) and type(each.value).__module__ not in (
                 "datetime",
                 "decimal",

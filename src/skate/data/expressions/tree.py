@@ -44,10 +44,10 @@ class Expr(Mathematics):
 
     children: tuple[Expr, ...] = ()
     data_type: DataType = _ANY
-    #: What else makes an expression what it is, besides its class and children.
+    #: The attributes that identify an expression, besides its class and children.
     _own: ClassVar[tuple[builtins.str, ...]] = ()
 
-    # -- what subclasses say
+    # -- for subclasses to define
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         """Evaluate for a block: an Arrow array with one value per row, or a scalar for all rows."""
@@ -55,11 +55,11 @@ class Expr(Mathematics):
 
     def to_pyarrow(self) -> pc.Expression:
         """Convert to an expression of `pyarrow.dataset`. Raises TypeError if there is no equivalent."""
-        raise TypeError(f"{self!r} is nothing that pyarrow can compute while it reads")
+        raise TypeError(f"{self!r} cannot be computed by pyarrow while it reads")
 
     @property
     def name(self) -> builtins.str | None:
-        """The column's name, or the alias; None if it has none of its own."""
+        """Return the column's name or the alias; None for unnamed expressions."""
         return None
 
     # -- operators
@@ -110,7 +110,8 @@ class Expr(Mathematics):
         return UnaryExpr(Operation.IS_NOT_NULL, self)
 
     def is_in(self, values: Any) -> Expr:
-        """True where the value is one of `values`: a sequence, or an expression whose values in the block are meant."""
+        """True where the value is one of `values`: a sequence, or an expression that stands for its values in
+        the block."""
         return BinaryExpr(Operation.IN, self, _sequence(values))
 
     def not_in(self, values: Any) -> Expr:
@@ -118,7 +119,7 @@ class Expr(Mathematics):
         return BinaryExpr(Operation.NOT_IN, self, _sequence(values))
 
     def alias(self, name: builtins.str) -> Expr:
-        """The same under another name."""
+        """Return the expression under another name."""
         return AliasExpr(self, name)
 
     # -- namespaces
@@ -156,13 +157,13 @@ class Expr(Mathematics):
     # -- about the expression itself
 
     def walk(self) -> Iterator[Expr]:
-        """This expression and all inside it."""
+        """Yield this expression and all inside it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def rebuilt(self, *children: Expr) -> Expr:
-        """The same over other children."""
+        """Return a copy with other children."""
         made = copy.copy(self)
         made.children = children
         return made
@@ -180,10 +181,10 @@ class Expr(Mathematics):
         return all(child.is_idempotent() for child in self.children)
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType | None:
-        """The Arrow type for blocks of that schema, None if it is unknown."""
+        """Return the Arrow type for blocks with a schema, None if unknown."""
         try:
             return self.evaluate(input_schema.empty_table()).type
-        except Exception:  # a function of the user's may not bear an empty block, and then nothing is known
+        except Exception:  # a user's function may fail for an empty block, and then the type is unknown
             return None
 
     def nullable(self, input_schema: pa.Schema) -> bool:
@@ -191,7 +192,7 @@ class Expr(Mathematics):
         return True
 
     def to_field(self, input_schema: pa.Schema) -> pa.Field | None:
-        """The field over blocks of that schema, None without a name or a known type."""
+        """Return the field for blocks with a schema, None without a name or a known type."""
         kind = self.get_type(input_schema)
         return None if kind is None or self.name is None else pa.field(self.name, kind)
 
@@ -246,7 +247,7 @@ class ColumnExpr(Expr):
 
 
 class DottedExpr(Expr):
-    """A name with dots in an expression that was given as text: the column of that name, or else a field of a struct."""
+    """A dotted name in an expression given as text: the column of that name, or else a struct field."""
 
     _own = ("_name",)
 
@@ -338,7 +339,8 @@ class BinaryExpr(Expr):
             among = self.right.value if isinstance(self.right, LiteralExpr) else self.right
             return f"{_inside(self.left, 9)}.{'is_in' if self.op is Operation.IN else 'not_in'}({among!r})"
         symbol, strength = SYMBOLS[self.op]
-        if all(isinstance(child, LiteralExpr) for child in self.children):  # else Python would compute it
+        # otherwise Python would evaluate it
+        if all(isinstance(child, LiteralExpr) for child in self.children):
             return f"{self.left!r} {symbol} {_inside(self.right, strength + 1)}"
         # Comparisons do not chain, and the right operand of - and / must keep its parentheses.
         return (
@@ -419,7 +421,7 @@ class AliasExpr(Expr):
 
 
 class FunctionExpr(Expr):
-    """A function of Arrow's, or one of ours over Arrow arrays, with options.
+    """A function of Arrow, or of Skate over Arrow arrays, with options.
 
     `function` is the name of a function of `pyarrow.compute` or a function of a module: both are pickled by name.
     """
@@ -461,7 +463,7 @@ class FunctionExpr(Expr):
 
 
 class _Slot:
-    """Marks the place of a child among the options."""
+    """Placeholder of a child among the options."""
 
     def __reduce__(self) -> str:
         return "_SLOT"

@@ -1,7 +1,7 @@
-"""Arrow types of columns of arrays as Ray names and stores them, so that files it has written are read.
+"""Arrow types for columns of arrays, named and stored as in Ray, so that files written by Ray can be read.
 
-Skate's own columns are Arrow's `fixed_shape_tensor` and a ragged type; what comes in as one of these becomes one of those
-(`block/foreign_tensors.py`).
+Skate's own columns are Arrow's `fixed_shape_tensor` and a ragged type; columns of the types here are
+converted to those (`block/foreign_tensors.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FixedShapeTensorArray = pa.FixedShapeTensorArray
 
 
 def _pandas_dtype() -> Any:
-    # pandas takes 300 ms to load, which only those who want frames pay.
+    # pandas takes 300 ms to load, so only code that uses frames should pay for it.
     from skate.data.extensions.tensor_array import TensorDtype
 
     return TensorDtype
@@ -40,7 +40,7 @@ class FixedShapeTensorFormat(enum.Enum):
 
 
 class ArrowTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
-    """One array of a column."""
+    """One array of a column, as a scalar."""
 
     def as_py(self, **options: Any) -> Any:
         """The array of the row, or None."""
@@ -61,7 +61,7 @@ class ArrowTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
 
 
 class FixedTensorType(pa.ExtensionType):  # type: ignore[misc]
-    """Arrays of one shape, their elements in a list a row."""
+    """Arrays of one shape, stored as one list of elements per row."""
 
     _NAME = ""
 
@@ -103,7 +103,7 @@ class FixedTensorType(pa.ExtensionType):  # type: ignore[misc]
             other.value_type,
         )
 
-    def __ne__(self, other: Any) -> bool:  # Arrow's own compares the storage alone
+    def __ne__(self, other: Any) -> bool:  # Arrow compares only the storage
         return not self == other
 
     def __hash__(self) -> int:
@@ -144,7 +144,7 @@ class ArrowTensorTypeV2(FixedTensorType):
 
 
 class ArrowVariableShapedTensorType(pa.ExtensionType):  # type: ignore[misc]
-    """Arrays of one number of dimensions, each with a shape of its own."""
+    """Arrays with the same number of dimensions, each with its own shape."""
 
     OFFSET_DTYPE = pa.int64()
 
@@ -185,7 +185,7 @@ class ArrowVariableShapedTensorType(pa.ExtensionType):  # type: ignore[misc]
     def __eq__(self, other: Any) -> bool:
         return type(other) is type(self) and (self._ndim, self.value_type) == (other._ndim, other.value_type)
 
-    def __ne__(self, other: Any) -> bool:  # Arrow's own compares the storage alone
+    def __ne__(self, other: Any) -> bool:  # Arrow compares only the storage
         return not self == other
 
     def __hash__(self) -> int:
@@ -230,7 +230,7 @@ class ArrowTensorArray(pa.ExtensionArray):  # type: ignore[misc]
     to_numpy_ndarray = to_numpy
 
     def to_var_shaped_tensor_array(self, ndim: int) -> Any:
-        """The column as one whose rows may differ in shape, with at least `ndim` dimensions."""
+        """Convert to a column whose rows may differ in shape, with at least `ndim` dimensions."""
         rows = [row.reshape((1,) * (ndim - row.ndim) + row.shape) for row in self.to_pylist()]
         return ArrowVariableShapedTensorArray.from_numpy(rows)
 
@@ -242,8 +242,8 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def from_numpy(cls, arr: Any) -> Any:
-        """Build a column from one array per row. Raises ValueError if their numbers of dimensions differ, or they
-        are not arrays.
+        """Build a column from one array per row. Raises ValueError if they are not arrays or have different
+        numbers of dimensions.
         """
         if not isinstance(arr, (list, tuple, np.ndarray)):
             raise ValueError(
@@ -272,11 +272,11 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
         return pa.ExtensionArray.from_storage(kind, storage)
 
     def to_numpy(self, zero_copy_only: bool = True) -> np.ndarray:
-        """An array of objects, one array a row."""
+        """Return an array of objects, one array per row."""
         return _objects(self.to_pylist())
 
     def to_var_shaped_tensor_array(self, ndim: int) -> Any:
-        """The column with at least `ndim` dimensions a value."""
+        """Return the column with at least `ndim` dimensions per value."""
         rows = [row.reshape((1,) * (ndim - row.ndim) + row.shape) for row in self.to_pylist()]
         return ArrowVariableShapedTensorArray.from_numpy(rows)
 

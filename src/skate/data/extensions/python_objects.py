@@ -54,8 +54,8 @@ class ArrowPythonObjectArray(pa.ExtensionArray):  # type: ignore[misc]
 
     @classmethod
     def from_objects(cls, objects: Iterable[Any]) -> Any:
-        """A column from objects, which are pickled."""
-        import cloudpickle  # as the objects may be of any type
+        """Build a column from objects, which are pickled."""
+        import cloudpickle  # the objects may be of any type
 
         data = [None if each is None else cloudpickle.dumps(each, protocol=5) for each in objects]
         return pa.ExtensionArray.from_storage(ArrowPythonObjectType(), pa.array(data, pa.large_binary()))
@@ -140,11 +140,11 @@ class PythonObjectArray(ExtensionArray):  # type: ignore[misc]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the references."""
+        """The size of the references in bytes."""
         return self.values.nbytes
 
     def isna(self) -> np.ndarray:
-        """A mask of the rows that are None or NaN."""
+        """Return a mask of the rows that are None or NaN."""
         return np.array(
             [each is None or (isinstance(each, float) and each != each) for each in self.values], bool
         )
@@ -154,7 +154,7 @@ class PythonObjectArray(ExtensionArray):  # type: ignore[misc]
         return PythonObjectArray(take(self.values, indices, allow_fill=allow_fill, fill_value=fill_value))
 
     def copy(self) -> PythonObjectArray:
-        """A column with references of its own."""
+        """Return a copy with its own references."""
         return PythonObjectArray(self.values)
 
     def __arrow_array__(self, type: Any = None) -> Any:

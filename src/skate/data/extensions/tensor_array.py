@@ -1,4 +1,4 @@
-"""Columns of arrays in pandas, kept as one array with a row in front of each value's dimensions."""
+"""Columns of arrays in pandas, kept as one array whose first dimension is the rows."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ _Arithmetic.__hash__ = None  # type: ignore[assignment]
 
 
 class TensorArrayElement(_Arithmetic):
-    """One value of a tensor column: an array that pandas takes for a scalar."""
+    """One value of a tensor column: an array that pandas treats as a scalar."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._tensor = np.asarray(values)
@@ -235,7 +235,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
                 f"{type(values).__name__} instead."
             )
 
-    # -- what pandas asks of a column
+    # -- the pandas interface
 
     @classmethod
     def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> TensorArray:
@@ -286,11 +286,11 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements."""
+        """The size of all elements in bytes."""
         return sum(row.nbytes for row in self._tensor) if self.is_variable_shaped else self._tensor.nbytes
 
     def isna(self) -> np.ndarray:
-        """A mask of missing rows: None, or all elements are NaN."""
+        """Return a mask of missing rows: None, or all elements are NaN."""
         if self._tensor.dtype == object:
             return np.array([row is None for row in self._tensor], bool)
         if self._tensor.dtype.kind != "f":
@@ -298,7 +298,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
         return np.asarray(np.isnan(self._tensor).all(axis=tuple(range(1, self._tensor.ndim))))
 
     def take(self, indices: Any, allow_fill: bool = False, fill_value: Any = None) -> TensorArray:
-        """Rows by position; with `allow_fill`, -1 gives `fill_value` (NaN by default)."""
+        """Take rows by position; with `allow_fill`, -1 gives `fill_value` (NaN by default)."""
         indices = np.asarray(indices, dtype=np.intp)
         if not allow_fill:
             return TensorArray(self._tensor[indices])
@@ -325,11 +325,11 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
         return TensorArray(made)
 
     def copy(self) -> TensorArray:
-        """A column with memory of its own."""
+        """Return a copy with its own memory."""
         return TensorArray(self._tensor.copy())
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """The column as another dtype: of tensors, of objects (one array a row), text, or elements of another type."""
+        """Convert to another dtype: tensors, objects (one array per row), text, or elements of another type."""
         dtype = pd.api.types.pandas_dtype(dtype)
         if isinstance(dtype, TensorDtype):
             wanted = (
@@ -352,7 +352,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
     def to_numpy(
         self, dtype: Any = None, copy: bool = False, na_value: Any = pd.api.extensions.no_default
     ) -> np.ndarray:
-        """The rows as one array; an array of objects where their shapes differ."""
+        """Return the rows as one array; an array of objects if their shapes differ."""
         made = self._tensor if dtype is None else self._tensor.astype(dtype)
         if na_value is not pd.api.extensions.no_default:
             made = made.copy()
@@ -368,18 +368,18 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
         return TensorArray(made) if keepdims else made
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """True if any element is true; with `axis`, reduce along it."""
+        """Return True if any element is true; with `axis`, reduce along it."""
         return self._folded(np.any, axis, out, keepdims)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """True if all elements are; with `axis` along it."""
+        """Return True if all elements are true; with `axis`, reduce along it."""
         return self._folded(np.all, axis, out, keepdims)
 
     def _folded(self, fold: Callable[..., Any], axis: Any, out: Any, keepdims: bool) -> Any:
         found = fold(self._tensor, axis=axis, out=out, keepdims=keepdims)
         return found if axis is None else TensorArray(found)
 
-    # -- as numpy and Arrow see it
+    # -- the numpy and Arrow interfaces
 
     @property
     def numpy_dtype(self) -> np.dtype:
@@ -422,7 +422,7 @@ class TensorArray(_Arithmetic, ExtensionArray):  # type: ignore[misc]
 
 
 def _stacked(rows: list[Any]) -> np.ndarray:
-    """One array of rows of one shape, else an array of objects."""
+    """Return one array for rows of one shape, else an array of objects."""
     arrays = [np.asarray(row) for row in rows]
     if len({(each.shape, each.dtype == object) for each in arrays}) == 1:
         return np.stack(arrays)

@@ -1,4 +1,4 @@
-"""Batches as tensors of torch, TensorFlow and JAX: methods that datasets and iterators have in common."""
+"""Batches as tensors of torch, TensorFlow and JAX: methods shared by datasets and iterators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skate.data.iteration.torch_dataset import Layout, torch_dataset
 
 
 class FrameworkBatches:
-    """Batches as tensors; classes with `_iter_batches` and `schema` get them by it."""
+    """Mixin with methods that return batches as tensors, for classes with `_iter_batches` and `schema`."""
 
-    #: As `iter_batches`, with `finish`: what is done to each batch in the background.
+    #: Like `iter_batches`, with `finish`: a function applied to each batch in the background.
     _iter_batches: Any
 
     def iter_torch_batches(
@@ -29,20 +29,20 @@ class FrameworkBatches:
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterable[Any]:
-        """Batches as dicts of column name to torch tensor, made ready in a background thread.
+        """Iterate over batches as dicts of column name to torch tensor, prepared in a background thread.
 
-        A column that torch has no type for is a list with one value a row; arrays of different shapes are a list of tensors.
+        A column that torch has no type for becomes a list with one value per row; arrays of different shapes
+        become a list of tensors.
 
         Args:
-            prefetch_batches: batches made ready ahead.
-            batch_size: rows of a batch, None for whole blocks.
+            prefetch_batches: the number of batches to prepare ahead.
+            batch_size: rows per batch; None for whole blocks.
             dtypes: a torch dtype for all tensors, or a dict of column name to dtype.
-            device: where the tensors go; "auto" is the device of the training worker, else the first GPU, else the CPU.
-            collate_fn: makes something else of each batch: a function of a dict of arrays, or a `CollateFn`.
-            drop_last: leave the last batch out if it is not full.
-            local_shuffle_buffer_size: rows to be held at least, out of which batches are drawn at random.
-            local_shuffle_seed: where the random numbers begin.
-            pin_memory: have the tensors pass through page-locked memory on their way to a GPU.
+            device: the device for the tensors; "auto" is the device of the training worker, else the first
+            GPU, else the CPU. collate_fn: converts each batch: a function of a dict of arrays, or a
+            `CollateFn`. drop_last: leave the last batch out if it is not full. local_shuffle_buffer_size:
+            the least number of rows to hold, from which batches are drawn at random. local_shuffle_seed: the
+            seed of the random numbers. pin_memory: copy tensors to a GPU through page-locked memory.
 
         Raises ValueError for `dtypes` beside a `collate_fn`.
         """
@@ -132,7 +132,7 @@ class FrameworkBatches:
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterable[Any]:
-        """Batches as dicts of column name to TensorFlow tensor; options as those of `iter_batches`.
+        """Iterate over batches as dicts of column name to TensorFlow tensor; options as for `iter_batches`.
 
         `dtypes` is a TensorFlow dtype for all columns, or a dict of column name to dtype.
         """
@@ -198,13 +198,13 @@ class FrameworkBatches:
         paddings: Any = None,
         synchronize_batches: bool = False,
     ) -> Iterable[Any]:
-        """Batches as dicts of column name to JAX array; options as those of `iter_batches`.
+        """Iterate over batches as dicts of column name to JAX array; options as for `iter_batches`.
 
         Args:
             dtypes: a dtype for all columns, or a dict of column name to dtype.
-            collate_fn: a `CollateFn` that makes something else of each batch.
+            collate_fn: a `CollateFn` that converts each batch.
             paddings: a number, or a dict of column name to number, that fills the last batch up to `batch_size`.
-            synchronize_batches: taken for compatibility; all workers of one machine see as many batches.
+            synchronize_batches: accepted for compatibility; all workers of one machine see the same number of batches.
         """
         convert = jax_batches.converter(dtypes, collate_fn, paddings, batch_size)
         given = "numpy" if collate_fn is None else format_of(collate_fn)

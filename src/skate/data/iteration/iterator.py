@@ -30,7 +30,7 @@ class Tables:
 
 
 class DataIterator(FrameworkBatches):
-    """Iterates over rows and batches; each loop over what its methods return is a run of its own.
+    """Iterates over rows and batches; each loop over the result of a method is a new run.
 
     Subclasses have `_open`, which begins a run, and `_dataset`.
     """
@@ -51,7 +51,7 @@ class DataIterator(FrameworkBatches):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterable[Any]:
-        """Batches one after the other; see `Dataset.iter_batches`."""
+        """Iterate over batches; see `Dataset.iter_batches`."""
         return self._iter_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
@@ -101,7 +101,7 @@ class DataIterator(FrameworkBatches):
         return Loop(self, batched, prefetch_batches)
 
     def iter_rows(self) -> Iterable[dict[str, Any]]:
-        """The rows one after the other."""
+        """Iterate over the rows."""
 
         def rows(given: Iterable[pa.Table]) -> Iterator[Any]:
             for table in given:
@@ -114,7 +114,7 @@ class DataIterator(FrameworkBatches):
         return self._dataset().materialize()
 
     def schema(self) -> Schema | None:
-        """Names and types of the columns."""
+        """Return the names and types of the columns."""
         return self._dataset().schema()
 
     def stats(self) -> str:
@@ -127,7 +127,7 @@ class DataIterator(FrameworkBatches):
 
 
 class Loop:
-    """Batches of a run; iterating over it again is another run."""
+    """The batches of a dataset; each iteration is a new run."""
 
     def __init__(
         self, iterator: DataIterator, through: Callable[[Iterable[pa.Table]], Iterator[Any]], ahead: int

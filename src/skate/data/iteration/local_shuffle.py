@@ -14,9 +14,10 @@ from skate.data.block.batcher import batches_of
 def shuffled(
     given: Iterable[pa.Table], size: int, buffer_rows: int, seed: int | None, drop_last: bool = False
 ) -> Iterator[pa.Table]:
-    """Batches of `size` rows drawn at random out of at least `buffer_rows` that are held, while there are so many.
+    """Yield batches of `size` rows drawn at random from a buffer of at least `buffer_rows`, as long as there
+    are that many.
 
-    The buffer is shuffled whole when it is full and handed out down to its least size, so each row is copied about twice.
+    A full buffer is shuffled as a whole and emptied down to its least size, so each row is copied about twice.
     """
     return batches_of(_windows(given, size, buffer_rows, np.random.default_rng(seed)), size, drop_last)
 

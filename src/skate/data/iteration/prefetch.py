@@ -16,7 +16,7 @@ class _Raised:
 
 
 class Ahead:
-    """Runs a generator in a thread of its own, at most `depth` values ahead of the consumer.
+    """Runs a generator in its own thread, at most `depth` values ahead of the consumer.
 
     `stop` is called when the consumer needs no more; it must make the generator's next step return or raise.
     """
@@ -30,7 +30,7 @@ class Ahead:
         self._over = False
 
     def __iter__(self) -> Iterator[Any]:
-        # Started by the first step: an iterator that nobody uses is never closed either.
+        # Started by the first step: an unused iterator is never closed either.
         threading.Thread(target=self._work, name="skate-data-prefetch", daemon=True).start()
         try:
             while True:
@@ -48,7 +48,7 @@ class Ahead:
             self.close()
 
     def close(self) -> None:
-        """Have the thread end; it does so at its next step."""
+        """Make the thread end at its next step."""
         with self._changed:
             if self._over:
                 return
@@ -62,7 +62,7 @@ class Ahead:
             for value in self._flow:
                 if not self._give(value):
                     break
-        except BaseException as error:  # whatever it is, it is the consumer's to see
+        except BaseException as error:  # any error is raised in the consumer
             last = _Raised(error)
         finally:
             close = getattr(self._flow, "close", None)

@@ -1,4 +1,4 @@
-"""Which rows go to which of two parts."""
+"""Assignment of rows to one of two parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TURNS = 1 << 64
 
 
 class DealStep:
-    """Keeps the rows of one part; the same seed gives two parts that share no row and leave none out."""
+    """A step that keeps the rows of one part; the same seed gives two parts that are disjoint and complete."""
 
     by_place = True
 
@@ -41,7 +41,7 @@ class DealStep:
 
 
 def _points(column: pa.ChunkedArray) -> np.ndarray:
-    """A number in [0, 1) for each value, the same wherever it is computed, and by the same hash that Ray uses."""
+    """Return a number in [0, 1) for each value, the same in every process, by the hash that Ray uses."""
     hashed = (
         hashlib.blake2b(str(value).encode(), digest_size=8).digest() for value in columns.to_numpy(column)
     )
@@ -49,14 +49,15 @@ def _points(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def fresh_seed() -> int:
-    """A seed for when none was given."""
+    """Return a random seed."""
     return random.SystemRandom().randrange(1 << 31)
 
 
 def stratified_rows(tables: Sequence[pa.Table], test_size: float, column: str) -> tuple[pa.Table, pa.Table]:
-    """Rows to train and rows to test with, so that each value of a column has the same share in both, in their order.
+    """Split rows for training and testing so that a column's values have the same distribution in both,
+    keeping their order.
 
-    The share of a value is rounded down for the test rows, as in Ray.
+    The number of test rows per value is rounded down, as in Ray.
     """
     whole = blocks.concat(tables)
     values: list[Any] = columns.to_values(whole.column(known(whole, column)))

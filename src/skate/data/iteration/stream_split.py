@@ -15,15 +15,15 @@ from skate.data.iteration.iterator import DataIterator, Tables
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
 
-#: A consumer that waits for so long for the others to begin says so.
+#: After this many seconds of waiting for the others to begin, a consumer logs a note.
 _NOTE_SECONDS = 30.0
 
 
 class Coordinator:
     """Runs a dataset once per epoch, and deals out its blocks.
 
-    An epoch begins when all consumers have asked for it; the rest of the previous one is dropped then. Blocks
-    are computed as consumers ask for them, so nothing piles up unless consumers drift apart.
+    An epoch begins when all consumers have requested it; the rest of the previous one is dropped then. Blocks
+    are computed on demand, so nothing piles up unless consumers drift apart.
     """
 
     def __init__(self, dataset: Dataset, consumers: int, equal: bool) -> None:
@@ -44,7 +44,8 @@ class Coordinator:
         """Wait until all consumers have asked for a new epoch, and return its number."""
         with self._changed:
             before = self._epoch
-            # Of two readers of one consumer the later one counts: the first may have been interrupted while it waited.
+            # If one consumer has two readers, the later one counts: the first may have been interrupted while
+            # it waited.
             mine = self._waiting[consumer] = object()
             self._arrived.add(consumer)
             if len(self._arrived) == self._consumers:
@@ -78,7 +79,7 @@ class Coordinator:
         self._changed.notify_all()
 
     def following(self, consumer: int, epoch: int) -> list[tuple[Any, int | None, int]] | None:
-        """The next rows of a consumer, as (block, from row, rows); None at the end of its epoch."""
+        """Return the next rows of a consumer, as (block, first row, rows); None at the end of its epoch."""
         with self._changed:
             if epoch != self._epoch:
                 raise ValueError(
@@ -95,10 +96,10 @@ class Coordinator:
                 self._deal(consumer)
 
     def _deal(self, consumer: int) -> None:
-        """One more block of the run, for the consumer that asks or for all in equal parts."""
+        """Take one more block of the run, for the requesting consumer or for all in equal parts."""
         try:
             bundle = next(self._flow, None)
-        except Exception as error:  # whatever the run failed with; every consumer is to see it
+        except Exception as error:  # any error of the run; every consumer raises it
             self._error = error
             return
         if bundle is None:
@@ -128,7 +129,7 @@ class Coordinator:
         self._rest = list(waiting)
 
     def schema(self) -> Any:
-        """Names and types of the columns."""
+        """Return the names and types of the columns."""
         return self._dataset.schema()
 
     def stats(self) -> str:
@@ -156,7 +157,7 @@ class SplitIterator(DataIterator):
         return Tables(self._tables(), lambda: None)
 
     def _tables(self) -> Iterator[pa.Table]:
-        import skate  # whoever splits has a session
+        import skate  # a split needs a session
 
         epoch = skate.get(self._coordinator.begin.remote(self._consumer))
         while True:
@@ -186,8 +187,8 @@ class SplitIterator(DataIterator):
 
 
 def streaming_split(dataset: Dataset, n: int, equal: bool) -> list[DataIterator]:
-    """`n` iterators that share the runs of a dataset."""
-    import skate  # only those who split need a session
+    """Return `n` iterators that share the runs of a dataset."""
+    import skate  # only a split needs a session
 
     actor = skate.remote(Coordinator).options(num_cpus=0, max_concurrency=2 * n + 2)
     coordinator = actor.remote(dataset, n, equal)

@@ -1,7 +1,7 @@
 """Columns as torch tensors.
 
-A column that torch has no type for (text, bytes, points in time, structs, any Python objects) is a list with one value a row;
-arrays or lists of different lengths are a list of tensors.
+A column that torch has no type for (text, bytes, points in time, structs, any Python objects) becomes a list
+with one value per row; arrays or lists of different lengths become a list of tensors.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow as pa
 from skate.data.block import columns
 from skate.data.block.names import known
 
-#: Kinds of numpy's dtypes that torch has, too.
+#: The kinds of numpy dtypes that torch also has.
 _NUMBERS = "biufc"
 
 
 def of_table(table: pa.Table, dtypes: Any = None) -> dict[str, Any]:
-    """The columns of a block as tensors. Raises UnknownColumn for a dtype of a column that is not there."""
+    """Convert the columns of a block to tensors. Raises UnknownColumn if `dtypes` names an unknown column."""
     wanted = dtypes if isinstance(dtypes, Mapping) else {}
     for name in wanted:
         known(table.column_names, name)
@@ -52,10 +52,11 @@ def of_array(values: np.ndarray, dtype: Any = None) -> Any:
     """Convert an array to a tensor with memory of its own, arrays of several shapes to a list of tensors, other
     values to None.
     """
-    import torch  # only those who ask for tensors have it
+    import torch  # only programs that use tensors have torch
 
     if values.dtype.kind in _NUMBERS:
-        # Blocks are read-only and may be shared with other processes, so that a tensor on top of one could not be written to.
+        # Blocks are read-only and may be shared with other processes, so a tensor that used their memory
+        # could not be written to.
         made = torch.from_numpy(np.array(values, order="C"))
         return made if dtype is None else made.to(dtype)
     if values.dtype != object or not len(values):
@@ -68,7 +69,7 @@ def of_array(values: np.ndarray, dtype: Any = None) -> Any:
 
 
 def writable(batch: Any) -> Any:
-    """A dict of arrays that may be written to; other batches as they are."""
+    """Return a dict of writable arrays; other batches unchanged."""
     if not isinstance(batch, dict):
         return batch
     return {name: each if each.flags.writeable else np.array(each) for name, each in batch.items()}
@@ -103,5 +104,5 @@ def moved(value: Any, device: Any, pin: bool = False) -> Any:
             return value
         return type(value)(moved(each, device, pin) for each in value)
     if isinstance(value, Mapping) and hasattr(value, "to") and device.type != "cpu":
-        return value.to(device)  # what tokenizers give
+        return value.to(device)  # the output of tokenizers
     return value

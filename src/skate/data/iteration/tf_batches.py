@@ -17,7 +17,7 @@ def tensorflow() -> Any:
 
 
 def converter(dtypes: Any = None) -> Callable[[dict[str, np.ndarray]], dict[str, Any]]:
-    """A function from a dict of arrays to a dict of tensors."""
+    """Return a function from a dict of arrays to a dict of tensors."""
     tf = tensorflow()
 
     def convert(batch: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def converter(dtypes: Any = None) -> Callable[[dict[str, np.ndarray]], dict[str,
 
 
 def tensor(tf: Any, values: np.ndarray, dtype: Any = None) -> Any:
-    """One column; arrays of different lengths become a ragged tensor."""
+    """Convert one column; arrays of different lengths become a ragged tensor."""
     if values.dtype == object and len(values) and all(isinstance(row, np.ndarray) for row in values):
         if all(row.shape == values[0].shape for row in values):
             values = np.stack(list(values))

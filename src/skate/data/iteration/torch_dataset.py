@@ -14,7 +14,7 @@ from skate.data.iteration import tensors
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns become which tensors."""
+    """The assignment of columns to tensors."""
 
     label: str | None
     features: Any
@@ -48,7 +48,7 @@ class Layout:
         return self.feature_dtypes
 
     def _joined(self, table: pa.Table, names: Any, dtype: Any) -> Any:
-        import torch  # only those who ask for tensors have it
+        import torch  # only programs that use tensors have torch
 
         parts = [_column(table, name, dtype) for name in names]
         if len(parts) == 1 and not self.unsqueeze_features:
@@ -73,11 +73,11 @@ def _column(table: pa.Table, name: str, dtype: Any) -> Any:
 
 
 def torch_dataset(open_loop: Callable[[], Iterable[Any]]) -> Any:
-    """An IterableDataset over loops; each iteration is a loop of its own."""
-    from torch.utils.data import IterableDataset  # only those who ask for one have torch
+    """Return an IterableDataset; each iteration is a new loop over the batches."""
+    from torch.utils.data import IterableDataset  # only programs that use one have torch
 
     class Batches(IterableDataset[Any]):
-        """Features and labels, a batch at a time."""
+        """Features and labels, one batch at a time."""
 
         def __iter__(self) -> Iterator[Any]:
             return iter(open_loop())

@@ -1,4 +1,5 @@
-"""Datasets through language models: a processor is a row of stages, each a step of a dataset over a pool of actors."""
+"""Datasets through language models: a processor is a sequence of stages, each a dataset operation over a pool
+of actors."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from skate.data.llm.stage_configs import (
     TokenizerStageConfig,
 )
 
-#: What build_processor was called before.
+#: The former name of build_processor.
 build_llm_processor = build_processor
 
 __all__ = [

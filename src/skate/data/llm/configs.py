@@ -8,7 +8,7 @@ from skate.data.llm.settings import Settings
 
 
 class ProcessorConfig(Settings):
-    """A processor: rows of a batch, the kind of accelerator, and how many workers there are.
+    """A processor: the batch size, the kind of accelerator, and the number of workers.
 
     `concurrency` is a number of workers or (fewest, most), each 1 or more.
     """
@@ -21,7 +21,8 @@ class ProcessorConfig(Settings):
         bounds = self.concurrency if isinstance(self.concurrency, tuple) else (self.concurrency,)
         if min(bounds) < 1 or bounds[0] > bounds[-1]:
             raise ValueError(
-                f"concurrency is a number of workers or (fewest, most), each 1 or more, not {self.concurrency!r}"
+                "concurrency must be a number of workers or (fewest, most), each 1 or more, not "
+                f"{self.concurrency!r}"
             )
 
     def get_concurrency(self, autoscaling_enabled: bool = True) -> dict[str, Any]:
@@ -61,7 +62,7 @@ class ServeDeploymentProcessorConfig(ProcessorConfig):
 
     Args:
         deployment_name, app_name: the deployment.
-        dtype_mapping: request classes by name; a row selects one by its `dtype`, and sends a dict without it.
+        dtype_mapping: request classes by name; a row selects one with `dtype`, otherwise it sends a dict.
         should_continue_on_error: True to give a failed row an `__inference_error__` instead of raising.
         request_timeout_s: the timeout of a request in seconds; None for no limit.
     """
@@ -108,7 +109,7 @@ class OfflineProcessorConfig(ProcessorConfig):
         super()._check()
         waiting = self.max_tasks_in_flight_per_actor
         if waiting is not None and waiting < self.max_concurrent_batches:
-            import logging  # only those who are told something need it
+            import logging  # only the warning needs it
 
             logging.getLogger("skate.data.llm").warning(
                 "max_tasks_in_flight_per_actor=%d is less than max_concurrent_batches=%d: workers will wait for batches",
@@ -118,14 +119,14 @@ class OfflineProcessorConfig(ProcessorConfig):
 
 
 class vLLMEngineProcessorConfig(OfflineProcessorConfig):
-    """Rows go through vLLM, or what else is registered as the engine "vllm".
+    """Sends rows through vLLM, or another engine registered as "vllm".
 
     Args:
-        engine_kwargs: go to the engine. tensor_parallel_size times pipeline_parallel_size is the number of GPUs of a worker.
+        engine_kwargs: passed to the engine. A worker has tensor_parallel_size times pipeline_parallel_size GPUs.
         task_type: "generate", "embed", "classify" or "score".
-        log_engine_metrics: whether the engine logs its own figures.
-        dynamic_lora_loading_path: the folder that has LoRA adapters, each in a folder of its name.
-        placement_group_config: what one worker asks for: `bundle_per_worker` for each of its GPUs, or `bundles`.
+        log_engine_metrics: True if the engine logs its own metrics.
+        dynamic_lora_loading_path: the folder of LoRA adapters, each in a subfolder of its name.
+        placement_group_config: the resources of one worker: `bundle_per_worker` for each of its GPUs, or `bundles`.
     """
 
     engine_kwargs: dict[str, Any] = {}
@@ -136,14 +137,14 @@ class vLLMEngineProcessorConfig(OfflineProcessorConfig):
 
     def _check(self) -> None:
         super()._check()
-        # As Ray has it, the engine's arguments carry the task, and it is the config's that counts.
+        # As in Ray, the engine's arguments include the task, and the config's takes precedence.
         self.engine_kwargs["task_type"] = self.task_type
         if self.placement_group_config is not None:
             object.__setattr__(self, "placement_group_config", _bundles_checked(self.placement_group_config))
 
 
 class SGLangEngineProcessorConfig(OfflineProcessorConfig):
-    """Rows go through the engine that is registered as "sglang"."""
+    """Sends rows through the engine registered as "sglang"."""
 
     engine_kwargs: dict[str, Any] = {}
     task_type: Literal["generate"] = "generate"
@@ -157,7 +158,8 @@ _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 
 def _bundles_checked(given: dict[str, Any]) -> dict[str, Any]:
-    """The same with defaults filled in. Raises ValueError unless it has either one bundle for each worker or all bundles."""
+    """Return a copy with defaults filled in. Raises ValueError unless it has either one bundle for each
+    worker or all bundles."""
     unknown = set(given) - {"bundle_per_worker", "bundles", "strategy"}
     if unknown:
         raise ValueError(

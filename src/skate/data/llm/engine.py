@@ -1,4 +1,4 @@
-"""The seam to what runs a model: an engine is started in a worker, given rows and stopped."""
+"""The interface to model engines: an engine is started in a worker, given rows and stopped."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class EngineSpec:
 
 
 class Engine(Protocol):
-    """Runs a model in a worker. Batches come from several threads at once, so that they overlap."""
+    """Runs a model in a worker. Several threads may pass batches at the same time."""
 
     def start(self) -> None:
-        """Load the model; returns when requests can come."""
+        """Load the model; returns once it accepts requests."""
 
     def generate(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any] | Exception]:
         """Return the result of each row, in order: columns to add to it, or the error.
@@ -42,15 +42,15 @@ class TextModel(Protocol):
     """Converts messages to prompts and text to tokens for a model."""
 
     def chat(self, messages: list[dict[str, Any]], template: str | None, kwargs: dict[str, Any]) -> str:
-        """Messages in OpenAI's format as one prompt."""
+        """Format messages in OpenAI's format as one prompt."""
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """The tokens of each text."""
+        """Return the tokens of each text."""
 
     def decode(self, tokens: list[list[int]]) -> list[str]:
-        """The text of each list of tokens, without special ones."""
+        """Return the text of each list of tokens, without special tokens."""
 
 
 EngineFactory = Callable[[EngineSpec], Engine]
-#: Takes the model's name or path, and whether code that comes with it may run.
+#: Called with the model's name or path, and True if code that comes with it may run.
 TextModelFactory = Callable[[str, bool], TextModel]

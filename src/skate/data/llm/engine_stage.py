@@ -11,9 +11,9 @@ from typing import Any
 from skate.data.llm.engine import EngineFactory, EngineSpec
 from skate.data.llm.stage import ERROR, Stage, StageCall
 
-#: How much of a prompt is kept in a row that failed.
+#: The number of characters of a prompt to keep in a failed row.
 _PROMPT_SHOWN = 500
-#: The columns that every row has behind the engine, whether it failed or not, with what they are if nothing is known.
+#: The columns that every row has after the engine, failed or not, with their defaults.
 _NOTHING: dict[str, Any] = {
     "prompt": "",
     "prompt_token_ids": None,
@@ -29,7 +29,7 @@ _NOTHING: dict[str, Any] = {
 
 
 class EngineCall(StageCall):
-    """An actor with an engine, which is started when the actor is."""
+    """An actor with an engine, which starts with the actor."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class EngineCall(StageCall):
         self._requests = 0
         self._engine = factory(spec)
         self._engine.start()
-        # Runs at the end of the process too, so that no model outlives its worker.
+        # Also runs when the process ends, so that no model outlives its worker.
         weakref.finalize(self, self._engine.stop)
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
@@ -96,18 +96,18 @@ class EngineCall(StageCall):
 
 
 class EngineStage(Stage):
-    """Rows through an engine."""
+    """A stage that sends rows through an engine."""
 
     fn = EngineCall
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The sampling parameters, for the task that generates text."""
+        """Return the sampling parameters, for text generation."""
         if self.fn_constructor_kwargs["spec"].task_type != "generate":
             return {}
-        return {"sampling_params": "how the engine chooses tokens: temperature, max_tokens and so on"}
+        return {"sampling_params": "sampling settings: temperature, max_tokens and so on"}
 
     def get_optional_input_keys(self) -> dict[str, str]:
-        """The prompt in one form or the other, and what few models take."""
+        """Return the columns for the prompt, and those that only some models use."""
         return {
             "prompt": "the text; required unless tokenized_prompt is given",
             "tokenized_prompt": "the text's tokens; required unless prompt is given",
@@ -116,13 +116,13 @@ class EngineStage(Stage):
             "tokenization_kwargs": "how the engine tokenizes a prompt for embedding",
             "multimodal_data": "images, audio and video for multimodal models",
             "mm_processor_kwargs": "arguments of the engine's multimodal processor",
-            "multimodal_uuids": "ids of these, by which the engine caches them",
+            "multimodal_uuids": "ids of the multimodal data, by which the engine caches it",
         }
 
 
 class vLLMEngineStage(EngineStage):
-    """Rows through the engine "vllm"."""
+    """A stage that sends rows through the engine "vllm"."""
 
 
 class SGLangEngineStage(EngineStage):
-    """Rows through the engine "sglang"."""
+    """A stage that sends rows through the engine "sglang"."""

@@ -12,12 +12,12 @@ from skate.llm import engines as llm_engines
 
 @dataclass(frozen=True)
 class Registered:
-    """An engine as it was registered: what makes it, and what its workers need."""
+    """A registered engine: its factory and the requirements of its workers."""
 
     factory: EngineFactory
     text_model: TextModelFactory
     needs_gpu: bool
-    #: Raises ImportError when what the engine needs is not installed.
+    #: Raises ImportError if a requirement of the engine is not installed.
     check: Callable[[], None] | None
 
 

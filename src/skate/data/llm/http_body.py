@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 
 class Body(NamedTuple):
-    """Bytes and the headers that go with them."""
+    """Bytes and their headers."""
 
     content: bytes
     headers: dict[str, str]
 
 
 def body_of(payload: Any, headers: dict[str, str]) -> Body:
-    """The body for a payload. Bytes, and dicts that have `content`, are files, and make the request a form."""
+    """Build the body for a payload. Bytes and dicts with `content` are files; they make the request a form."""
     if isinstance(payload, dict) and any(_is_file(value) for value in payload.values()):
         return _form(payload, headers)
     if not any(name.lower() == "content-type" for name in headers):

@@ -14,7 +14,7 @@ _PATIENCE = 300.0
 
 
 class StandardClient:
-    """urllib in as many threads as there are requests at once."""
+    """A client that runs urllib in one thread per concurrent request."""
 
     def __init__(self, threads: int) -> None:
         self._threads = ThreadPoolExecutor(threads)
@@ -26,7 +26,7 @@ class StandardClient:
         self._threads.shutdown(wait=False)
 
     async def post(self, url: str, content: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        """Status, reason and content of the answer. Raises OSError if the connection failed."""
+        """Return status, reason and content of the response. Raises OSError if the connection failed."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, _post, url, content, headers)
 
@@ -36,15 +36,15 @@ def _post(url: str, content: bytes, headers: dict[str, str]) -> tuple[int, str, 
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             return answer.status, answer.reason, answer.read()
-    except urllib.error.HTTPError as error:  # an answer too, though not 2xx
+    except urllib.error.HTTPError as error:  # also a response, though not 2xx
         with error:
             return error.code, str(error.reason), error.read()
-    except http.client.HTTPException as error:  # cut off in the middle, or no HTTP at all
+    except http.client.HTTPException as error:  # truncated, or not HTTP
         raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
 
 class SessionClient:
-    """A session like aiohttp's."""
+    """A client with a session like aiohttp's."""
 
     def __init__(self, factory: Any) -> None:
         self._session = None
@@ -64,9 +64,8 @@ class SessionClient:
         try:
             async with session.post(url, headers=headers, data=content) as answer:
                 return answer.status, answer.reason or "", await answer.read()
-        except (
-            Exception
-        ) as error:  # the session's library has its own; only those of the connection can be tried again
+        except Exception as error:
+            # The library has its own error types; only connection errors can be retried
             if type(error).__name__ in ("ClientPayloadError", "ServerDisconnectedError"):
                 raise ConnectionError(f"{type(error).__name__}: {error}") from error
             raise

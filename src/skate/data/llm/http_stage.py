@@ -1,4 +1,4 @@
-"""The stage that sends each row's payload by POST: at a pace, and again if the other side is busy."""
+"""The stage that sends each row's payload by POST, with a rate limit and with retries if the server is busy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skate.data.llm.http_body import Body, body_of
 from skate.data.llm.http_client import SessionClient, StandardClient
 from skate.data.llm.stage import Stage, StageCall
 
-#: Answers that mean "later": timeout, too many requests, and gateways that cannot reach what is behind them.
+#: Responses worth a retry: timeout, too many requests, and gateways that cannot reach their server.
 _AGAIN = frozenset({408, 429, 502, 503, 504})
-#: Requests that an actor has under way at once when it sends them at a pace.
+#: Concurrent requests of an actor with a rate limit.
 _AT_ONCE = 64
 
 
@@ -34,7 +34,7 @@ class Pace:
         self._next = 0.0
 
     async def turn(self) -> None:
-        """Returns when the next request may start."""
+        """Wait until the next request may start."""
         if not self._gap:
             return
         now = time.monotonic()
@@ -45,7 +45,7 @@ class Pace:
 
 
 class HttpRequestCall(StageCall):
-    """Adds `http_response`, the JSON of the answer. Without `qps` one request comes after the other."""
+    """Adds `http_response`, the response's JSON. Without `qps`, requests are sent one after another."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class HttpRequestCall(StageCall):
         self._session_factory = session_factory
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """The answer to each row's payload."""
+        """Yield the response to each row's payload."""
         return asyncio.run(self._all([row["payload"] for row in rows]))
 
     async def _all(self, payloads: list[Any]) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ class HttpRequestCall(StageCall):
             try:
                 return await asyncio.gather(*tasks)
             finally:
-                for task in tasks:  # after the first failure nobody waits for the others
+                for task in tasks:  # after the first failure the other requests are cancelled
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -102,7 +102,7 @@ class HttpRequestCall(StageCall):
             else:
                 if answer.status not in _AGAIN:
                     return self._value(answer)
-                why = f"the answer was {answer.status} {answer.reason}"
+                why = f"the response was {answer.status} {answer.reason}"
             if attempt < self.max_retries:
                 await asyncio.sleep(self.base_wait * 2**attempt)
         raise RuntimeError(
@@ -125,7 +125,7 @@ def _shown(body: Body) -> str:
 
 
 class HttpRequestStage(Stage):
-    """Payloads to a URL."""
+    """A stage that sends payloads to a URL."""
 
     fn = HttpRequestCall
 

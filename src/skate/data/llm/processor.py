@@ -18,8 +18,8 @@ RowFunction = Callable[[Row], Row]
 class Processor:
     """A function from dataset to dataset: `preprocess` for each row, the stages, `postprocess` for each row.
 
-    What preprocess returns is added to the columns that a row has, and so is what each stage makes, so that postprocess sees
-    all of it. Only what postprocess returns is left. Rows that failed do not go through postprocess.
+    The results of preprocess and of each stage are added to the row's columns, so postprocess receives all of
+    them. Only its result is kept. Failed rows skip postprocess.
     """
 
     DATA_COLUMN = "__data"
@@ -61,14 +61,14 @@ class Processor:
         return list(self.stages)
 
     def get_stage_by_name(self, name: str) -> Stage:
-        """A stage. Raises ValueError for a name that no stage has."""
+        """Return a stage by name. Raises ValueError for an unknown name."""
         if name not in self.stages:
-            raise ValueError(f"there is no stage {name}; there are {', '.join(self.stages)}")
+            raise ValueError(f"there is no stage {name}; the stages are {', '.join(self.stages)}")
         return self.stages[name]
 
     def log_input_column_names(self) -> None:
         """Log the columns that the first stage reads."""
-        import logging  # only those who ask for it need it
+        import logging  # only this method needs it
 
         name, stage = next(iter(self.stages.items()))
         lines = [f"The first stage of the processor is {name}."]

@@ -83,7 +83,7 @@ def _builder(config: ProcessorConfig) -> Callable[..., list[Stage]]:
 
 
 def _pooled(stage: StageConfig) -> dict[str, Any]:
-    """Arguments of map_batches for a stage that needs no accelerator."""
+    """Return the arguments of map_batches for a stage that needs no accelerator."""
     return {
         "zero_copy_batch": True,
         "compute": ActorPoolStrategy(**stage.pool()),
@@ -207,7 +207,7 @@ def _engine_arguments(
 def _engine_pool(
     config: OfflineProcessorConfig, found: Registered, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Arguments of map_batches for the engine: one actor has all GPUs that a copy of the model needs."""
+    """Return the arguments of map_batches for the engine: one actor has all GPUs that a copy of the model needs."""
     waiting = config.max_tasks_in_flight_per_actor or 2 * config.max_concurrent_batches
     given: dict[str, Any] = {
         "zero_copy_batch": True,

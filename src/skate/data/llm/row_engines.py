@@ -1,5 +1,5 @@
-"""Adapter from the engines of skate.llm to stages: many rows at once, on an event loop of its own, so that batches
-overlap.
+"""Adapter from the engines of skate.llm to stages: many concurrent rows on a separate event loop, so that
+batches overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class RowEngine:
-    """Base: the loop, and how many requests there are at once. Subclasses run one row."""
+    """Base class with the loop and the limit on concurrent requests. Subclasses run one row."""
 
     def __init__(self, spec: EngineSpec) -> None:
         self._spec = spec
@@ -54,7 +54,7 @@ class RowEngine:
         )
 
     def generate(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any] | Exception]:
-        """All rows at once; the engine puts them together as it likes."""
+        """Run all rows concurrently; the engine batches them."""
         return self._called(self._all(rows))
 
     async def _all(self, rows: Sequence[dict[str, Any]]) -> list[Any]:
@@ -64,7 +64,7 @@ class RowEngine:
     async def _one(self, row: dict[str, Any]) -> dict[str, Any]:
         if self._slots is None:
             return await self._run(row)
-        async with self._slots:  # as many requests as the engine is to have at once
+        async with self._slots:  # the number of concurrent requests of the engine
             return await self._run(row)
 
     def _adapter(self, row: dict[str, Any]) -> str | None:
@@ -92,7 +92,7 @@ class RowEngine:
 
 
 class VllmRows(RowEngine):
-    """A model in vLLM. A row that asks for another `model` gets the LoRA adapter of that name."""
+    """A model in vLLM. A row with another `model` uses the LoRA adapter of that name."""
 
     async def _load(self) -> None:
         self._engine = VllmEngine(self._args())
@@ -169,7 +169,7 @@ class EmbeddedRows(RowEngine):
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:
-    """Drop None values: rows of a dataset carry the fields of other rows as None."""
+    """Drop None values: rows of a dataset have the fields of other rows as None."""
     return {name: value for name, value in params.items() if value is not None}
 
 
@@ -201,6 +201,6 @@ def _logprobs(given: Any) -> list[dict[int, dict[str, Any]] | None] | None:
 
 
 def _ranked(found: TokenLogprob) -> dict[int, dict[str, Any]]:
-    """As vLLM has it: the token that was taken and the likeliest ones, by number."""
+    """Return logprobs in vLLM's form: the chosen token and the most likely ones, by id."""
     ranks = {token: {"logprob": value, "rank": rank} for rank, (token, value) in enumerate(found.top, 1)}
     return {found.token: {"logprob": found.logprob, "rank": None}, **ranks}

@@ -1,4 +1,4 @@
-"""The stage that asks a deployment of Serve."""
+"""The stage that calls a Serve deployment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from skate.data.llm.stage import ERROR, Stage, StageCall
 
-#: How much of a request is kept in a row that failed.
+#: The number of characters of a request to keep in a failed row.
 _SHOWN = 200
 
 
@@ -28,7 +28,7 @@ class ServeDeploymentCall(StageCall):
         request_timeout_s: float | None = None,
     ) -> None:
         super().__init__(data_column, expected_input_keys)
-        from skate import serve  # a library beside this one, which only this stage needs
+        from skate import serve  # a sibling library that only this stage needs
 
         self._handle = serve.get_deployment_handle(deployment_name, app_name).options(stream=True)
         self._kinds = dtype_mapping or {}
@@ -66,7 +66,7 @@ class ServeDeploymentCall(StageCall):
         if name is not None:
             if name not in self._kinds:
                 known = ", ".join(self._kinds) or "nothing"
-                raise ValueError(f"dtype_mapping has no {name!r}, which a row has as dtype; it has {known}")
+                raise ValueError(f"dtype_mapping has no {name!r}, the dtype of a row; it has {known}")
             request = self._kinds[name](**request)
         answers = getattr(self._handle, row["method"]).remote(request)
         try:
@@ -75,7 +75,7 @@ class ServeDeploymentCall(StageCall):
             raise TimeoutError(
                 f"{row['method']} did not respond within request_timeout_s={self.timeout} s"
             ) from None
-        dump = getattr(made, "model_dump", None)  # what pydantic's models have
+        dump = getattr(made, "model_dump", None)  # pydantic models
         found: dict[str, Any] = made if dump is None else dump()
         return found
 
@@ -88,7 +88,7 @@ def _of_the_row(error: Exception) -> bool:
 
 
 class ServeDeploymentStage(Stage):
-    """Rows to a deployment."""
+    """A stage that sends rows to a deployment."""
 
     fn = ServeDeploymentCall
 

@@ -1,4 +1,4 @@
-"""Settings: named values of stated types, checked when they are given and when they are set."""
+"""Settings: named, typed values, checked when they are passed and when they are set."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Settings:
             raise
 
     def _check(self) -> None:
-        """Raises ValueError for values that do not fit each other, or are out of bounds."""
+        """Raise ValueError for inconsistent or out-of-range values."""
 
     @classmethod
     def model_validate(cls: type[Self], given: Any) -> Self:
-        """Settings from a mapping, or from others of the same kind."""
+        """Build settings from a mapping, or from settings of the same kind."""
         if isinstance(given, cls):
             return given.model_copy()
         if not isinstance(given, Mapping):
@@ -79,25 +79,25 @@ class Settings:
 
     @classmethod
     def from_file(cls: type[Self], path: str, **kwargs: Any) -> Self:
-        """Settings from a YAML or JSON file; `kwargs` stand above what is in it."""
+        """Load settings from a YAML or JSON file; `kwargs` override its values."""
         with open(path) as file:
             return cls.parse_yaml(file, **kwargs)
 
     @classmethod
     def parse_yaml(cls: type[Self], file: Any, **kwargs: Any) -> Self:
-        """Settings from YAML, as text or as an open file; `kwargs` stand above what is in it."""
-        from skate.installed import require  # only those who read settings from files need it
+        """Load settings from YAML, as text or as an open file; `kwargs` override its values."""
+        from skate.installed import require  # only settings from files need it
 
         found = require("yaml", "a YAML file", "pyyaml").safe_load(file)
         return cls.model_validate({**found, **kwargs} if kwargs and isinstance(found, Mapping) else found)
 
     def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
-        """The fields and their values."""
+        """Return the fields and their values."""
         found = {name: _dumped(getattr(self, name)) for name in self._fields}
         return {name: value for name, value in found.items() if not exclude_none or value is not None}
 
     def model_copy(self: Self, *, update: Mapping[str, Any] | None = None) -> Self:
-        """A copy, with other values for some fields."""
+        """Return a copy with other values for some fields."""
         values = {name: getattr(self, name) for name in self._fields}
         return type(self)(**{**values, **(update or {})})
 
@@ -148,7 +148,7 @@ def _fitted(value: Any, hint: Any) -> Any:
         bad = any(each is _EMPTY for each in values.values()) or not all(
             isinstance(key, str) for key in values
         )
-        # The dict itself, not a copy: a caller may go on adding to it.
+        # The dict itself, not a copy: the caller may still add to it.
         return _EMPTY if bad else value
     if origin is type:
         return value if isinstance(value, type) else _EMPTY
@@ -156,7 +156,7 @@ def _fitted(value: Any, hint: Any) -> Any:
 
 
 def _one_of(value: Any, hints: tuple[Any, ...]) -> Any:
-    for hint in hints:  # what is of a type already stays as it is
+    for hint in hints:  # values of the right type stay unchanged
         if isinstance(hint, type) and get_origin(hint) is None and type(value) is hint:
             return value
     for hint in hints:
@@ -191,7 +191,7 @@ def _said(hint: Any) -> str:
     if origin is type:
         return "a class"
     said = {
-        int: "a whole number",
+        int: "an integer",
         float: "a number",
         str: "a string",
         bool: "True or False",

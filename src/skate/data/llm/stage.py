@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-#: The column of a row that failed; empty in those that did not.
+#: The column for the error of a failed row; empty in other rows.
 ERROR = "__inference_error__"
 
 
 class StageCall:
-    """State of a stage's actor, called with batches of rows that lie in one column.
+    """State of a stage's actor, called with batches whose rows are in one column.
 
     Subclasses define `outputs`; the columns it yields for a row are added to that row. Rows that failed earlier
     are left unchanged.
@@ -43,7 +43,7 @@ class StageCall:
 
 
 def plain(value: Any) -> Any:
-    """Replace arrays inside a value by lists, as engines and JSON need them."""
+    """Replace arrays inside a value with lists, for engines and JSON."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
 
 
 class Stage:
-    """A stage of a processor: its class, what that is constructed with, and how its batches run.
+    """A stage of a processor: its class, the constructor arguments, and how its batches run.
 
     `map_batches_kwargs` can be changed until the processor is applied to a dataset.
     """
@@ -70,15 +70,15 @@ class Stage:
         self.map_batches_kwargs = {"concurrency": 1} if map_batches_kwargs is None else map_batches_kwargs
 
     def get_required_input_keys(self) -> dict[str, str]:
-        """The columns that rows must have, each with its meaning."""
+        """Return the columns that rows must have, each with its meaning."""
         return {}
 
     def get_optional_input_keys(self) -> dict[str, str]:
-        """The columns that are used if present, each with its meaning."""
+        """Return the columns that are used if present, each with its meaning."""
         return {}
 
     def get_dataset_map_batches_kwargs(self, batch_size: int, data_column: str) -> dict[str, Any]:
-        """The arguments of map_batches; the stage's own batch size counts, then the processor's."""
+        """Return the arguments of map_batches; the stage's batch size takes precedence over the processor's."""
         constructor = {
             **self.fn_constructor_kwargs,
             "data_column": data_column,

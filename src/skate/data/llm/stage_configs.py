@@ -23,7 +23,7 @@ class StageConfig(Settings):
     memory: float | None = None
 
     def pool(self) -> dict[str, Any]:
-        """The bounds of the pool of actors, as ActorPoolStrategy takes them."""
+        """Return the bounds of the pool of actors for ActorPoolStrategy."""
         if self.concurrency is None:
             return {"size": 1}
         if isinstance(self.concurrency, int):
@@ -31,13 +31,13 @@ class StageConfig(Settings):
         return {"min_size": self.concurrency[0], "max_size": self.concurrency[1]}
 
     def asked(self) -> dict[str, Any]:
-        """The requirements of each actor, as options of map_batches."""
+        """Return the requirements of each actor, as options of map_batches."""
         asked = {"runtime_env": self.runtime_env, "num_cpus": self.num_cpus, "memory": self.memory}
         return {name: value for name, value in asked.items() if value is not None}
 
 
 class ChatTemplateStageConfig(StageConfig):
-    """The stage that makes a prompt of messages; `chat_template` is a Jinja template, the model's own if None."""
+    """The stage that builds a prompt from messages; `chat_template` is a Jinja template, the model's own if None."""
 
     model_source: str | None = None
     chat_template: str | None = None
@@ -45,13 +45,13 @@ class ChatTemplateStageConfig(StageConfig):
 
 
 class TokenizerStageConfig(StageConfig):
-    """The stage that makes tokens of the prompt."""
+    """The stage that tokenizes the prompt."""
 
     model_source: str | None = None
 
 
 class DetokenizeStageConfig(StageConfig):
-    """The stage that makes text of the tokens that the engine generated."""
+    """The stage that converts generated tokens to text."""
 
     model_source: str | None = None
 

@@ -25,7 +25,7 @@ class TextCall(StageCall):
 
 
 class ChatTemplateCall(TextCall):
-    """Adds `prompt`, made of `messages`."""
+    """Adds `prompt`, built from `messages`."""
 
     def __init__(
         self, *args: Any, chat_template: str | None = None, chat_template_kwargs: Any = None, **kwargs: Any
@@ -35,7 +35,7 @@ class ChatTemplateCall(TextCall):
         self.chat_template_kwargs = chat_template_kwargs or {}
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """The prompt of each row."""
+        """Yield the prompt of each row."""
         for row in rows:
             prompt = self.text.chat(row["messages"], self.chat_template, self.chat_template_kwargs)
             yield {"prompt": prompt}
@@ -45,7 +45,7 @@ class TokenizeCall(TextCall):
     """Adds `tokenized_prompt`."""
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """The tokens of each row's prompt."""
+        """Yield the tokens of each row's prompt."""
         return [{"tokenized_prompt": each} for each in self.text.encode([row["prompt"] for row in rows])]
 
 
@@ -53,13 +53,13 @@ class DetokenizeCall(TextCall):
     """Adds `generated_text`."""
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """The text of each row's tokens."""
+        """Yield the text of each row's tokens."""
         texts = self.text.decode([row["generated_tokens"] for row in rows])
         return [{"generated_text": each} for each in texts]
 
 
 class ChatTemplateStage(Stage):
-    """Messages to a prompt."""
+    """A stage that converts messages to a prompt."""
 
     fn = ChatTemplateCall
 
@@ -69,17 +69,17 @@ class ChatTemplateStage(Stage):
 
 
 class TokenizeStage(Stage):
-    """A prompt to tokens."""
+    """A stage that converts a prompt to tokens."""
 
     fn = TokenizeCall
 
     def get_required_input_keys(self) -> dict[str, str]:
         """The prompt column and its meaning."""
-        return {"prompt": "the text that the model is given"}
+        return {"prompt": "the text passed to the model"}
 
 
 class DetokenizeStage(Stage):
-    """Tokens to text."""
+    """A stage that converts tokens to text."""
 
     fn = DetokenizeCall
 

@@ -1,4 +1,4 @@
-"""Prompts and tokens by the tokenizers of transformers."""
+"""Prompts and tokens from transformers' tokenizers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class TransformersText:
         return prompt
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """The tokens of each text."""
+        """Return the tokens of each text."""
         tokens: list[list[int]] = self._tokenizer(texts)["input_ids"]
         return tokens
 
     def decode(self, tokens: list[list[int]]) -> list[str]:
-        """The text of each list of tokens."""
+        """Return the text of each list of tokens."""
         texts: list[str] = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
         return texts
 
 
 def load(model: str, trust_remote_code: bool) -> TransformersText:
-    """The tokenizer of a model. Raises ImportError without transformers."""
+    """Load the tokenizer of a model. Raises ImportError without transformers."""
     return TransformersText(model, trust_remote_code)

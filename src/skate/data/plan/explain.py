@@ -9,7 +9,7 @@ from skate.data.plan import operators as logical
 
 
 def tree(plan: logical.Operator) -> str:
-    """One line a step, the last step first, each below the one it feeds."""
+    """Describe a plan, one line per step, the last step first, each below the one it feeds."""
     return "\n".join(_lines(plan, lambda each: each.name))
 
 

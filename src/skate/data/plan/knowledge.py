@@ -21,7 +21,7 @@ _SAME_COUNT = (logical.Project, logical.Rebatch, logical.RandomizeBlockOrder)
 
 
 def rows_of(plan: logical.Operator) -> int | None:
-    """The number of rows, or None if it is unknown until the plan runs."""
+    """Return the number of rows, or None if it is unknown until the plan runs."""
     if isinstance(plan, logical.FromBlocks):
         return sum(int(bundle.rows) for bundle in plan.bundles)
     if isinstance(plan, logical.Read):
@@ -48,8 +48,8 @@ def rows_of(plan: logical.Operator) -> int | None:
 
 
 def native_format(plan: logical.Operator) -> str | None:
-    """The format of batches that need no conversion: DataFrames if the data came as DataFrames and no function
-    changed it.
+    """Return the batch format that needs no conversion: DataFrames if the data came as DataFrames and no
+    function changed it.
     """
     while isinstance(plan, (logical.Limit, logical.Rebatch)):
         plan = plan.inputs[0]
@@ -57,7 +57,7 @@ def native_format(plan: logical.Operator) -> str | None:
 
 
 def schema_of(plan: logical.Operator) -> Any:
-    """The Arrow schema, or None if it is unknown until the plan runs."""
+    """Return the Arrow schema, or None if it is unknown until the plan runs."""
     if isinstance(plan, logical.FromBlocks):
         schemas = [bundle.schema for bundle in plan.bundles if bundle.schema is not None]
         return next((schema for schema in schemas if len(schema)), schemas[0] if schemas else None)
@@ -75,7 +75,7 @@ def schema_of(plan: logical.Operator) -> Any:
 
 
 def before_columns_change(plan: logical.Operator) -> logical.Operator:
-    """The nearest step with the same columns as the plan: it is run to learn them, without sorting all rows."""
+    """Return the nearest step with the same columns as the plan: it is run to learn them, without sorting all rows."""
     while (isinstance(plan, _SAME_COLUMNS) and not isinstance(plan, logical.Limit)) or (
         isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_columns", False)
     ):
@@ -84,7 +84,7 @@ def before_columns_change(plan: logical.Operator) -> logical.Operator:
 
 
 def files_of(plan: logical.Operator) -> list[str]:
-    """The files that are read, each once, in order."""
+    """Return the input files, each once, in order."""
     found: dict[str, None] = {}
     for operator in plan.walk():
         if isinstance(operator, logical.Read):

@@ -7,7 +7,7 @@ from skate.data.plan import operators as logical
 
 
 def known_names(plan: logical.Operator) -> list[str] | None:
-    """The names of the columns in order, None if they are unknown until the plan runs."""
+    """Return the names of the columns in order, None if they are unknown until the plan runs."""
     schema = knowledge.schema_of(plan)
     if schema is not None:
         return list(schema.names) or None

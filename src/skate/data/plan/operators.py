@@ -18,15 +18,15 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """How the step is called in plans and statistics."""
+        """The name of the step in plans and statistics."""
         return type(self).__name__
 
     def over(self, *inputs: Operator) -> Operator:
-        """The same step over other inputs."""
+        """Return the step with other inputs."""
         return replace(self, inputs=inputs)
 
     def walk(self) -> Iterator[Operator]:
-        """This step and all before it, inputs first, each once."""
+        """Yield this step and all before it, inputs first, each once."""
         seen: set[int] = set()
 
         def visit(operator: Operator) -> Iterator[Operator]:
@@ -45,7 +45,7 @@ class Operator:
 
 @dataclass(frozen=True, eq=False)
 class FromBlocks(Operator):
-    """Blocks that are there: `bundles` as the engine hands them on."""
+    """Existing blocks, as bundles of the engine."""
 
     bundles: tuple[Any, ...] = ()
     label: str = "FromBlocks"
@@ -62,7 +62,7 @@ class Read(Operator):
     datasource: Any = None
     parallelism: int = -1
     compute: Compute = field(default_factory=Compute)
-    #: Set by rules, for datasources that can do it: columns to read, rows to keep, rows wanted at most.
+    #: Set by rules, for datasources that support them: the columns to read, a filter, and the most rows to read.
     columns: tuple[str, ...] | None = None
     predicate: Any = None
     limit: int | None = None
@@ -75,12 +75,12 @@ class Read(Operator):
         return f"Read{self.datasource.get_name()}" + (f"({', '.join(said)})" if said else "")
 
 
-# -- one block after the other
+# -- block by block
 
 
 @dataclass(frozen=True, eq=False)
 class MapRows(Operator):
-    """A function of a row that gives a row ("map"), rows ("flat_map") or whether to keep it ("filter")."""
+    """A function of a row that returns a row ("map"), several rows ("flat_map") or True to keep it ("filter")."""
 
     kind: str = "map"
     udf: Any = None
@@ -94,7 +94,7 @@ class MapRows(Operator):
 
 @dataclass(frozen=True, eq=False)
 class MapBatches(Operator):
-    """A function of a batch that gives a batch, or several."""
+    """A function of a batch that returns one or several batches."""
 
     udf: Any = None
     batch_size: int | None = None
@@ -122,7 +122,8 @@ class Filter(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Project(Operator):
-    """Other columns: `columns` is a sequence of (name, expression); with `keep` all others stay, those named are set or added."""
+    """A projection: `columns` is a sequence of (name, expression). With `keep` the other columns stay, and
+    the named ones are set or added."""
 
     columns: tuple[tuple[str, Any], ...] = ()
     keep: bool = False
@@ -141,7 +142,7 @@ class Project(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Sample(Operator):
-    """Each row with a probability."""
+    """A random sample: each row is kept with a probability."""
 
     fraction: float = 1.0
     seeds: Seeds = field(default_factory=lambda: Seeds(None))
@@ -149,7 +150,7 @@ class Sample(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Steps(Operator):
-    """Steps that are there already, as `skate.data.steps` has them: each takes an iterator of blocks and gives one."""
+    """Existing steps of `skate.data.steps`: each takes an iterator of blocks and returns one."""
 
     steps: tuple[Any, ...] = ()
     label: str = "Steps"
@@ -172,7 +173,7 @@ class Limit(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Rebatch(Operator):
-    """Blocks of so many rows, without moving rows between other blocks than neighbours."""
+    """Blocks of a fixed number of rows; rows move only between neighbouring blocks."""
 
     rows: int = 1
     strict: bool = False
@@ -184,11 +185,11 @@ class Rebatch(Operator):
 
 @dataclass(frozen=True, eq=False)
 class Write(Operator):
-    """Blocks are written; what comes out are the results of the writers."""
+    """Blocks are written; the output is the writers' results."""
 
     datasink: Any = None
     compute: Compute = field(default_factory=Compute)
-    #: Where ids of rows that are written are entered, see `skate.data.checkpoint`; or None.
+    #: Where the ids of written rows are recorded, see `skate.data.checkpoint`; or None.
     checkpoint: Any = None
 
     @property
@@ -217,7 +218,7 @@ class Mix(Operator):
     stop_on_shortest: bool = False
 
 
-# -- all rows together
+# -- over all rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +239,7 @@ class Exchange(Operator):
 
 @dataclass(frozen=True, eq=False)
 class MapGroups(Operator):
-    """A function of a batch for each group, behind an exchange that gives blocks of whole groups."""
+    """A batch function for each group, after an exchange that returns blocks of whole groups."""
 
     keys: tuple[str, ...] = ()
     udf: Any = None

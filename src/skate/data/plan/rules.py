@@ -1,8 +1,8 @@
 """Rewrites of a plan that give the same rows for less work: fewer columns read, rows dropped where they are read, limits early.
 
-Each rule looks at one step and those below it, and gives another step for it, or None. They are tried on every step, from the
-sources up, until none applies. Only what surely gives the same is moved: functions of the user's stay where they are, and so do
-conditions that a reader might take for something else.
+Each rule looks at one step and those below it, and gives another step for it, or None. They are tried on
+every step, from the sources up, until none applies. A step moves only if the result is certain to be the
+same: users' functions stay in place, and so do conditions that a reader might interpret differently.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _rewritten(plan: logical.Operator, done: dict[int, logical.Operator]) -> log
 
 
 def limits_become_one(plan: logical.Operator) -> logical.Operator | None:
-    """Of a limit behind a limit, the smaller."""
+    """Merge consecutive limits into the smaller one."""
     if isinstance(plan, logical.Limit) and isinstance(plan.inputs[0], logical.Limit):
         inner = plan.inputs[0]
         return inner.over(*inner.inputs) if inner.rows <= plan.rows else replace(plan, inputs=inner.inputs)
@@ -77,7 +77,7 @@ def limits_move_down(plan: logical.Operator) -> logical.Operator | None:
 
 
 def filters_move_down(plan: logical.Operator) -> logical.Operator | None:
-    """A condition goes before steps that only move rows or columns, and into readers that can apply it."""
+    """Move a condition before steps that only move rows or columns, and into readers that can apply it."""
     if not isinstance(plan, logical.Filter) or not isinstance(plan.predicate, Expr):
         return None
     below = plan.inputs[0]
@@ -94,7 +94,7 @@ def filters_move_down(plan: logical.Operator) -> logical.Operator | None:
 
 def _into_reader(plan: logical.Filter, read: logical.Read) -> logical.Operator | None:
     if read.limit is not None:
-        return None  # the rows that are wanted were counted before the condition
+        return None  # the limit was counted before the condition
     left: list[Expr] = []
     source, taken = read.datasource, read.predicate
     for part in conjuncts(plan.predicate):
@@ -134,12 +134,12 @@ def _unchanged(project: logical.Project, needed: Sequence[str] | set[str] | None
             return False
         if expression is None and not project.keep:
             return False
-    # What several columns come of may have any name.
+    # Expressions for several columns may yield any names.
     return not any(name.startswith("*") for name in made)
 
 
 def columns_are_read_as_needed(plan: logical.Operator) -> logical.Operator | None:
-    """A reader reads only the columns that a projection, and conditions before it, look at."""
+    """Restrict a reader to the columns used by a projection and the conditions before it."""
     if not isinstance(plan, logical.Project):
         return None
     between: list[logical.Operator] = []
@@ -164,14 +164,14 @@ def columns_are_read_as_needed(plan: logical.Operator) -> logical.Operator | Non
     found: logical.Operator = replace(below, datasource=source, columns=order)
     for each in reversed(between):
         found = each.over(found)
-    if plan.drop:  # what is dropped is no longer there, so the others are named instead
+    if plan.drop:  # dropped columns no longer exist, so the others are named instead
         kept = tuple((name, ColumnExpr(name)) for name in present if name not in plan.drop)
         return replace(plan, inputs=(found,), columns=kept, keep=False, drop=())
     return plan.over(found)
 
 
 def _needed(project: logical.Project, present: Sequence[str] | None) -> set[str] | None:
-    """The columns that a projection looks at; None for all."""
+    """Return the columns that a projection reads; None for all."""
     if project.renames:
         return None
     if project.drop:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ColumnPreprocessor(Preprocessor):
-    """Each of `columns` is changed on its own, into the one of `output_columns` at the same place."""
+    """Base of preprocessors that convert each of `columns` separately, into the output column at the same position."""
 
     _result_form = "pandas"
     _shown: ClassVar[tuple[str, ...]] = ("columns", "output_columns")
@@ -35,12 +35,12 @@ class ColumnPreprocessor(Preprocessor):
         return table
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:
-        """The values of one column, changed."""
+        """Return the converted values of one column."""
         raise NotImplementedError
 
 
 def put(table: pa.Table, name: str, column: Any) -> pa.Table:
-    """The block with a column set or added."""
+    """Set or add a column of a block."""
     if name in table.column_names:
         return table.set_column(table.column_names.index(name), name, column)
     return table.append_column(name, column)
@@ -61,9 +61,9 @@ def numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def counts_of(ds: Dataset, columns: Sequence[str], inside_lists: bool = True) -> dict[str, dict[Any, int]]:
-    """How often each value of some columns comes, in one pass; values inside lists by themselves, unless lists are values.
+    """Count the values of some columns in one pass. Values inside lists count individually, unless lists are values.
 
-    Null is counted as None.
+    Null counts as None.
     """
     counted = _CountBlock(list(columns), inside_lists)
     found: dict[str, dict[Any, int]] = {name: {} for name in columns}
@@ -76,7 +76,7 @@ def counts_of(ds: Dataset, columns: Sequence[str], inside_lists: bool = True) ->
 
 
 class _CountBlock:
-    """The values of each column of a block with how often each comes: one row a column, the pairs pickled."""
+    """Count the values of each column of a block: one row per column, with pickled pairs."""
 
     __name__ = "count_values"
 
@@ -85,7 +85,7 @@ class _CountBlock:
         self.inside_lists = inside_lists
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        import cloudpickle  # as the values of a column may be of any type
+        import cloudpickle  # the values of a column may be of any type
 
         pairs = []
         for name in self.columns:
@@ -95,7 +95,7 @@ class _CountBlock:
 
 
 def _pairs(row: dict[str, Any]) -> list[tuple[Any, int]]:
-    import pickle  # what _CountBlock wrote
+    import pickle  # written by _CountBlock
 
     found: list[tuple[Any, int]] = pickle.loads(row["pairs"])
     return found
@@ -122,7 +122,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def hashable(value: Any) -> Any:
-    """A list as a tuple, so that it can be a category."""
+    """Convert a list to a tuple, so that it can be a category."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     return tuple(hashable(each) for each in value) if isinstance(value, list) else value

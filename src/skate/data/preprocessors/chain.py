@@ -1,4 +1,4 @@
-"""Preprocessors one after the other."""
+"""Chains of preprocessors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class Chain(Preprocessor):
-    """Preprocessors one after the other: each is fitted on what those before it make of the dataset."""
+    """A chain of preprocessors: each is fitted to the output of those before it."""
 
     def __init__(self, *preprocessors: Preprocessor) -> None:
         for each in preprocessors:
             if not isinstance(each, Preprocessor):
-                raise TypeError(f"a Chain is made of preprocessors, not of {each!r}")
+                raise TypeError(f"a Chain takes preprocessors, not {each!r}")
         self.preprocessors = preprocessors
 
     def fit_status(self) -> Preprocessor.FitStatus:
-        """Fitted if all are that can be, partially if some are."""
+        """Fitted if all fittable preprocessors are, partially fitted if some are."""
         kinds = Preprocessor.FitStatus
         found = {each.fit_status() for each in self.preprocessors} - {kinds.NOT_FITTABLE}
         if not found:
@@ -30,7 +30,7 @@ class Chain(Preprocessor):
         return next(iter(found)) if len(found) == 1 else kinds.PARTIALLY_FITTED
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Fit each on what those before it make of the dataset."""
+        """Fit each preprocessor to the output of those before it."""
         last = max((at for at, each in enumerate(self.preprocessors) if _fittable(each)), default=-1)
         for at, each in enumerate(self.preprocessors[: last + 1]):
             if _fittable(each):
@@ -40,7 +40,7 @@ class Chain(Preprocessor):
         return self
 
     def fit_transform(self, ds: Dataset, **options: Any) -> Dataset:
-        """Fit, and apply to the same dataset; options as those of `Preprocessor.fit_transform`."""
+        """Fit to a dataset and transform it; options as for `Preprocessor.fit_transform`."""
         self.fit(ds)
         return self.transform(
             ds, **{name.removeprefix("transform_"): value for name, value in options.items()}
@@ -59,11 +59,11 @@ class Chain(Preprocessor):
         return table
 
     def get_input_columns(self) -> list[str]:
-        """The columns that any of the preprocessors reads."""
+        """Return the columns that any of the preprocessors reads."""
         return list(dict.fromkeys(name for each in self.preprocessors for name in each.get_input_columns()))
 
     def get_output_columns(self) -> list[str]:
-        """The columns that any of the preprocessors writes."""
+        """Return the columns that any of the preprocessors writes."""
         return list(dict.fromkeys(name for each in self.preprocessors for name in each.get_output_columns()))
 
     def __repr__(self) -> str:

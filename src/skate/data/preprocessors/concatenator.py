@@ -1,4 +1,4 @@
-"""Several columns into one of arrays."""
+"""Concatenation of several columns into one column of arrays."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Concatenator(Preprocessor):
     """Puts columns of numbers side by side into one column of arrays, and drops them.
 
     Args:
-        columns: the columns, in the order they have in the arrays.
+        columns: the columns, in the order of their values in the arrays.
         output_column_name: the name of the result.
         dtype: the numpy dtype of the arrays; by default one that all columns fit into.
-        raise_if_missing: raise UnknownColumn for columns that are not there, rather than leaving them out.
-        flatten: columns of arrays are laid out flat; else all columns must have values of one shape.
+        raise_if_missing: raise UnknownColumn for missing columns, rather than leaving them out.
+        flatten: flatten columns of arrays; otherwise all columns must have values of one shape.
     """
 
     _result_form = "pandas"

@@ -1,4 +1,4 @@
-"""Numbers to the numbers of bins. Values outside all bins are null."""
+"""Conversion of numbers to bin indices. Values outside all bins become null."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skate.data.preprocessors.base import ColumnPreprocessor, numbers
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
-#: How far, as a part of their range, the first bin begins below the smallest value, so that it lies in the bin.
+#: How far below the smallest value the first bin begins, as a fraction of the range, so that the bin includes it.
 _MARGIN = 0.001
 
 
@@ -83,8 +83,8 @@ class CustomKBinsDiscretizer(_Discretizer):
     Args:
         columns: the columns.
         bins: the edges.
-        right: whether bins include their right edge rather than their left one.
-        include_lowest: whether the first bin includes its left edge, too.
+        right: True if bins include their right edge instead of their left one.
+        include_lowest: True if the first bin also includes its left edge.
         duplicates: "raise" for edges given twice, or "drop" them.
         dtypes: by column a pandas.CategoricalDtype with a name for each bin, or a numpy integer type.
         output_columns: names of the results, those of `columns` by default.
@@ -97,7 +97,7 @@ class CustomKBinsDiscretizer(_Discretizer):
 
 
 class UniformKBinsDiscretizer(_Discretizer):
-    """So many bins of one width between a column's smallest and largest value: `bins` is a number, or a dict by column.
+    """Bins of equal width between a column's smallest and largest value: `bins` is their number, or a dict by column.
 
     The other arguments are those of `CustomKBinsDiscretizer`.
     """

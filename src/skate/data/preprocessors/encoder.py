@@ -1,4 +1,4 @@
-"""Categories to numbers."""
+"""Encoding of categories as numbers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def fitted(
     inside_lists: bool = True,
     nulls: bool = False,
 ) -> dict[str, Index]:
-    """Numbers for the different values of columns, in their order; for only the `most` frequent if there is such a bound.
+    """Number the distinct values of columns in sorted order; with `most`, only the most frequent ones.
 
-    Raises ValueError for nulls, which are left out if `nulls` are allowed, and for values that have no order among themselves.
+    Raises ValueError for values without an order, and for nulls unless `nulls` is true, which skips them.
     """
     for name in most or {}:
         if name not in columns:
             raise ValueError(
-                f"max_categories names {name!r}, which is none of the columns {', '.join(columns)}"
+                f"max_categories names {name!r}, which is not one of the columns {', '.join(columns)}"
             )
     found: dict[str, Index] = {}
     for name, counts in counts_of(ds, columns, inside_lists).items():
@@ -58,7 +58,7 @@ def fitted(
 
 
 def numbered(column: pa.ChunkedArray, index: Index) -> pa.ChunkedArray:
-    """The number of each value, null for those that have none."""
+    """Return the number of each value, null for unknown values."""
     if pa.types.is_dictionary(column.type):
         column = pa.chunked_array(
             [chunk.cast(column.type.value_type) for chunk in column.chunks], column.type.value_type
@@ -70,7 +70,7 @@ def numbered(column: pa.ChunkedArray, index: Index) -> pa.ChunkedArray:
             found = pc.index_in(column, value_set=known_values)
             return found.cast(pa.int64())
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            pass  # of another type than those that were fitted: compared as Python does
+            pass  # of a different type than the fitted values: compared as in Python
     made = [index.get(hashable(value)) for value in column.to_pylist()]
     return pa.chunked_array([pa.array(made, pa.int64())])
 
@@ -88,9 +88,9 @@ class _Encoder(ColumnPreprocessor):
 
 
 class OrdinalEncoder(_Encoder):
-    """Each value as its place among the different values in order; null for values not met when fitted.
+    """Encodes each value as its position among the sorted distinct values; null for values unknown at fitting.
 
-    With `encode_lists` the values inside lists are encoded, without it a list as a whole is a value.
+    With `encode_lists` the values inside lists are encoded, otherwise a whole list is one value.
     """
 
     _result_form = "arrow"
@@ -121,9 +121,9 @@ class OrdinalEncoder(_Encoder):
 
 
 class OneHotEncoder(_Encoder):
-    """Each value as an array with a 1 at its place and 0 elsewhere; all 0 for values not met when fitted.
+    """Encodes each value as an array with a 1 at its position and 0 elsewhere; all 0 for values unknown at fitting.
 
-    `max_categories` bounds for each column how many of the most frequent values have a place.
+    `max_categories` limits, by column, how many of the most frequent values get a position.
     """
 
     _result_form = "arrow"
@@ -152,7 +152,7 @@ class OneHotEncoder(_Encoder):
 
 
 class MultiHotEncoder(OneHotEncoder):
-    """Each list as an array that counts, at the place of each value, how often it is in the list."""
+    """Encodes each list as an array with the count of each value at its position."""
 
     _result_form = "pandas"
 
@@ -175,7 +175,7 @@ class MultiHotEncoder(OneHotEncoder):
 
 
 class LabelEncoder(_Encoder):
-    """The values of one column of labels as numbers, and back by `inverse_transform`."""
+    """Encodes one column of labels as numbers; `inverse_transform` reverses it."""
 
     _shown = ("label_column", "output_column")
 
@@ -191,7 +191,7 @@ class LabelEncoder(_Encoder):
         return numbered(column, self._index(name))
 
     def inverse_transform(self, ds: Dataset) -> Dataset:
-        """The labels of the numbers in a dataset."""
+        """Convert the numbers in a dataset back to labels."""
         self._need_fit("inverse_transform")
         return ds.map_batches(_Labels(self), batch_format="pyarrow", batch_size=None)
 
@@ -210,7 +210,8 @@ class _Labels:
 
 
 class Categorizer(ColumnPreprocessor):
-    """Columns as categories: of `dtypes` (pandas.CategoricalDtype by column) where given, of all values met otherwise."""
+    """Converts columns to categories: those of `dtypes` (pandas.CategoricalDtype by column) if given, else
+    all values seen at fitting."""
 
     _shown = ("columns", "dtypes", "output_columns")
     stats_: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Columns to arrays by the hashes of their names."""
+"""Hashing of columns into arrays by their names."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from skate.data.preprocessors.tokenizer import simple_split_tokenizer as simple_
 
 
 def simple_hash(value: object, num_features: int) -> int:
-    """A place below `num_features`, the same in every process: SHA-256 of the value as text."""
+    """Return a position below `num_features`, the same in every process: SHA-256 of the value as text."""
     return int(hashlib.sha256(str(value).encode()).hexdigest(), 16) % num_features
 
 
 class FeatureHasher(Preprocessor):
-    """Adds columns up in an array of `num_features`, each column at the place that the hash of its name gives it."""
+    """Adds columns up in an array of `num_features`, each at the position given by the hash of its name."""
 
     _result_form = "pandas"
     _is_fittable = False

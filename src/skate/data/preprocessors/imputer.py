@@ -1,4 +1,4 @@
-"""Missing values filled."""
+"""Imputation of missing values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _STRATEGIES = ("mean", "most_frequent", "constant")
 
 
 class SimpleImputer(ColumnPreprocessor):
-    """Puts a value where one is missing (null or NaN): the column's "mean", its "most_frequent" value, or a "constant".
+    """Fills missing values (null or NaN) with the column's "mean", its "most_frequent" value, or a "constant".
 
-    Of several values that are equally frequent the one met first is taken.
+    Of several equally frequent values the first one counts.
     """
 
     _shown = ("columns", "strategy", "fill_value", "output_columns")

@@ -1,4 +1,4 @@
-"""Rows to length one, over several columns."""
+"""Normalization of rows to length one, over several columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Normalizer(ColumnPreprocessor):
     ) -> None:
         super().__init__(columns, output_columns)
         if norm not in _LENGTHS:
-            raise ValueError(f"norm is one of {', '.join(map(repr, _LENGTHS))}, not {norm!r}")
+            raise ValueError(f"norm must be one of {', '.join(map(repr, _LENGTHS))}, not {norm!r}")
         self.norm = norm
 
     def _transform_arrow(self, table: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Numbers to a common scale, column by column. Nulls stay null; a column of one value becomes 0."""
+"""Scaling of numbers, column by column. Nulls stay null; a constant column becomes 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-#: A column that varies by less than this counts as constant, as in Ray: what is left is rounding.
+#: A column that varies by less than this counts as constant, as in Ray: the rest is rounding.
 CONSTANT_BELOW = 1e-8
 
 
@@ -24,7 +24,7 @@ class _Scaler(ColumnPreprocessor):
     stats_: dict[str, Any]
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Learn from a dataset, which runs. Raises TypeError for columns that hold no numbers."""
+        """Fit to a dataset, which runs. Raises TypeError for columns that are not numeric."""
         schema = ds.schema()
         kinds = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
         for name in self.columns:
@@ -33,24 +33,24 @@ class _Scaler(ColumnPreprocessor):
         return super().fit(ds)
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
-        """The number to subtract from each value, and the number to divide it by afterwards."""
+        """Return the number to subtract from each value and the number to divide the result by."""
         raise NotImplementedError
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:
         middle, width = self._bounds(name)
         values = numbers(name, column)
-        if middle is None or width is None or middle != middle:  # nothing but nulls was seen
+        if middle is None or width is None or middle != middle:  # the column had only nulls
             return pa.nulls(len(values), pa.float64())
         return pc.divide(pc.subtract(values, float(middle)), float(width) or 1.0)
 
 
 def _or_one(width: float | None) -> float | None:
-    """Return what to divide by: 1 for a constant column."""
+    """Return the divisor: 1 for a constant column."""
     return 1.0 if width is not None and width < CONSTANT_BELOW else width
 
 
 class StandardScaler(_Scaler):
-    """Mean 0 and standard deviation 1 (that of all rows, without correction)."""
+    """Scales to mean 0 and standard deviation 1 (of the population, without correction)."""
 
     _result_form = "arrow"
 
@@ -64,7 +64,7 @@ class StandardScaler(_Scaler):
 
 
 class MinMaxScaler(_Scaler):
-    """From 0 for the smallest to 1 for the largest."""
+    """Scales to the range from 0 (smallest value) to 1 (largest value)."""
 
     def _fit(self, ds: Dataset) -> Preprocessor:
         self.stats_ = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
@@ -76,7 +76,7 @@ class MinMaxScaler(_Scaler):
 
 
 class MaxAbsScaler(_Scaler):
-    """Divided by the largest absolute value."""
+    """Divides by the largest absolute value."""
 
     def _fit(self, ds: Dataset) -> Preprocessor:
         ends = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
@@ -91,7 +91,7 @@ class MaxAbsScaler(_Scaler):
 
 
 class RobustScaler(_Scaler):
-    """Median 0, and 1 between two quantiles.
+    """Scales to median 0 and a distance of 1 between two quantiles.
 
     Args:
         columns: the columns to scale.

@@ -1,4 +1,4 @@
-"""Text to lists of tokens."""
+"""Tokenization of text."""
 
 from __future__ import annotations
 

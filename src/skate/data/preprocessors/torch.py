@@ -1,4 +1,4 @@
-"""Functions of torchvision over columns of images."""
+"""torchvision transforms over columns of images."""
 
 from __future__ import annotations
 

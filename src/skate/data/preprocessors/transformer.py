@@ -1,4 +1,4 @@
-"""Numbers to a distribution that is more like the normal one."""
+"""Transforms to a distribution closer to normal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PowerTransformer(ColumnPreprocessor):
     ) -> None:
         super().__init__(columns, output_columns)
         if method not in _METHODS:
-            raise ValueError(f"method is one of {', '.join(map(repr, _METHODS))}, not {method!r}")
+            raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, not {method!r}")
         self.power = power
         self.method = method
 

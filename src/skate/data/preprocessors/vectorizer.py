@@ -1,4 +1,4 @@
-"""Text to arrays of counts of tokens."""
+"""Conversion of text to token counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HashingVectorizer(TextPreprocessor):
-    """Each text as an array of `num_features` counts; a token counts at the place that its hash gives it."""
+    """Converts each text to an array of `num_features` counts; the hash of a token determines its position."""
 
     _is_fittable = False
     _shown = ("columns", "num_features", "tokenization_fn", "output_columns")
@@ -52,9 +52,9 @@ class HashingVectorizer(TextPreprocessor):
 
 
 class CountVectorizer(TextPreprocessor):
-    """Each text as an array of counts, one for each token met when fitted, the most frequent first.
+    """Converts each text to an array of counts, one for each token seen at fitting, the most frequent first.
 
-    `max_features` bounds how many tokens have a place.
+    `max_features` limits the number of tokens.
     """
 
     _shown = ("columns", "tokenization_fn", "max_features", "output_columns")

@@ -1,4 +1,5 @@
-"""Preprocessors that write and read their fields themselves: later versions of a class read what earlier ones wrote."""
+"""Preprocessors that serialize their own fields, so that later versions of a class can read the output of
+earlier ones."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from skate.data.preprocessor import UnknownPreprocessorError as UnknownPreproces
 
 
 def SerializablePreprocessor(version: int, identifier: str) -> Callable[[type], type]:
-    """A decorator for a class with `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`.
+    """Decorate a class with `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`.
 
     Args:
-        version: is written along, and handed to `_set_serializable_fields`.
+        version: serialized, and passed to `_set_serializable_fields`.
         identifier: a name of the class that stays the same when the class moves.
 
-    Raises TypeError for a class that is no preprocessor or lacks one of the two methods.
+    Raises TypeError for a class that is not a preprocessor or lacks one of the two methods.
     """
 
     def register(cls: type) -> type:

@@ -1,1 +1,1 @@
-"""Functions that begin a dataset, by where the rows come from."""
+"""Functions that create a dataset, by the source of the rows."""

@@ -1,4 +1,4 @@
-"""Datasets of tables, arrays and datasets that the program has in other libraries."""
+"""Datasets of tables, arrays and datasets of other libraries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skate.installed import require
 
 
 def _of_tables(label: str, tables: Sequence[pa.Table], blocks: int | None = None) -> Dataset:
-    """A dataset of blocks that are there; in so many blocks if that is asked for."""
+    """Create a dataset of existing blocks, repartitioned if a number of blocks is given."""
     if blocks is not None:
         if blocks < 1:
             raise ValueError(f"override_num_blocks must be >= 1, got {blocks}")
@@ -38,7 +38,7 @@ def _of_tables(label: str, tables: Sequence[pa.Table], blocks: int | None = None
 
 
 def _of_refs(label: str, refs: Any, convert: Callable[[Any], pa.Table]) -> Dataset:
-    from skate import ObjectRef  # circular otherwise: the package's names are looked up here
+    from skate import ObjectRef  # avoids a cycle: the package's names are looked up here
 
     given = list(refs) if isinstance(refs, (list, tuple)) else [refs]
     for each in given:
@@ -64,20 +64,20 @@ def range_tensor(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Dataset:
-    """A dataset of `n` arrays in a column "data", each filled with its row's number."""
+    """Create a dataset of `n` arrays in a column "data", each filled with its row's number."""
     blocks = parallelism if override_num_blocks is None else override_num_blocks
     source = RangeDatasource(n, "data", tuple(shape))
     return Dataset(Read(datasource=source, parallelism=blocks, compute=Compute(tasks=concurrency)))
 
 
 def from_pandas(dfs: Any, override_num_blocks: int | None = None) -> Dataset:
-    """A dataset of a DataFrame or several, a block each; their index is left out."""
+    """Create a dataset of one or several DataFrames, one block each; their index is dropped."""
     frames = _listed(dfs, "from_pandas")
     return _of_tables("FromPandas", [_of_frame(frame) for frame in frames], override_num_blocks)
 
 
 def from_pandas_refs(dfs: Any) -> Dataset:
-    """A dataset of DataFrames behind refs, a block each."""
+    """Create a dataset of refs to DataFrames, one block each."""
     return _of_refs("FromPandas", dfs, _of_frame)
 
 
@@ -88,13 +88,13 @@ def _of_frame(frame: Any) -> pa.Table:
 
 
 def from_arrow(tables: Any, *, override_num_blocks: int | None = None) -> Dataset:
-    """A dataset of a pyarrow Table (or its bytes as an IPC stream) or several, a block each."""
+    """Create a dataset of one or several pyarrow Tables (or their bytes as IPC streams), one block each."""
     found = [_of_arrow(table) for table in _listed(tables, "from_arrow")]
     return _of_tables("FromArrow", found, override_num_blocks)
 
 
 def from_arrow_refs(tables: Any) -> Dataset:
-    """A dataset of pyarrow Tables behind refs, a block each."""
+    """Create a dataset of refs to pyarrow Tables, one block each."""
     return _of_refs("FromArrow", tables, _of_arrow)
 
 
@@ -111,13 +111,13 @@ def _of_arrow(table: Any) -> pa.Table:
 
 
 def from_numpy(ndarrays: Any) -> Dataset:
-    """A dataset of arrays in a column "data": a row for each entry of their first dimension, a block for each array."""
+    """Create a dataset of arrays in a column "data": one row per entry of the first dimension, one block per array."""
     arrays = [ndarrays] if isinstance(ndarrays, np.ndarray) else _listed(ndarrays, "from_numpy")
     return _of_tables("FromNumpy", [_of_array(array) for array in arrays])
 
 
 def from_numpy_refs(ndarrays: Any) -> Dataset:
-    """A dataset of arrays behind refs, a block each; see `from_numpy`."""
+    """Create a dataset of refs to arrays, one block each; see `from_numpy`."""
     return _of_refs("FromNumpy", ndarrays, _of_array)
 
 
@@ -129,14 +129,14 @@ def _of_array(array: Any) -> pa.Table:
 
 
 def from_blocks(blocks: Sequence[Any]) -> Dataset:
-    """A dataset of blocks: pyarrow Tables, DataFrames, dicts of columns."""
+    """Create a dataset of blocks: pyarrow Tables, DataFrames, dicts of columns."""
     return _of_tables("FromBlocks", [from_batch(block) for block in blocks])
 
 
 def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
-    """A dataset of the items of a torch dataset: {"item": value} each, or a row if it is a dict.
+    """Create a dataset of the items of a torch dataset: a dict is a row, any other item becomes {"item": value}.
 
-    A map-style one is read by several tasks; an iterable one by one task, or with `local_read` on this machine.
+    A map-style dataset is read by several tasks, an iterable one by one task; with `local_read` on this machine.
     """
     if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not local_read:
         return Dataset(Read(datasource=MapStyleDatasource("Torch", dataset, _item)))
@@ -188,7 +188,8 @@ def from_huggingface(
 
 
 def from_tf(dataset: Any) -> Dataset:
-    """A dataset of the items of a tf.data.Dataset, which is read here, at once; it needs to fit into memory."""
+    """Create a dataset of the items of a tf.data.Dataset, which is read immediately in this process and must
+    fit into memory."""
     rows = [as_row(row) for row in dataset.as_numpy_iterator()]
     if not rows:
         raise ValueError("from_tf() got an empty dataset")
@@ -197,31 +198,31 @@ def from_tf(dataset: Any) -> Dataset:
 
 
 def from_dask(df: Any) -> Dataset:
-    """A dataset of a Dask DataFrame, a block for each partition; they are computed here."""
+    """Create a dataset of a Dask DataFrame, one block per partition; the partitions are computed in this process."""
     dask = require("dask", "from_dask")
     frames = dask.compute(*df.to_delayed())
     return _of_tables("FromDask", [_of_frame(frame) for frame in frames])
 
 
 def from_modin(df: Any) -> Dataset:
-    """A dataset of a Modin DataFrame."""
+    """Create a dataset of a Modin DataFrame."""
     to_pandas = getattr(df, "modin", df)
     frame = to_pandas.to_pandas() if hasattr(to_pandas, "to_pandas") else df._to_pandas()
     return _of_tables("FromModin", [_of_frame(frame)])
 
 
 def from_mars(df: Any) -> Dataset:
-    """A dataset of a Mars DataFrame, which is fetched here."""
+    """Create a dataset of a Mars DataFrame, which is fetched to this process."""
     return _of_tables("FromMars", [_of_frame(df.to_pandas() if hasattr(df, "to_pandas") else df.fetch())])
 
 
 def from_daft(df: Any) -> Dataset:
-    """A dataset of a Daft DataFrame, which is computed here."""
+    """Create a dataset of a Daft DataFrame, which is computed in this process."""
     return _of_tables("FromDaft", [_plain_types(df.to_arrow())])
 
 
 def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Dataset:
-    """A dataset of a Spark DataFrame, which is collected here through Arrow."""
+    """Create a dataset of a Spark DataFrame, which is collected to this process through Arrow."""
     blocks = override_num_blocks if override_num_blocks is not None else parallelism
     if hasattr(df, "toArrow"):  # Spark 4
         return _of_tables("FromSpark", [df.toArrow()], blocks)
@@ -229,7 +230,7 @@ def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: 
 
 
 def _plain_types(table: pa.Table) -> pa.Table:
-    """A table without types that only another library knows."""
+    """Return a table without types that only another library knows."""
     for at, field in enumerate(table.schema):
         if isinstance(field.type, pa.BaseExtensionType) and not tensors.is_tensor(field.type):
             chunks = [chunk.storage for chunk in table.column(at).chunks]
@@ -256,7 +257,8 @@ def read_datasource(
     ray_remote_args: dict[str, Any] | None = None,
     **read_args: Any,
 ) -> Dataset:
-    """A dataset that a datasource of the program's own reads; `read_args` are for one of the older kind, that has a reader."""
+    """Create a dataset read by a custom datasource; `read_args` are for datasources with the older interface,
+    which have a reader."""
     given = dict(locals())
     if concurrency is None and compute is not None:
         given["concurrency"] = getattr(compute, "size", None)

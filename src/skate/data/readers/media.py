@@ -79,7 +79,7 @@ def read_binary_files(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the bytes of files, in a column "bytes". Arguments and errors are those of `read_parquet`."""
+    """Read the bytes of files into a column "bytes". Arguments and errors are those of `read_parquet`."""
     return read_files(BinaryDatasource, dict(locals()))
 
 
@@ -100,9 +100,9 @@ def read_numpy(
     allow_pickle: bool = False,
     **numpy_load_args: Any,
 ) -> Dataset:
-    """A dataset of the arrays in `.npy` files, in a column "data": a row for each entry of their first dimension.
+    """Read the arrays in `.npy` files into a column "data": one row per entry of the first dimension.
 
-    `allow_pickle` and `numpy_load_args` are for `numpy.load`; pickles of others can run any code.
+    `allow_pickle` and `numpy_load_args` are passed to `numpy.load`; untrusted pickles can run any code.
     """
     given = dict(locals())
     return read_files(NumpyDatasource, given, load_args={"allow_pickle": allow_pickle, **numpy_load_args})
@@ -142,7 +142,7 @@ def read_images(
         size: (height, width) to scale all images to.
         mode: the Pillow mode to convert all images to, such as "RGB" or "L".
 
-    Raises ValueError, when it is read, for a file that does not decode.
+    Raises ValueError when reading a file that does not decode.
     """
     given = dict(locals())
     return read_files(ImageDatasource, given, size=size, mode=mode)
@@ -175,7 +175,7 @@ def read_tfrecords(
 ) -> Dataset:
     """Read the tf.train.Example records of TFRecord files, without TensorFlow.
 
-    A feature with one value in each record of a block becomes a scalar, others lists. `tf_schema` (of
+    A feature with one value in each record of a block becomes a scalar, others become lists. `tf_schema` (of
     tensorflow-metadata) sets the type of each feature, and which are lists.
     """
     given = dict(locals())

@@ -19,7 +19,7 @@ def range(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Dataset:
-    """A dataset of the whole numbers from 0 to `n - 1` in a column "id"."""
+    """Create a dataset of the integers from 0 to `n - 1` in a column "id"."""
     blocks = parallelism if override_num_blocks is None else override_num_blocks
     return Dataset(
         Read(
@@ -33,6 +33,6 @@ def range(
 def from_items(
     items: Sequence[Any], *, parallelism: int = -1, override_num_blocks: int | None = None
 ) -> Dataset:
-    """A dataset of Python values: dicts are rows, anything else becomes {"item": value}."""
+    """Create a dataset of Python values: dicts are rows, anything else becomes {"item": value}."""
     blocks = parallelism if override_num_blocks is None else override_num_blocks
     return Dataset(Read(datasource=ItemsDatasource(items), parallelism=checked_blocks(blocks)))

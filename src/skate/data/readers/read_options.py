@@ -33,7 +33,7 @@ def files_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_blocks(blocks: int) -> int:
-    """How many blocks are asked for, -1 for any number. Raises ValueError for others below 1."""
+    """Return the requested number of blocks, -1 for any number. Raises ValueError for others below 1."""
     if blocks != -1 and blocks < 1:
         raise ValueError(
             f"`parallelism` must either be -1 or a positive integer, and so must override_num_blocks, got {blocks}"
@@ -42,9 +42,9 @@ def checked_blocks(blocks: int) -> int:
 
 
 def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
-    """A dataset that reads a datasource, as a function's arguments ask for.
+    """Create a dataset that reads a datasource, from a read function's arguments.
 
-    Raises ValueError for numbers that make no sense.
+    Raises ValueError for invalid numbers.
     """
     blocks = given.get("override_num_blocks")
     if blocks is None:
@@ -64,5 +64,5 @@ def dataset_of(source: Any, given: dict[str, Any]) -> Dataset:
 
 
 def read_files(make: Callable[..., Any], given: dict[str, Any], **more: Any) -> Dataset:
-    """A dataset of files from all arguments of a function that reads them, and what only its format has."""
+    """Create a dataset of files from all arguments of a read function and the options of its format."""
     return dataset_of(make(given["paths"], **more, **files_of(given)), given)

@@ -1,4 +1,4 @@
-"""Datasets of recordings: sound, video, logs of robots; and of formats that are not carried."""
+"""Datasets of recordings: audio, video, robot logs; and functions for unsupported formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_audio(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of sound files: "amplitude", an array of (channels, samples), and "sample_rate"; needs soundfile.
+    """Read audio files: "amplitude", an array of (channels, samples), and "sample_rate"; needs soundfile.
 
     Arguments and errors are those of `read_parquet`.
     """
@@ -123,14 +123,14 @@ def read_mcap(
 
 
 def read_zarr(path: str, **options: Any) -> Dataset:
-    """Not carried: raises NotImplementedError saying what to do instead."""
+    """Not supported: raises NotImplementedError with the alternative."""
     raise NotImplementedError(
         "read_zarr is not supported; open the array with zarr in a function of map_batches, over ray.data.range(chunks)"
     )
 
 
 def read_lerobot(root: Paths, **options: Any) -> Dataset:
-    """Not carried: raises NotImplementedError saying what to do instead."""
+    """Not supported: raises NotImplementedError with the alternative."""
     raise NotImplementedError(
         "read_lerobot is not supported; the episodes are Parquet files and videos below the root: read_parquet, read_videos"
     )

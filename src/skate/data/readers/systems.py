@@ -147,7 +147,7 @@ def read_iceberg(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of an Iceberg table; needs pyiceberg.
+    """Read an Iceberg table; needs pyiceberg.
 
     Args:
         table_identifier: "namespace.table".
@@ -189,7 +189,7 @@ def read_lance(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of a Lance dataset; needs pylance.
+    """Read a Lance dataset; needs pylance.
 
     `filter` is SQL, and `scanner_options` are for `LanceDataset.scanner`.
     """
@@ -222,9 +222,9 @@ def read_clickhouse(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of a ClickHouse table, read by one task; needs clickhouse-connect.
+    """Read a ClickHouse table in one task; needs clickhouse-connect.
 
-    `filter` is SQL; `order_by` is the columns and whether they go down.
+    `filter` is SQL; `order_by` holds the columns, and True for descending order.
     """
     given = dict(locals())
     client = {"settings": client_settings or {}, **(client_kwargs or {})}
@@ -252,7 +252,7 @@ def read_snowflake(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of a query of Snowflake; needs snowflake-connector-python. See `read_sql`."""
+    """Read the rows of a Snowflake query; needs snowflake-connector-python. See `read_sql`."""
     given = dict(locals())
     connect = systems.snowflake.Connect(connection_parameters, "read_snowflake")
     return dataset_of(systems.sql.SQLDatasource(sql, connect, None, shard_keys, "HASH"), given)
@@ -278,7 +278,7 @@ def read_delta_sharing_tables(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of a table of a Delta share, read by one task; needs delta-sharing."""
+    """Read a table of a Delta share in one task; needs delta-sharing."""
     given = dict(locals())
     options = {
         "limit": limit,
@@ -309,7 +309,7 @@ def read_hudi(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the latest rows of a Hudi table; needs hudi."""
+    """Read the latest rows of a Hudi table; needs hudi."""
     given = dict(locals())
     options = {**(hudi_options or {}), **(storage_options or {})}
     return dataset_of(systems.warehouses.hudi_source(table_uri, query_type, filters, options), given)
@@ -337,10 +337,10 @@ def read_kafka(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the messages that topics have between two offsets, a task for each partition; needs confluent-kafka.
+    """Read the messages of topics between two offsets, one task per partition; needs confluent-kafka.
 
     `start_offset` and `end_offset` are numbers, times (datetime) or "earliest" and "latest"; `kafka_auth_config` is a
-    KafkaAuthConfig, and `consumer_config` goes to the consumer as it is.
+    KafkaAuthConfig, and `consumer_config` is passed to the consumer unchanged.
     """
     given = dict(locals())
     if trigger != "once":

@@ -56,7 +56,7 @@ def read_parquet(
         columns: the columns to read; None for all.
         tensor_column_schema: (dtype, shape) by name, for binary columns that hold raw arrays.
         partition_filter: a predicate on paths; reads the paths for which it is true.
-        partitioning: how values are parsed from paths; None to skip that.
+        partitioning: how values are parsed from paths; None for no parsing.
         shuffle: "files" or a FileShuffleConfig for files in random order.
         include_paths: add the file of each row as a column "path".
         include_row_hash: add a number unique to each row as a column "row_hash".
@@ -192,7 +192,7 @@ def read_orc(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the rows of ORC files, read a stripe at a time. Arguments and errors are those of `read_parquet`."""
+    """Read ORC files, one stripe at a time. Arguments and errors are those of `read_parquet`."""
     return read_files(ORCDatasource, dict(locals()))
 
 
@@ -221,5 +221,5 @@ def read_avro(
     runtime_env: dict[str, Any] | None = None,
     ray_remote_args: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset of the records of Avro files; needs fastavro. Arguments and errors are those of `read_parquet`."""
+    """Read the records of Avro files; needs fastavro. Arguments and errors are those of `read_parquet`."""
     return read_files(AvroDatasource, dict(locals()))

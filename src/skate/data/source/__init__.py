@@ -1,1 +1,1 @@
-"""Where datasets come from and where they go: datasources, datasinks, one file a format."""
+"""Sources and destinations of datasets: datasources, datasinks, one file per format."""

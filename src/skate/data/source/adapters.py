@@ -20,7 +20,7 @@ def adapted(datasource: Any, read_args: dict[str, Any]) -> Datasource:
 
 
 class Adapted(Datasource):
-    """A datasource of a program's: it may know less than ours, or take fewer arguments."""
+    """A user's datasource, which may have fewer methods or arguments than Skate's."""
 
     def __init__(self, inner: Any, read_args: dict[str, Any]) -> None:
         self.inner = inner

@@ -37,12 +37,12 @@ class TaskContext:
     task_idx: int = 0
     op_name: str = ""
     kwargs: dict[str, Any] = field(default_factory=dict)
-    #: The same for every attempt at one piece of work, so that a repeated write replaces what the first has left.
+    #: The same for every attempt at one piece of work, so that a retried write replaces the output of the first.
     write_id: str = ""
 
     @classmethod
     def new(cls, task_idx: int = 0) -> TaskContext:
-        """The context of a task that begins now."""
+        """Create the context of a task that is about to begin."""
         return cls(task_idx=task_idx, write_id=uuid.uuid4().hex)
 
 
@@ -65,11 +65,11 @@ class WriteResult(Generic[WriteReturnType]):
 class Datasink(Generic[WriteReturnType]):
     """Something that can be written in parallel. Subclasses write the blocks of one task."""
 
-    #: Set by `on_write_start` if there is nothing to be done, as SaveMode.IGNORE says.
+    #: Set by `on_write_start` if there is nothing to do, as with SaveMode.IGNORE.
     nothing_to_write = False
 
     def get_name(self) -> str:
-        """How it is called in plans: the class's name without "Datasink"."""
+        """Return its name in plans: the class's name without "Datasink"."""
         name = type(self).__name__.lstrip("_")
         return name[: -len("Datasink")] if name.endswith("Datasink") and name != "Datasink" else name
 
@@ -93,12 +93,12 @@ class Datasink(Generic[WriteReturnType]):
 
     @property
     def min_rows_per_write(self) -> int | None:
-        """How many rows each call of `write` should have at least; None for a block."""
+        """The least number of rows for each call of `write`; None for one block."""
         return None
 
     @property
     def min_bytes_per_write(self) -> int | None:
-        """How many bytes each call of `write` should have at least; None for a block."""
+        """The least number of bytes for each call of `write`; None for one block."""
         return None
 
 

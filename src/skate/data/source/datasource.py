@@ -34,7 +34,7 @@ class ReadTask:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes that it is expected to give."""
+        """The bytes that it is expected to return."""
         return self.metadata.size_bytes
 
     def __call__(self) -> Iterable[Any]:
@@ -54,15 +54,15 @@ class ReadTask:
 
 
 class Datasource:
-    """Something that can be read in parallel. Subclasses give the tasks."""
+    """Something that can be read in parallel. Subclasses return the tasks."""
 
     def get_name(self) -> str:
-        """How it is called in plans: the class's name without "Datasource"."""
+        """Return its name in plans: the class's name without "Datasource"."""
         name = type(self).__name__
         return name[: -len("Datasource")] if name.endswith("Datasource") and name != "Datasource" else name
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """The bytes that all blocks will take in memory, or None if unknown."""
+        """Return the bytes that all blocks will take in memory, or None if unknown."""
         raise NotImplementedError
 
     def get_read_tasks(
@@ -76,11 +76,11 @@ class Datasource:
         return self.estimate_inmemory_data_size()
 
     def create_reader(self, **read_args: Any) -> Reader:
-        """A reader, for datasources of the older kind: those that have `create_reader` or `prepare_read` of their own."""
+        """Return a reader, for datasources with the older interface, which define `create_reader` or `prepare_read`."""
         return _DatasourceReader(self, read_args)
 
     def prepare_read(self, parallelism: int, **read_args: Any) -> list[ReadTask]:
-        """The tasks, for datasources of the oldest kind."""
+        """Return the tasks, for datasources with the oldest interface."""
         raise NotImplementedError
 
     @property
@@ -93,7 +93,7 @@ class Datasource:
         """True if any node may read it."""
         return True
 
-    # -- what rules may ask of it, under the names that programs written for Ray use
+    # -- queries of rules, under Ray's names
 
     def supports_projection_pushdown(self) -> bool:
         """True if it can restrict reading to the requested columns."""
@@ -111,22 +111,22 @@ class Datasource:
         return self if found is None else found
 
     def apply_predicate(self, predicate_expr: Any) -> Datasource:
-        """The same reading only rows for which an expression is true; itself if it cannot."""
+        """Return a datasource restricted to rows for which an expression is true; itself if it cannot."""
         found = self.with_predicate(predicate_expr)
         return self if found is None else found
 
     def get_projection_map(self) -> dict[str, str] | None:
-        """The columns that are read, each with the name it gets; None for all."""
+        """Return the columns to read, each with its new name; None for all."""
         return None
 
     def get_current_predicate(self) -> Any:
-        """The condition of the rows that are read; None for all."""
+        """Return the condition on the rows to read; None for all."""
         return None
 
-    # -- what rules ask of it
+    # -- queries of rules
 
     def with_columns(self, columns: tuple[str, ...]) -> Datasource | None:
-        """The same reading only these columns, or None if it cannot."""
+        """Return a datasource restricted to these columns, or None if it cannot."""
         if (
             type(self).apply_projection is Datasource.apply_projection
             or not self.supports_projection_pushdown()
@@ -135,21 +135,21 @@ class Datasource:
         return self.apply_projection({name: name for name in columns})
 
     def with_predicate(self, predicate: Any) -> Datasource | None:
-        """The same reading only rows for which an expression is true, or None if it cannot."""
+        """Return a datasource restricted to rows for which an expression is true, or None if it cannot."""
         if type(self).apply_predicate is Datasource.apply_predicate or not self.supports_predicate_pushdown():
             return None
         return self.apply_predicate(predicate)
 
     def known_schema(self) -> pa.Schema | None:
-        """The schema, if it is known without reading blocks."""
+        """Return the schema, if it is known without reading blocks."""
         return None
 
     def known_rows(self) -> int | None:
-        """The number of rows, if it is known without reading blocks."""
+        """Return the number of rows, if it is known without reading blocks."""
         return None
 
     def input_files(self) -> list[str]:
-        """The files that the datasource reads."""
+        """Return the files that the datasource reads."""
         return []
 
 
@@ -157,7 +157,7 @@ class Reader:
     """The reader that a datasource of the older interface creates for each read."""
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """The bytes that all blocks will take in memory, or None if unknown."""
+        """Return the bytes that all blocks will take in memory, or None if unknown."""
         raise NotImplementedError
 
     def get_read_tasks(self, parallelism: int) -> list[ReadTask]:

@@ -1,4 +1,4 @@
-"""Rows of random whole numbers, to try a pipeline with."""
+"""Rows of random integers, for testing a pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 
 
 class RandomIntRowDatasource(Datasource):
-    """Random whole numbers of 64 bits: `n` rows with the columns c_0, c_1 and so on. Each reading gives others."""
+    """Random 64-bit integers: `n` rows with the columns c_0, c_1 and so on. Each read gives different ones."""
 
     def __init__(self, n: int, num_columns: int) -> None:
         self._n = n

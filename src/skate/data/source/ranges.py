@@ -1,4 +1,4 @@
-"""Numbers in a row, and values of the program."""
+"""Ranges of numbers, and values from the program."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 from skate.data.block import from_batch, from_rows
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 
-#: The columns of so many values are found before a run, where it helps to tell a wrong name at once.
+#: For up to this many values the columns are determined before a run, so that wrong names are reported immediately.
 _FEW_ITEMS = 1000
 
 
 class RangeDatasource(Datasource):
-    """The whole numbers below `n`, in a column of that name or as arrays of a shape."""
+    """The integers below `n`, in a named column or as arrays of a shape."""
 
     def __init__(self, n: int, column: str = "id", shape: tuple[int, ...] | None = None) -> None:
         self.n = max(0, n)

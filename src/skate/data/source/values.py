@@ -12,12 +12,12 @@ from skate.data.block import from_rows
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 
 _ROWS_AT_ONCE = 1024
-#: What one value behind a ref is taken for, as nobody knows before it is there.
+#: The assumed size of a value behind a ref, which is unknown before it is available.
 _BYTES_GUESSED = 16 << 20
 
 
 class RefsDatasource(Datasource):
-    """Values behind refs, each of which a function makes a block of."""
+    """Values behind refs, each converted to a block by a function."""
 
     def __init__(self, name: str, refs: Sequence[Any], convert: Callable[[Any], pa.Table]) -> None:
         self._name = name
@@ -53,7 +53,7 @@ class _Fetched:
 
 
 class IterableDatasource(Datasource):
-    """Rows of a sequential iterable: one task reads them all, block by block."""
+    """The rows of a sequential iterable: one task reads them all, block by block."""
 
     def __init__(
         self, name: str, rows: Iterable[Any], convert: Callable[[Any], dict[str, Any]], local: bool = False

@@ -1,6 +1,6 @@
 """Steps over blocks: each takes an iterator of blocks and returns one.
 
-A chain of steps runs as one task. Steps are pickled, so they hold what they need and nothing of the engine.
+A chain of steps runs as one task. Steps are pickled, so they contain only what they need and no part of the engine.
 
 udf         the user's function: loaded, called, its errors explained
 rows        a function of a row

@@ -17,7 +17,7 @@ from skate.data.steps.place import watched
 from skate.data.steps.retries import Retries
 from skate.data.steps.udf import Udf, explain
 
-#: How many batches are taken to be left, where a function proves slow.
+#: The assumed number of remaining batches if a function proves slow.
 _BATCHES_LEFT = 4
 
 
@@ -37,7 +37,7 @@ class BatchStep:
         self.batch_format = batch_format
         self.zero_copy = zero_copy
         self.retries = retries
-        #: Whether batches may be left to workers where the function proves slow.
+        #: True if batches may be left to workers when the function proves slow.
         self.may_leave = False
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -56,7 +56,7 @@ class BatchStep:
                 return
             try:
                 made = call(batch)
-            except Exception as error:  # the user's function may raise anything; what it was given is added
+            except Exception as error:  # the user's function may raise anything; its input is added
                 self._explain(error, index, table)
                 raise
             yield from self._blocks(made, index, table)
@@ -78,7 +78,7 @@ class BatchStep:
                 value = next(made)
             except StopIteration:
                 return
-            except Exception as error:  # as above: it is the user's code that runs here
+            except Exception as error:  # as above: this runs the user's code
                 self._explain(error, index, table)
                 raise
             yield self._block(value, index)
@@ -88,14 +88,15 @@ class BatchStep:
             return blocks.from_batch(made)
         except ValueError as error:
             raise ValueError(
-                f"Error validating {made!r:.200}: {self.udf.name} returned for batch {index} what is no batch: {error}"
+                f"Error validating {made!r:.200}: {self.udf.name} returned for batch {index} something that "
+                f"is not a batch: {error}"
             ) from None
 
     def _explain(self, error: BaseException, index: int, table: pa.Table) -> None:
         explain(error, f"raised by {self.udf.name} for batch {index}, of {table.num_rows} rows", table.schema)
 
     def _side_by_side(self, call: Callable[[Any], Any], given: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Batches of an async function run side by side, their results come in order."""
+        """Run the batches of an async function concurrently and yield the results in order."""
         loop = asyncio.new_event_loop()
         try:
             batches = list(self._batches(batches_of(given, self.batch_size)))
@@ -118,7 +119,7 @@ def _tried_again(call: Callable[[Any], Any], retries: Retries) -> Callable[[Any]
         while True:
             try:
                 made = call(batch)
-            except Exception as error:  # whether it is tried again is asked of the settings
+            except Exception as error:  # the settings decide about retries
                 if not retries.again(error, tried):
                     raise
                 tried += 1

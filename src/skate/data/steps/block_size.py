@@ -47,7 +47,7 @@ def _cut(table: pa.Table, size: int, most: int) -> Iterator[pa.Table]:
 
 
 class RebatchStep:
-    """Blocks of so many rows each."""
+    """A step that makes blocks of a given number of rows."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

@@ -1,4 +1,4 @@
-"""Expressions over blocks: other columns, fewer rows."""
+"""Expressions over blocks: projections and filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skate.data.steps.place import Place, here
 
 
 class FilterStep:
-    """Rows for which an expression is true; null is not true."""
+    """A step that keeps the rows for which an expression is true; null is not true."""
 
     def __init__(self, predicate: Any) -> None:
         self.predicate = predicate
@@ -31,14 +31,14 @@ class FilterStep:
 
 
 class ProjectStep:
-    """Columns chosen, set, dropped, renamed; `node` is the logical Project."""
+    """A step that selects, sets, drops and renames columns; `node` is the logical Project."""
 
     def __init__(self, node: Any) -> None:
         self.columns = node.columns
         self.keep = node.keep
         self.drop = node.drop
         self.renames = node.renames
-        #: Whether what it makes depends on how the work is cut.
+        #: True if the result depends on how the work is divided.
         self.by_place = any(isinstance(each, Generated) for _, tree in node.columns for each in tree.walk())
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -48,9 +48,9 @@ class ProjectStep:
             place.rows += table.num_rows
 
     def apply(self, table: pa.Table, place: Place | None = None) -> pa.Table:
-        """One block with its other columns. Raises UnknownColumn for names that are not there, with near ones."""
+        """Project one block. Raises UnknownColumn for unknown names, with similar ones."""
         if not table.num_columns and not table.num_rows:
-            return table  # a block that nothing is known of, as an empty one of rows is
+            return table  # a block without any schema, such as one made of no rows
         if self.drop:
             return table.drop_columns([names.known(table.column_names, name) for name in self.drop])
         if self.renames:
@@ -103,7 +103,7 @@ class ProjectStep:
 
 
 class SampleStep:
-    """Each row with a probability."""
+    """A step that keeps each row with a probability."""
 
     by_place = True
 
@@ -118,5 +118,5 @@ class SampleStep:
 
 
 def known(table: pa.Table, name: str) -> str:
-    """The name, if the table has such a column. Raises UnknownColumn naming those it has and the nearest ones."""
+    """Return the name if the table has that column. Raises UnknownColumn with the table's columns and similar names."""
     return names.known(table.column_names, name)

@@ -1,6 +1,6 @@
-"""Where in a run a block is: the number of the piece of work, and the rows of it that have passed.
+"""The position of a block in a run: the number of the piece of work, and the rows of it that have passed.
 
-Columns of numbers, random values and the like are made from it, so that a piece of work that is done again gives the same.
+Row numbers, random values and the like are derived from it, so that a repeated piece of work gives the same result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Place:
-    """A point in a run."""
+    """A position in a run."""
 
     __slots__ = ("number", "rows")
 
@@ -21,15 +21,15 @@ class Place:
         self.rows = rows
 
 
-#: Rows are left to workers if they would take so many seconds more where they are.
+#: Rows are left to workers if they would take this many seconds more in the driver.
 _WORTH_SECONDS = 0.3
 
 
 class Watch:
-    """State of work in the driver, so that a slow function is moved to workers.
+    """State of work in the driver, used to move a slow function to workers.
 
-    Attributes: deadline (on the clock of `time.perf_counter`; earlier nothing counts as slow), left (steps with
-    the blocks that each has not processed, the first steps first).
+    Attributes: deadline (by `time.perf_counter`; nothing counts as slow before it), left (steps with their
+    unprocessed blocks, the first steps first).
     """
 
     __slots__ = ("deadline", "left")
@@ -44,7 +44,7 @@ class Watch:
         return now >= self.deadline and (now - started) / done * (rows - done) > _WORTH_SECONDS
 
     def leave(self, step: Any, blocks: Iterable[Any]) -> None:
-        """A step ends before it has worked on these."""
+        """Record that a step ends without having processed these blocks."""
         self.left.append((step, blocks))
 
 
@@ -58,11 +58,11 @@ def begin(number: int, watch: Watch | None = None) -> None:
 
 
 def here() -> Place:
-    """The place at which a step of the work in this thread begins."""
+    """Return the position at which a step of the work in this thread begins."""
     return Place(getattr(_here, "number", 0))
 
 
 def watched() -> Watch | None:
-    """The state that watches the work in this thread; None in workers, where nothing need be moved."""
+    """Return the state of the work in this thread; None in workers, where nothing has to be moved."""
     found: Watch | None = getattr(_here, "watch", None)
     return found

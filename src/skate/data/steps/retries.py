@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: How often a call in a pool of actors is tried again where only `actor_task_retry_on_errors` is set.
+#: The number of retries of a call in an actor pool if only `actor_task_retry_on_errors` is set.
 ACTOR_RETRIES = 3
 
 
@@ -39,12 +39,12 @@ def _is_meant(pattern: Any, error: BaseException) -> bool:
         return True
     try:
         return re.search(pattern, text) is not None
-    except re.error:  # a text that is no expression
+    except re.error:  # a text that is not a regular expression
         return False
 
 
 def retries_of(context: Any, in_actors: bool) -> Retries | None:
-    """The configured retries of functions in tasks, or in actors; None without retries."""
+    """Return the configured retries of functions in tasks, or in actors; None without retries."""
     if context.max_map_retries > 0 and context.retried_map_errors:
         return Retries(context.max_map_retries, context.retried_map_errors)
     if in_actors and context.actor_task_retry_on_errors:
@@ -53,7 +53,7 @@ def retries_of(context: Any, in_actors: bool) -> Retries | None:
 
 
 def retries_of_constructors(context: Any) -> Retries | None:
-    """The configured retries of constructors in actors; None without retries."""
+    """Return the configured retries of constructors in actors; None without retries."""
     if not context.actor_init_retry_on_errors or not context.actor_init_max_retries:
         return None
     most = context.actor_init_max_retries

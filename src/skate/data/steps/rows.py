@@ -23,7 +23,7 @@ class RowStep:
         self.kind = kind
         self.udf = udf
         self.retries = retries
-        #: Whether rows may be left to workers where the function proves slow, and in what multiples.
+        #: True if rows may be left to workers when the function proves slow, in multiples of `unit`.
         self.may_leave = False
         self.unit = 1
 
@@ -90,7 +90,7 @@ class RowStep:
         while True:
             try:
                 return call(row)
-            except Exception as error:  # the user's function may raise anything; what it was given is added
+            except Exception as error:  # the user's function may raise anything; its input is added
                 if self.retries is not None and self.retries.again(error, tried):
                     tried += 1
                     continue
@@ -100,7 +100,7 @@ class RowStep:
 
 
 class _Rows:
-    """The rows of a block with their numbers, up to those that are left to workers: `left` is the number of the first."""
+    """Yield the rows of a block with their numbers, up to those left to workers: `left` is the number of the first."""
 
     def __init__(self, block: pa.Table, watch: Watch | None, unit: int) -> None:
         self.block = block
@@ -132,7 +132,7 @@ def _listed(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _awaited(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A coroutine function as a plain one."""
+    """Convert a coroutine function to a plain one."""
     loop = asyncio.new_event_loop()
 
     async def collect(row: Any) -> Any:

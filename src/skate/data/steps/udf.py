@@ -31,7 +31,7 @@ class Udf:
         self.name = _name_of(fn)
         self.is_async = _is_async(fn)
         self._given = (fn, args, kwargs or {}, constructor_args, constructor_kwargs or {})
-        #: How often the constructor of a class is tried again.
+        #: The number of retries of a class's constructor.
         self.retries: Retries | None = None
         self._blob: bytes | None = None
         self._call: Callable[[Any], Any] | None = None
@@ -50,19 +50,19 @@ class Udf:
         self._call = None
 
     def pickled(self) -> bytes:
-        """The function with its arguments, pickled. Raises TypeError naming what cannot be pickled."""
+        """Pickle the function with its arguments. Raises TypeError naming the value that cannot be pickled."""
         if self._blob is None:
             try:
                 self._blob = cloudpickle.dumps(self._given, protocol=5)
-            except Exception as error:  # whatever a __reduce__ of the user's raises
+            except Exception as error:  # a user's __reduce__ may raise anything
                 raise TypeError(f"the function {self.name} cannot be sent to a worker: {error}") from error
         return self._blob
 
     def load(self) -> Callable[[Any], Any]:
         """Return a function of one argument for a task to call. A callable class is constructed once per process."""
         if self._call is None:
-            # Unpickled even in the process that made it, so that a function sees its own copy of what it closes over, as
-            # it does in a worker.
+            # Unpickled even in the process that made it, so that the function gets its own copy of its
+            # closure, as in a worker.
             fn, args, kwargs, constructor_args, constructor_kwargs = cloudpickle.loads(self.pickled())
             if self.is_class:
                 key = self.pickled()
@@ -77,7 +77,7 @@ class Udf:
         while True:
             try:
                 return kind(*args, **kwargs)
-            except Exception as error:  # whether it is tried again is asked of the settings
+            except Exception as error:  # the settings decide about retries
                 if self.retries is None or not self.retries.again(error, tried):
                     raise
                 tried += 1
@@ -110,14 +110,14 @@ def _is_async(fn: Any) -> bool:
 
 
 def of_users(error: BaseException) -> BaseException:
-    """The error, marked as one of the user's own code."""
+    """Return the error, marked as raised by user code."""
     with contextlib.suppress(AttributeError):
         error.of_users_code = True  # type: ignore[attr-defined]
     return error
 
 
 def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
-    """Add to an error what the function was given when it raised; tracebacks print it where Python can (3.11 on)."""
+    """Add the function's input to an error as a note; tracebacks print it from Python 3.11 on."""
     of_users(error)
     if not hasattr(error, "add_note"):
         return

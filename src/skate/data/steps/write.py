@@ -25,7 +25,7 @@ class WriteStep:
         return self._write(given, 0)
 
     def of_piece(self, number: int) -> Callable[[Iterable[pa.Table]], Iterator[pa.Table]]:
-        """Bind the step to a piece of work, whose number is that of the task: a retry overwrites the output of the
+        """Bind the step to a piece of work, whose number is the task's: a retry overwrites the output of the
         first attempt.
         """
         return lambda given: self._write(given, number)

@@ -1,4 +1,4 @@
-"""Columns of several datasets side by side."""
+"""Columns of several datasets combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of ways for tensors between actors of a compiled graph."""
+"""The interface of tensor transports between actors of a compiled graph."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 from skate.util.collective.types import ReduceOp
 
-#: Makes an empty tensor of a shape and dtype, for `recv` to fill.
+#: Creates an empty tensor with a shape and dtype, for `recv` to fill.
 TorchTensorAllocator = Callable[[Any, Any], Any]
 
 
 class Communicator(ABC):
-    """Carries tensors between a fixed list of actors; made by the driver, sent to the actors, initialized there.
+    """Transfers tensors between a fixed list of actors; created by the driver, sent to the actors and
+    initialized there.
 
-    Collective operations write their result into `recv_buf`, which has the shape of it already.
+    Collective operations write their result into `recv_buf`, which already has its shape.
     """
 
     @abstractmethod
@@ -24,7 +25,7 @@ class Communicator(ABC):
 
     @abstractmethod
     def get_actor_handles(self) -> list[Any]:
-        """The actors, in the order of their ranks."""
+        """Return the actors, in the order of their ranks."""
 
     @abstractmethod
     def get_rank(self, actor: Any) -> int:
@@ -51,24 +52,24 @@ class Communicator(ABC):
     @property
     @abstractmethod
     def recv_stream(self) -> Any:
-        """The stream that received tensors belong to; None without a GPU."""
+        """The stream of received tensors; None without a GPU."""
 
     @property
     @abstractmethod
     def send_stream(self) -> Any:
-        """The stream that tensors are sent from; None without a GPU."""
+        """The stream of sent tensors; None without a GPU."""
 
     @abstractmethod
     def allgather(self, send_buf: Any, recv_buf: Any) -> None:
-        """All members' tensors, one behind the other."""
+        """Concatenate all members' tensors."""
 
     @abstractmethod
     def allreduce(self, send_buf: Any, recv_buf: Any, op: ReduceOp = ReduceOp.SUM) -> None:
-        """All members' tensors put together."""
+        """Reduce all members' tensors."""
 
     @abstractmethod
     def reducescatter(self, send_buf: Any, recv_buf: Any, op: ReduceOp = ReduceOp.SUM) -> None:
-        """All members' tensors put together, and this member's share of the result."""
+        """Reduce all members' tensors, and keep this member's share of the result."""
 
     @abstractmethod
     def destroy(self) -> None:
@@ -81,7 +82,7 @@ class Communicator(ABC):
     @classmethod
     @abstractmethod
     def generate_communicator_id(cls) -> Any:
-        """A new id."""
+        """Generate a new id."""
 
 
 __all__ = ["Communicator", "ReduceOp", "TorchTensorAllocator"]

@@ -31,7 +31,7 @@ class ChannelContext:
     def torch_device(self) -> Any:
         """The device of this process: its first GPU, or "cpu"."""
         if self._device is None:
-            import torch  # seconds, which only who asks for devices pays
+            import torch  # takes seconds, and is needed only for devices
 
             self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return self._device

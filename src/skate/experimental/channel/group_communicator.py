@@ -13,7 +13,7 @@ from skate.util.collective.types import ReduceOp
 
 
 class GroupCommunicator(Communicator):
-    """Actors that find each other as a group of one backend."""
+    """Actors that communicate as a group of one backend."""
 
     backend = ""
 
@@ -38,14 +38,14 @@ class GroupCommunicator(Communicator):
         return uuid.uuid4().hex
 
     def initialize(self, rank: int) -> None:
-        """Join; returns when all have."""
+        """Join the group; returns when all have joined."""
         if self._group is None:
             self._rank = rank
             make = backend_registry._global_registry.get(self.backend)
             self._group = make(self._world_size, rank, self._id)
 
     def get_actor_handles(self) -> list[Any]:
-        """The actors, in the order of their ranks."""
+        """Return the actors, in the order of their ranks."""
         return self._actor_handles
 
     def get_rank(self, actor: Any) -> int:
@@ -86,16 +86,16 @@ class GroupCommunicator(Communicator):
         return made
 
     def allgather(self, send_buf: Any, recv_buf: Any) -> None:
-        """All members' tensors, one behind the other."""
+        """Concatenate all members' tensors."""
         self._group.allgather([list(recv_buf.chunk(self._world_size))], [send_buf], types.AllGatherOptions())
 
     def allreduce(self, send_buf: Any, recv_buf: Any, op: ReduceOp = ReduceOp.SUM) -> None:
-        """All members' tensors put together."""
+        """Reduce all members' tensors."""
         recv_buf.copy_(send_buf)
         self._group.allreduce([recv_buf], types.AllReduceOptions(reduceOp=ReduceOp[op.name]))
 
     def reducescatter(self, send_buf: Any, recv_buf: Any, op: ReduceOp = ReduceOp.SUM) -> None:
-        """All members' tensors put together, and this member's share of the result."""
+        """Reduce all members' tensors, and keep this member's share of the result."""
         options = types.ReduceScatterOptions(reduceOp=ReduceOp[op.name])
         self._group.reducescatter([recv_buf], [list(send_buf.chunk(self._world_size))], options)
 

@@ -1,4 +1,4 @@
-"""How the value of a node travels in a compiled graph."""
+"""Transport of a node's value in a compiled graph."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class SharedMemoryType(ChannelOutputType):
 class TorchTensorType(ChannelOutputType):
     """A value that contains tensors; `transport` selects how they are sent, the rest goes through shared memory.
 
-    `device` is where they are to be when they arrive: "default" (where they were sent from), "cpu", "gpu" or "cuda".
-    `_static_shape`: all have the shape of the first ones. `_direct_return`: the value is one tensor and nothing else.
-    Raises ValueError for a transport or device that does not exist.
+    `device` is their device after the transfer: "default" (the sender's), "cpu", "gpu" or "cuda".
+    `_static_shape`: all tensors have the shapes of the first ones. `_direct_return`: the value is a single
+    tensor. Raises ValueError for a transport or device that does not exist.
     """
 
     AUTO, NCCL, ACCELERATOR, CPU, SHM = AUTO, NCCL, ACCELERATOR, CPU, SHM

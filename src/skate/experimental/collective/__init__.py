@@ -1,4 +1,4 @@
-"""Collective groups of actors, made from outside, and collective operations of compiled graphs.
+"""Collective groups of actors, created from outside, and collective operations of compiled graphs.
 
 groups.py      create_collective_group and the calls around it
 operations.py  allreduce.bind, allgather.bind, reducescatter.bind

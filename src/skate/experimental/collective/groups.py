@@ -1,4 +1,4 @@
-"""Collective groups of actors, made from outside: every actor joins at once."""
+"""Collective groups of actors, created from outside: every actor joins immediately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.util.collective.types import Backend
 
 
 class CommunicatorHandle:
-    """A group that this process has made."""
+    """A group created by this process."""
 
     def __init__(self, actors: list[Any], name: str, backend: str) -> None:
         self._actors = list(actors)
@@ -59,8 +59,8 @@ def create_collective_group(actors: list[Any], backend: str, name: str | None = 
     """Create a group of these actors, with ranks in this order; returns when all have joined.
 
     `backend`: "gloo" or "nccl". Raises ValueError for an unknown backend, values that are not actor handles,
-    and duplicates; RuntimeError for a name that is taken, or actors that are in a group of this backend
-    already.
+    and duplicates; RuntimeError for a name that is taken, or actors that are already in a group of this
+    backend.
     """
     said = Backend(backend)
     name = uuid.uuid4().hex if name is None else name
@@ -89,7 +89,7 @@ def create_collective_group(actors: list[Any], backend: str, name: str | None = 
 
 
 def destroy_collective_group(group_or_name: CommunicatorHandle | str) -> None:
-    """Have the actors of a group leave it. Raises ValueError for a group that is not known."""
+    """Make the actors of a group leave it. Raises ValueError for an unknown group."""
     name = group_or_name.name if isinstance(group_or_name, CommunicatorHandle) else group_or_name
     if not isinstance(name, str):
         raise ValueError(f"Expected a CommunicatorHandle or a str, got {group_or_name!r:.80}")
@@ -104,18 +104,18 @@ def destroy_collective_group(group_or_name: CommunicatorHandle | str) -> None:
     for ref in left:
         try:
             ray.get(ref)
-        except ray.exceptions.RayActorError:  # it has left by dying
+        except ray.exceptions.RayActorError:  # a dead actor has left the group
             continue
 
 
 def destroy_all_collective_groups() -> None:
-    """Have all actors leave the groups that this process has made."""
+    """Make all actors leave the groups created by this process."""
     for name in list(_made):
         destroy_collective_group(name)
 
 
 def get_collective_groups(actors: list[Any], backend: str | None = None) -> list[CommunicatorHandle]:
-    """The groups made here that all of these actors are in, of one backend or of any."""
+    """Return the groups created here that contain all of these actors, of one backend or of any."""
     wanted = None if backend is None else Backend(backend)
     return [
         group

@@ -8,15 +8,15 @@ from skate.util.collective.types import ReduceOp
 
 
 class Reduction:
-    """An operation that puts tensors together: `allreduce.bind([node, ...])` gives as many nodes."""
+    """A reduction of tensors: `allreduce.bind([node, ...])` returns one node per input."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
     def bind(self, input_nodes: list[Any], op: ReduceOp = ReduceOp.SUM, transport: Any = None) -> list[Any]:
-        """A node for each input: the result as that input's actor has it.
+        """Create one node per input: the result in that input's actor.
 
-        `input_nodes`: results of methods, one for each actor that takes part. `transport`: a Communicator of these
+        `input_nodes`: results of methods, one per participating actor. `transport`: a Communicator of these
         actors; NCCL otherwise. Raises ValueError for anything else.
         """
         nodes: list[Any] = _bind(self._kind, input_nodes, op, transport)
@@ -24,10 +24,10 @@ class Reduction:
 
 
 class Gathering:
-    """An operation that lines tensors up: `allgather.bind([node, ...])` gives as many nodes."""
+    """A concatenation of tensors: `allgather.bind([node, ...])` returns one node per input."""
 
     def bind(self, input_nodes: list[Any], transport: Any = None) -> list[Any]:
-        """A node for each input: all tensors, one behind the other. Arguments as in `allreduce.bind`."""
+        """Create one node per input: all tensors concatenated. Arguments as in `allreduce.bind`."""
         nodes: list[Any] = _bind("allgather", input_nodes, ReduceOp.SUM, transport)
         return nodes
 

@@ -1,4 +1,4 @@
-"""Direct transport: tensors that stay with the actor that created them, and go directly to the actor that needs them.
+"""Direct transport: tensors stay with the actor that created them, and go directly to the actor that needs them.
 
 tensor_transport_manager.py    the interface of a transport
 collective_tensor_transport.py gloo and NCCL, between members of a collective group
@@ -39,7 +39,7 @@ def register_tensor_transport(
     """Register a transport, for actors that are called from this process.
 
     `devices`: the supported kinds of devices, such as "cpu". `data_type`: the supported type, such as
-    torch.Tensor or numpy.ndarray. Raises ValueError for a name that is taken, and for a class that is not a
+    torch.Tensor or numpy.ndarray. Raises ValueError for a taken name, and for a class that is not a
     TensorTransportManager.
     """
     if transport_name.upper() not in option_values.TENSOR_TRANSPORTS and not issubclass(
@@ -52,9 +52,9 @@ def register_tensor_transport(
 
 
 def wait_tensor_freed(tensor: Any, timeout: float | None = None) -> None:
-    """Wait until no ref of a value with this tensor is left, so that the actor may write into it.
+    """Wait until no refs to a value with this tensor are left, so that the actor may write to it.
 
-    `timeout` is in seconds. Raises TimeoutError when it passes.
+    `timeout` is in seconds. Raises TimeoutError after the timeout.
     """
     store = tensor_store.existing(session.current_or_none())
     if store is not None:
@@ -62,16 +62,19 @@ def wait_tensor_freed(tensor: Any, timeout: float | None = None) -> None:
 
 
 def set_target_for_ref(ref: Any, target: list[Any]) -> None:
-    """Have `ray.get` receive the tensors of a ref into these, if its transport can; they need the same shapes and types.
+    """Make `ray.get` receive the tensors of a ref into these, if its transport supports it; shapes and types
+    must match.
 
-    Raises ValueError for a ref that was not made with a tensor transport; `ray.get` raises it for tensors that do not fit.
+    Raises ValueError for a ref that was not created with a tensor transport; `ray.get` raises it for tensors
+    that do not fit.
     """
     tensors.set_target(ref, list(target))
 
 
 def set_target_device_for_ref(ref: Any, target_device: str) -> None:
-    """Have `ray.get` receive the tensors of a ref on a device, such as "cpu" or "cuda:0", if its transport can.
+    """Make `ray.get` receive the tensors of a ref on a device, such as "cpu" or "cuda:0", if its transport supports it.
 
-    Raises ValueError for a ref that was not made with a tensor transport, and for a device that the transport does not reach.
+    Raises ValueError for a ref that was not created with a tensor transport, and for a device that the
+    transport does not support.
     """
     tensors.set_target(ref, str(target_device))

@@ -1,4 +1,4 @@
-"""Tensors between the members of a collective group: gloo for main memory, NCCL for GPUs."""
+"""Tensor transfers between the members of a collective group: gloo for main memory, NCCL for GPUs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from skate.experimental.rdt.tensor_transport_manager import (
 
 @dataclass
 class CollectiveTransportMetadata(TensorTransportMetadata):
-    """The same, with the groups that the actor is a member of, and its rank in each."""
+    """Metadata with the actor's groups, and its rank in each."""
 
     ranks: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class CollectiveCommunicatorMetadata(CommunicatorMetadata):
-    """A group, the ranks of the two actors in it, and what marks the messages of one transfer."""
+    """A group, the ranks of the two actors in it, and the tag of one transfer's messages."""
 
     communicator_name: str = ""
     src_rank: int | None = None
@@ -65,7 +65,7 @@ class CollectiveTensorTransport(TensorTransportManager):
         return False
 
     def actor_has_tensor_transport(self, actor: Any) -> bool:
-        """True if this process has made a group that the actor is in."""
+        """True if this process has created a group that contains the actor."""
         from skate.experimental.collective import get_collective_groups  # which imports torch
 
         return bool(get_collective_groups([actor], self.tensor_transport_backend()))
@@ -111,7 +111,7 @@ class CollectiveTensorTransport(TensorTransportManager):
         """Return the group that this actor shares with the source. Raises ValueError if there is none."""
         own = self._own_ranks()
         common = sorted(own.keys() & meta.ranks.keys())
-        if own and not common:  # the source may have come into the group later
+        if own and not common:  # the source may have joined the group later
             meta = ask()
             common = sorted(own.keys() & meta.ranks.keys())
         if not common:
@@ -130,7 +130,7 @@ class CollectiveTensorTransport(TensorTransportManager):
 
     @contextlib.contextmanager
     def receiving(self, told: CollectiveCommunicatorMetadata) -> Iterator[None]:
-        """While one transfer is asked for and received; gloo has tags, and needs no order."""
+        """Held during one transfer; gloo has tags and needs no order."""
         yield
 
     def fetch_multiple_tensors(
@@ -140,8 +140,8 @@ class CollectiveTensorTransport(TensorTransportManager):
         communicator_metadata: CommunicatorMetadata,
         target_buffers: list[Any] | None = None,
     ) -> FetchRequest:
-        """Make tensors, and have them filled."""
-        import torch  # who made the tensors has it, and so has the reader
+        """Create tensors, and begin to receive into them."""
+        import torch  # the owner of the tensors and the reader have it
 
         told = communicator_metadata
         assert isinstance(told, CollectiveCommunicatorMetadata)
@@ -154,7 +154,7 @@ class CollectiveTensorTransport(TensorTransportManager):
         return _Receiving(obj_id, tensors, works)
 
     def wait_fetch_complete(self, fetch_request: FetchRequest, timeout: float = -1) -> list[Any]:
-        """Wait for what `fetch_multiple_tensors` began."""
+        """Wait for the transfer begun by `fetch_multiple_tensors`."""
         if isinstance(fetch_request, _Receiving):
             for work in fetch_request.works:
                 work.wait()
@@ -200,7 +200,7 @@ class CollectiveTensorTransport(TensorTransportManager):
 
 def _bytes_of(tensor: Any) -> Any:
     """View the memory as bytes, which both libraries support for any type."""
-    import torch  # it made the tensor
+    import torch  # the tensor came from torch
 
     return tensor.reshape(-1).view(torch.uint8)
 
@@ -214,7 +214,8 @@ class GLOOTensorTransport(CollectiveTensorTransport):
 
 
 class NCCLTensorTransport(CollectiveTensorTransport):
-    """Tensors on GPUs. Each direction between two actors has a communicator of its own, so that none waits for the other."""
+    """Tensors on GPUs. Each direction between two actors has its own communicator, so that neither waits for
+    the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,7 +227,7 @@ class NCCLTensorTransport(CollectiveTensorTransport):
 
     @contextlib.contextmanager
     def receiving(self, told: CollectiveCommunicatorMetadata) -> Iterator[None]:
-        """One transfer at a time: NCCL has no tags, so both sides keep the order in which they were asked for."""
+        """Allow one transfer at a time: NCCL has no tags, so both sides keep the order of the requests."""
         with self._order:
             yield
 
@@ -236,7 +237,7 @@ class NCCLTensorTransport(CollectiveTensorTransport):
         with self._lock:
             known = self._channels.get(key)
             if known is None or known[0] is not group:
-                import torch  # it made the group
+                import torch  # the group came from torch
 
                 from skate.util.collective import collective as members  # as above
 

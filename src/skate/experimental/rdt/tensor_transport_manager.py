@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass
 class CommunicatorMetadata:
-    """Base of the data that both sides of a transfer need to find each other."""
+    """Base class of the data with which both sides of a transfer find each other."""
 
 
 @dataclass
 class TensorTransportMetadata:
-    """The shape and type of each tensor, and the device of all, which a reader needs in advance."""
+    """The shape and type of each tensor, and the device of all, which readers need in advance."""
 
     tensor_meta: list[tuple[Any, Any]]
     tensor_device: str | None = None
@@ -22,14 +22,14 @@ class TensorTransportMetadata:
 
 @dataclass
 class FetchRequest:
-    """A transfer under way; `tensors` are those that have arrived already."""
+    """A transfer in progress; `tensors` are those that have already arrived."""
 
     obj_id: str
     tensors: list[Any]
 
 
 class TensorTransportManager(ABC):
-    """A transport of tensors. Each process makes one instance of it when it first needs one."""
+    """A transport of tensors. Each process creates one instance on first use."""
 
     @abstractmethod
     def tensor_transport_backend(self) -> str:
@@ -38,12 +38,12 @@ class TensorTransportManager(ABC):
     @staticmethod
     @abstractmethod
     def is_one_sided() -> bool:
-        """True if the reader needs no help of the process that has the tensors."""
+        """True if the reader does not need the help of the process with the tensors."""
 
     @staticmethod
     @abstractmethod
     def can_abort_transport() -> bool:
-        """True if a transfer that has begun can be given up without harm."""
+        """True if a transfer can be aborted without harm."""
 
     @abstractmethod
     def actor_has_tensor_transport(self, actor: Any) -> bool:
@@ -53,13 +53,13 @@ class TensorTransportManager(ABC):
     def extract_tensor_transport_metadata(
         self, obj_id: str, rdt_object: list[Any]
     ) -> TensorTransportMetadata:
-        """Called where tensors were made, once for each value: describe them, and make them ready to be read."""
+        """Describe tensors and prepare them for reading; called in the process that created them, once per value."""
 
     @abstractmethod
     def get_communicator_metadata(
         self, src_actor: Any, dst_actor: Any, backend: str | None = None
     ) -> CommunicatorMetadata:
-        """Return the data for two actors to find each other. An actor is None where a driver takes its place."""
+        """Return the data for two actors to find each other. An actor is None if its place is taken by a driver."""
 
     @abstractmethod
     def recv_multiple_tensors(
@@ -69,7 +69,7 @@ class TensorTransportManager(ABC):
         communicator_metadata: CommunicatorMetadata,
         target_buffers: list[Any] | None = None,
     ) -> list[Any]:
-        """Called where tensors are read: receive them, into `target_buffers` if there are any."""
+        """Receive tensors, into `target_buffers` if there are any; called in the reading process."""
 
     def fetch_multiple_tensors(
         self,
@@ -78,14 +78,14 @@ class TensorTransportManager(ABC):
         communicator_metadata: CommunicatorMetadata,
         target_buffers: list[Any] | None = None,
     ) -> FetchRequest:
-        """Begin to receive. Unless a transport overrides it, all is received here."""
+        """Begin to receive. The default implementation receives everything here."""
         tensors = self.recv_multiple_tensors(
             obj_id, tensor_transport_metadata, communicator_metadata, target_buffers
         )
         return FetchRequest(obj_id, tensors)
 
     def wait_fetch_complete(self, fetch_request: FetchRequest, timeout: float = -1) -> list[Any]:
-        """The tensors of a transfer, when they have come; `timeout` is in seconds, -1 waits as long as it takes."""
+        """Wait for the tensors of a transfer; `timeout` is in seconds, -1 for no limit."""
         return fetch_request.tensors
 
     @abstractmethod
@@ -95,13 +95,13 @@ class TensorTransportManager(ABC):
         tensor_transport_metadata: TensorTransportMetadata,
         communicator_metadata: CommunicatorMetadata,
     ) -> None:
-        """Called where the tensors are, beside the calls of the actor, if the transport has two sides: send them."""
+        """Send tensors, if the transport is two-sided; called in their process, concurrently with the actor's calls."""
 
     @abstractmethod
     def garbage_collect(
         self, obj_id: str, tensor_transport_meta: TensorTransportMetadata, tensors: list[Any]
     ) -> None:
-        """Release resources for reading the tensors; called on their process when the last ref of the value is gone."""
+        """Release resources for reading the tensors; called in their process when the last ref to the value is gone."""
 
     @abstractmethod
     def abort_transport(self, obj_id: str, communicator_metadata: CommunicatorMetadata) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class ReduceOp(enum.Enum):
-    """How values are put together."""
+    """How values are combined."""
 
     SUM = 0
     PRODUCT = 1
@@ -21,7 +21,7 @@ class ReduceOp(enum.Enum):
 
 @dataclass
 class AllGatherOp:
-    """Every rank gets the values of all."""
+    """Every rank gets the values of all ranks."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class ReduceScatterOp:
 
 
 class Device(enum.Enum):
-    """Where tensors arrive."""
+    """The device on which tensors arrive."""
 
     DEFAULT = "default"
     CPU = "cpu"

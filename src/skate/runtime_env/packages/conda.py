@@ -1,7 +1,7 @@
-"""Conda environments: one that exists, by its name, or one built from a description.
+"""Conda environments: existing ones, by name, or new ones, from a description.
 
-A worker has to import Skate. An environment that is built here gets a way to the node's own packages, for
-which its Python has to be of the node's version; one that exists is left as it is and must have Skate in it.
+A worker has to import Skate. An environment that is built here gets access to the node's own packages, so its
+Python must have the node's version. An existing one is not changed and must contain Skate.
 """
 
 from __future__ import annotations

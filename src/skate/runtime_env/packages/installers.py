@@ -18,8 +18,8 @@ from skate.runtime_env.deadline import Deadline
 _LAST_LINES = 20
 _LOOK_EVERY_S = 0.1
 _SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-# Stands between the driver and an installer: Linux tells it when the thread that started it ends, and it kills the installer with
-# all that builds packages for it, so that nothing of that outlives a killed driver.
+# Runs between the driver and an installer: Linux notifies it when the thread that started it ends, and it
+# kills the installer with its build processes, so that none of them outlives a killed driver.
 _TIED = """
 import ctypes, os, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
@@ -40,11 +40,11 @@ def run(
     """Run an installer to its end, its output appended to `log`.
 
     Args:
-        what: what it does, for errors: "installing packages with pip".
+        what: the step, for errors: "installing packages with pip".
         env_vars: set on top of this process's environment.
 
-    Raises RuntimeEnvSetupError with the command and the last lines of its output when it fails, and when the
-    time is up or the set-up is cancelled, in which case it and what it started are killed.
+    Raises RuntimeEnvSetupError with the command and the last lines of its output when it fails, and at the
+    deadline or a cancellation, in which case it is killed with its child processes.
     """
     shown = redacted(shlex.join(command))
     deadline.check(what)
@@ -87,14 +87,14 @@ def _end_of(process: subprocess.Popen[bytes], what: str, deadline: Deadline) -> 
                 deadline.check(what)
     finally:
         if process.poll() is None:
-            # Its whole session: pip builds packages in processes of their own.
+            # Its whole session: pip builds packages in separate processes.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
 def _environment(env_vars: Mapping[str, str]) -> dict[str, str]:
     env = {**os.environ, **env_vars}
-    # These would send packages elsewhere than into the environment, or stop and ask.
+    # These would install packages outside of the environment, or prompt for input.
     for name in ("PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "__PYVENV_LAUNCHER__"):
         env.pop(name, None)
     return {
@@ -115,5 +115,5 @@ def _last_lines(log: Path, starts_at: int) -> str:
 
 
 def redacted(text: str) -> str:
-    """The text without the user names and passwords of URLs in it."""
+    """Remove user names and passwords from URLs in a text."""
     return _SECRET.sub("***", text)

@@ -1,7 +1,7 @@
 """Requirement lists for pip and uv: the user's input, normalized to one list of lines.
 
-A requirements file is read at submission, on the machine that has it; its `-r` includes are pulled in and the
-local paths in it made absolute, so that the list means the same wherever it is installed.
+A requirements file is read at submission, on the machine that has it; its `-r` includes are expanded and its
+local paths made absolute, so that the list means the same wherever it is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _COMMENT = re.compile(r"(^|\s+)#.*$")
 
 
 def read_file(path: str, place: Place) -> list[str]:
-    """The requirements in a file, one a line, includes followed; ValueError when the file is not there."""
+    """Read the requirements in a file, one per line, following includes. Raises ValueError if the file does
+    not exist."""
     full = os.path.abspath(os.path.expanduser(path))
     if not os.path.isfile(full):
         raise place.refused(
@@ -56,7 +57,7 @@ def _read(path: str, place: Place, including: tuple[str, ...]) -> list[str]:
 
 
 def anchored(line: str, folder: str) -> str:
-    """A requirement with its local path, if it has one, made absolute against `folder`."""
+    """Make the local path of a requirement, if any, absolute against `folder`."""
     constraint = _CONSTRAINT.match(line)
     if constraint:
         return f"-c {_absolute(constraint['file'].strip(), folder, always=True)}"
@@ -70,7 +71,7 @@ def anchored(line: str, folder: str) -> str:
 
 
 def _absolute(text: str, folder: str, *, always: bool = False) -> str:
-    # Only what says that it is a path is one: "numpy" stays a package even where a folder has that name.
+    # Only explicit paths are paths: "numpy" stays a package even if there is a folder of that name.
     if "://" in text:
         return text
     if text.startswith("~/"):
@@ -82,7 +83,7 @@ def _absolute(text: str, folder: str, *, always: bool = False) -> str:
 
 
 def local_path(line: str) -> str | None:
-    """The local file or folder that a requirement installs or reads, or None when it names a package."""
+    """Return the local file or folder that a requirement installs or reads, or None for a package."""
     for form in (_CONSTRAINT, _INCLUDE, _EDITABLE):
         match = form.match(line)
         if match:

@@ -1,8 +1,8 @@
 """Virtual environments for pip and uv: one per list of packages, created once and shared.
 
-What the node's own interpreter can import stays importable in them, and what is installed into them comes
-first. For a node that itself runs in a virtual environment the `system site packages` of a new one would be
-those of the base installation, so a .pth file points to the node's own.
+Packages of the node's own interpreter stay importable in them; packages installed into them take precedence.
+If the node itself runs in a virtual environment, the `system site packages` of a new one would be those of
+the base installation, so a .pth file points to the node's own.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def environment(
     deadline: Deadline,
     log_files: Sequence[str] = (),
 ) -> Path:
-    """Return the virtual environment with these packages, installed now if necessary; in use until released.
+    """Return the virtual environment with these packages, installed if necessary; it stays in use until released.
 
     Args:
         installer: "pip" or "uv"; spec: that field in normal form.
         env_vars: the environment variables of the runtime environment, for PIP_INDEX_URL and the like.
         log_files: files to which the installer's output is appended when it is run.
 
-    Raises RuntimeEnvSetupError when the installer fails or the time is up; nothing is kept then but the log.
+    Raises RuntimeEnvSetupError when the installer fails or at the deadline; only the log is kept then.
     """
     key = _key(installer, spec, env_vars)
     log = log_of(cache, f"{installer}-{key}")
@@ -69,7 +69,7 @@ def _key(installer: str, spec: dict[str, Any], env_vars: Mapping[str, str]) -> s
 
 
 def log_of(cache: Cache, name: str) -> Path:
-    """The installer's log for an environment; the oldest logs make room for it."""
+    """Return the path of the installer's log for an environment; the oldest logs are deleted."""
     folder = cache.root / "logs"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -79,13 +79,13 @@ def log_of(cache: Cache, name: str) -> Path:
 
 
 def python_of(path: Path) -> Path:
-    """The interpreter of an environment."""
+    """Return the interpreter of an environment."""
     return path / "bin" / "python"
 
 
 def create(path: Path) -> None:
-    """Make an empty virtual environment that can import what this interpreter can."""
-    # venv is needed only when an environment is really made.
+    """Create an empty virtual environment that can import everything that this interpreter can."""
+    # venv is needed only when an environment is created.
     import venv
 
     try:
@@ -97,16 +97,16 @@ def create(path: Path) -> None:
 
 
 def parent_lines() -> list[str]:
-    """The lines of a .pth file for all that this interpreter can import, editable installs too."""
+    """Return the lines of a .pth file for everything that this interpreter can import, including editable installs."""
     return [f"import site; site.addsitedir({folder!r})\n" for folder in parent_paths()]
 
 
 def parent_paths() -> list[str]:
-    """The folders from which this interpreter imports packages, Skate's own among them."""
+    """Return the folders from which this interpreter imports packages, including Skate's own."""
     folders = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
-    # A checkout, or wherever else this package is imported from.
+    # A checkout, or another place from which this package is imported.
     folders.append(str(Path(__file__).resolve().parents[3]))
     return [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
 
@@ -126,8 +126,7 @@ def _install_with_pip(
 def _have_pip(
     python: str, log: Path, deadline: Deadline, env_vars: Mapping[str, str], version: str | None = None
 ) -> None:
-    # The node's own pip serves in the environment as well: it is importable there, and installs where it
-    # runs.
+    # The node's own pip also works in the environment: it is importable there, and installs into it.
     import importlib.util
 
     if importlib.util.find_spec("pip") is None:
@@ -175,11 +174,11 @@ def _listed(path: Path, spec: dict[str, Any]) -> list[str]:
 
 
 def worker_env_vars(path: Path, env_vars: Mapping[str, str]) -> dict[str, str]:
-    """The variables of an activated environment, so that workers find its commands too."""
+    """Return the variables of an activated environment, so that workers find its commands too."""
     search = env_vars.get("PATH", os.environ.get("PATH", os.defpath))
     return {"VIRTUAL_ENV": str(path), "PATH": f"{path / 'bin'}{os.pathsep}{search}"}
 
 
 def command_of(path: Path) -> str:
-    """The command that starts an environment's interpreter, quoted as for a shell."""
+    """Return the command that starts an environment's interpreter, quoted for a shell."""
     return shlex.quote(str(python_of(path)))

@@ -1,4 +1,4 @@
-"""Telling the user's callbacks; what one raises names it."""
+"""Notification of the user's callbacks; an error names the callback that raised it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RunContext:
 
 
 class Callbacks:
-    """The callbacks of one run, called one after the other in the given order."""
+    """The callbacks of one run, called in the given order."""
 
     def __init__(self, run: Any) -> None:
         self.context = RunContext(run)
         self._told: list[Any] = list(run.run_config.callbacks or ())
 
     def begin(self, reports: int) -> None:
-        """The run begins, with so many reports of earlier calls of `fit`.
+        """Notify the callbacks of the start, with the number of reports of earlier calls of `fit`.
 
         Raises:
             ControllerError: a callback raised.
@@ -50,7 +50,7 @@ class Callbacks:
         self._tell("before_run")
 
     def reported(self, metrics: Sequence[Mapping[str, Any]], checkpoint: Any) -> None:
-        """All workers have reported.
+        """Notify the callbacks that all workers have reported.
 
         Raises:
             ControllerError: a callback raised.
@@ -97,6 +97,6 @@ class Callbacks:
     def _call(self, callback: Any, hook: str, **what: Any) -> None:
         try:
             getattr(callback, hook)(run_context=self.context, **what)
-        except Exception as error:  # whatever a user's callback raises ends the run, and names the callback
+        except Exception as error:  # any error of a user's callback ends the run and names the callback
             doing = f"the callback {type(callback).__name__} raised in {hook}()"
             raise ControllerError(error, doing) from error

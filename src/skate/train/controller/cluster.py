@@ -1,4 +1,4 @@
-"""The resources of the cluster for a run: how many workers fit now, and waiting until the minimum does."""
+"""The resources of the cluster for a run: how many workers fit now, and a wait until the minimum fits."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from skate.train.controller.worker_capacity import fitting_together, why_not
 from skate.util.placement_group import placement_group, remove_placement_group
 
 _LOOK_SECONDS = 0.2
-#: A reservation that is only to be tried is given so long.
+#: The timeout of a trial reservation.
 _TRY_SECONDS = 0.5
 
 
 def nodes() -> dict[str, dict[str, float]]:
-    """The total resources of the living nodes, by node id."""
+    """Return the total resources of the living nodes, by node id."""
     return {node["NodeID"]: node["Resources"] for node in skate.nodes() if node["Alive"]}
 
 
 def wanted(scaling: ScalingConfig) -> Resources:
-    """The resources that a worker takes."""
+    """Return the resources of one worker."""
     return Resources(scaling._resources_per_worker_not_none)
 
 
@@ -76,11 +76,11 @@ def room(scaling: ScalingConfig, held: Mapping[str, int]) -> int:
 
 
 def _found(bundle: Mapping[str, float], count: int, strategy: str) -> bool:
-    """True if so many more bundles can be placed: sums over nodes do not show where other work runs."""
+    """True if this many more bundles can be placed; totals per node do not show where other work runs."""
     group: Any = placement_group([dict(bundle)] * count, strategy="PACK" if "PACK" in strategy else strategy)
     try:
         return bool(group.wait(timeout_seconds=_TRY_SECONDS))
-    except skate.exceptions.RayError:  # a node went meanwhile
+    except skate.exceptions.RayError:  # a node was lost meanwhile
         return False
     finally:
         remove_placement_group(group)

@@ -43,11 +43,12 @@ from skate.train.run_session import with_preload
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Session
 
-#: After the first rank has failed, the others have so long to fail too, so that all that belongs together is told together.
+#: After the first rank has failed, the others have this long to fail too, so that related failures are
+#: reported together.
 GRACE_SECONDS = 0.5
-#: Ranks that others have waited for so long are named, with what they do.
+#: After this long, ranks that others wait for are logged, with their stacks.
 LATE_SECONDS = float(os.environ.get("SKATE_TRAIN_LATE_SECONDS", "60"))
-#: And after so long the run fails.
+#: After this long, the run fails.
 HUNG_SECONDS = float(os.environ.get("SKATE_TRAIN_HUNG_SECONDS", "1800"))
 _LOOK_SECONDS = 1.0
 _START_ERRORS = (
@@ -62,7 +63,7 @@ _START_ERRORS = (
 
 @dataclass
 class Run:
-    """All that a run is made of, as the trainer has checked it."""
+    """The checked arguments of a run."""
 
     function: Callable[..., Any]
     config: Any
@@ -97,9 +98,9 @@ class Controller:
         self._news: dict[Any, int] = {}
         self._told_late: set[tuple[str, int]] = set()
         self._looked_for_room = 0.0
-        #: Ranks that ask for checkpoints with their validations: the number of the meeting, and how long they wait.
+        #: Ranks that request checkpoints with their validations: the number of the meeting, and their deadline.
         self._waiting_for_checkpoints: list[tuple[int, float]] = []
-        #: The last failure in words, and the nodes that were lost with it, with their ranks.
+        #: The description of the last failure, and the nodes lost with it, with their ranks.
         self._text = ""
         self._lost: dict[str, list[int]] = {}
         self.value: Any = None
@@ -107,7 +108,7 @@ class Controller:
     # -- the loop
 
     def execute(self) -> Any:
-        """Run to the end; what rank 0's training function returned.
+        """Run to the end; return the result of rank 0's training function.
 
         Raises:
             TrainingFailedError: the run has failed more often than it may.
@@ -198,7 +199,7 @@ class Controller:
     def _start_failed(self, error: Exception) -> None:
         failure = self.machine.failure
         if isinstance(error, RayTaskError) and failure.controller_failure_limit < 0:
-            # What fails in code, and not for want of something, fails again.
+            # Errors in code, unlike missing resources, would occur again.
             self.machine.state = machines.ERRORED
             raise ControllerError(error) from error
         actions = self.machine.start_failed(error, self._room())
@@ -223,10 +224,10 @@ class Controller:
             group.close()
 
     def _room(self) -> int:
-        """The number of workers for which the cluster has room now; at least the run's minimum."""
+        """Return the number of workers for which the cluster has room now; at least the run's minimum."""
         return cluster.room(self.run.scaling, self.group.held if self.group is not None else {})
 
-    # -- what workers tell
+    # -- messages of workers
 
     def _wait(self) -> None:
         waiting = [*self._training, *self._news]
@@ -252,7 +253,7 @@ class Controller:
         rank = self._news.pop(ref)
         try:
             news = skate.get(ref)
-        except Exception:  # the worker is gone; its training call says why
+        except Exception:  # the worker is gone; its training call has the reason
             return
         assert self.group is not None
         self._news[self.group.workers[rank].news.remote()] = rank
@@ -266,9 +267,7 @@ class Controller:
             try:
                 self._do(self.machine.came(rank, kind, number, what, now))
             except (OSError, ValueError) as error:
-                failures.append(
-                    (rank, error)
-                )  # a report that cannot be taken in fails the run, and nothing else
+                failures.append((rank, error))  # a report that cannot be processed fails only the run
                 return
             if self.machine.attempt != attempt:
                 return
@@ -279,7 +278,7 @@ class Controller:
             return
         try:
             value = skate.get(ref)
-        except Exception as error:  # whatever the training function raised, or the worker died of
+        except Exception as error:  # the error of the training function or of the worker
             self._last_news(rank, [])
             failures.append((rank, error))
             return
@@ -300,7 +299,7 @@ class Controller:
             self._hear(rank, news, failures)
 
     def _take_failures(self, failures: list[tuple[int, Exception]]) -> None:
-        """Ranks have failed: see who else does, and why those that do not are stuck."""
+        """Handle failed ranks: collect further failures, and the stacks of ranks that are stuck."""
         deadline = time.monotonic() + GRACE_SECONDS
         while self._training and time.monotonic() < deadline:
             ready, _ = skate.wait(list(self._training), num_returns=1, timeout=deadline - time.monotonic())
@@ -318,7 +317,7 @@ class Controller:
         self._do(actions)
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
-        """The dead nodes, with the ranks that died on them; failures of other ranks are then consequences."""
+        """Return the dead nodes with their ranks; failures of other ranks are then consequences."""
         if not any(isinstance(error, ActorDiedError) for _, error in failures):
             return {}
         alive = {node["NodeID"] for node in skate.nodes() if node["Alive"]}
@@ -331,7 +330,7 @@ class Controller:
         return found
 
     def _stacks(self, ranks: Sequence[int]) -> dict[int, str]:
-        """The stacks of ranks, of those that answer within a second."""
+        """Return the stacks of the ranks that answer within a second."""
         if self.group is None:
             return {}
         asked = {rank: self.group.workers[rank].stack.remote() for rank in ranks}
@@ -387,7 +386,7 @@ class Controller:
     # -- the clock
 
     def _look(self) -> None:
-        """Ranks that are late are named; ranks that will never come fail the run; a run that may grow looks for room."""
+        """Log late ranks, fail the run for ranks that will never arrive, and look for room if the run may grow."""
         now = time.monotonic()
         self.watchers.progress.look()
         if self.machine.state != machines.RUNNING:

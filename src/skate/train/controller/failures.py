@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from skate.train.controller.machine import Meeting
 
-#: Words in errors of ranks that have only lost touch with one that failed before.
+#: Phrases in errors of ranks that only lost the connection to one that failed before.
 _ECHOES = (
     "connection closed by peer",
     "connection reset by peer",
@@ -18,7 +18,7 @@ _ECHOES = (
     "the run ended while this worker waited",
 )
 
-#: What to change where a library's own words do not say it: words of its error, and the advice.
+#: Advice for library errors that do not explain themselves: phrases of the error, and the advice.
 _ADVICE = (
     (
         ("type fp16 is not supported on your device",),
@@ -76,7 +76,7 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
 
 
 def never_came(meeting: Meeting, missing: Sequence[int]) -> str:
-    """Ranks wait for others that have returned already."""
+    """Describe ranks that wait for others that have already returned."""
     what = _what(meeting)
     return (
         f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, which {_ranks(missing)} never "
@@ -85,14 +85,14 @@ def never_came(meeting: Meeting, missing: Sequence[int]) -> str:
 
 
 def late(meeting: Meeting, missing: Sequence[int], seconds: float, stacks: Mapping[int, str]) -> str:
-    """Ranks wait for others that run on elsewhere, and where those are."""
+    """Describe ranks that wait for others that are still running, and where those are."""
     came = _ranks(sorted(meeting.came), "has", "have")
     lines = [
         f"{came} waited {seconds:.0f} s in {_what(meeting)} number {meeting.number + 1} for {_ranks(missing)}"
     ]
     for rank, stack in stacks.items():
         lines.append(
-            f"rank {rank} is here:\n{stack.rstrip()}" if stack else f"rank {rank} does not say where it is"
+            f"rank {rank} is here:\n{stack.rstrip()}" if stack else f"rank {rank} does not report where it is"
         )
     return "\n".join(lines)
 
@@ -107,19 +107,19 @@ def _ranks(ranks: Sequence[int], one: str = "", several: str = "") -> str:
 
 
 def told_briefly(failures: Sequence[tuple[int, Exception]]) -> str:
-    """The first failure in one line."""
+    """Return the first failure in one line."""
     rank, error = failures[0]
     return f"rank {rank}: {_last_line(error)}"
 
 
 def _text(error: Exception) -> str:
-    """The error text of a rank, without the submission site in this package."""
+    """Return the error text of a rank, without the submission site in this package."""
     lines = [line for line in str(error).rstrip().splitlines() if not line.startswith("  submitted at ")]
     return "\n".join(lines) or repr(error)
 
 
 def _last_line(error: Exception) -> str:
-    """The essence of an error: the last line of a traceback, the first of a plain message."""
+    """Return the main line of an error: the last of a traceback, the first of a plain message."""
     lines = [line.strip() for line in _text(error).splitlines() if line.strip()]
     if not lines:
         return repr(error)

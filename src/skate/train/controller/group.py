@@ -16,12 +16,12 @@ from skate.train.worker.session import Place
 from skate.util.placement_group import placement_group, remove_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-#: Calls that a worker answers at a time: the training function, the controller's wait for news, and what is asked meanwhile.
+#: Concurrent calls of a worker: the training function, the controller's wait for messages, and other requests.
 _CALLS = 5
 
 
 class WorkerGroup:
-    """Workers that run; `len()` of it is their number, positions are ranks."""
+    """Running workers; `len()` is their number, positions are ranks."""
 
     def __init__(self, workers: int, scaling: ScalingConfig, runtime_env: dict[str, Any] | None) -> None:
         self.scaling = scaling
@@ -32,7 +32,7 @@ class WorkerGroup:
         self._backend: tuple[Backend, BackendConfig] | None = None
         try:
             self._start(workers, runtime_env)
-        except BaseException:  # Ctrl-C as well: no workers may stay that nobody knows
+        except BaseException:  # Ctrl-C as well: no unknown workers may stay behind
             self.close()
             raise
 
@@ -65,38 +65,38 @@ class WorkerGroup:
 
     @property
     def held(self) -> Counter[str]:
-        """How many workers there are, by node."""
+        """Return the number of workers by node."""
         return Counter(each["node"] for each in self.where)
 
-    # -- what backends use
+    # -- interface of backends
 
     def __len__(self) -> int:
         return len(self.workers)
 
     def execute_async(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a function in every worker; refs to the results, by rank."""
+        """Call a function in every worker; return refs to the results, by rank."""
         return [worker.execute.remote(func, args, kwargs) for worker in self.workers]
 
     def execute(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a function in every worker and wait; the results by rank."""
+        """Call a function in every worker; wait and return the results by rank."""
         return list(skate.get(self.execute_async(func, *args, **kwargs)))
 
     def execute_single_async(self, rank: int, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function in one worker; a ref to the result."""
+        """Call a function in one worker; return a ref to the result."""
         return self.workers[rank].execute.remote(func, args, kwargs)
 
     def execute_single(self, rank: int, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function in one worker and wait."""
+        """Call a function in one worker; wait and return the result."""
         return skate.get(self.execute_single_async(rank, func, *args, **kwargs))
 
     def get_resources_per_worker(self) -> dict[str, float]:
         """The resources of each worker."""
         return dict(self.scaling._resources_per_worker_not_none)
 
-    # -- what the controller uses
+    # -- interface of the controller
 
     def set_up(self, sessions: Sequence[Any], config: BackendConfig) -> None:
-        """Give the workers their part of the run, and set the framework up in them."""
+        """Send the workers their part of the run, and set up the framework in them."""
         address, port = self.where[0]["ip"], self.where[0]["port"]
         waits = []
         backend = config.backend_cls()
@@ -114,7 +114,7 @@ class WorkerGroup:
         backend.on_training_start(self, config)
 
     def end_well(self) -> None:
-        """The training functions have returned: the framework is taken down."""
+        """Shut down the framework after the training functions have returned."""
         if self._backend is not None:
             backend, config = self._backend
             backend.on_shutdown(self, config)
@@ -130,7 +130,7 @@ class WorkerGroup:
 
 
 def environment(place: Place, address: str, port: int) -> dict[str, str]:
-    """The variables that frameworks look for in every worker."""
+    """Return the environment variables that frameworks expect in every worker."""
     return {
         "RANK": str(place.world_rank),
         "WORLD_SIZE": str(place.world_size),
@@ -143,7 +143,8 @@ def environment(place: Place, address: str, port: int) -> dict[str, str]:
 
 
 def shared_gpus(where: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The GPUs of all workers of a node, by node: seeing those of the others, they reach them, and LOCAL_RANK counts them."""
+    """Return the GPUs of all workers of each node: workers that see each other's GPUs can access them, and
+    LOCAL_RANK indexes them."""
     found: dict[str, set[str]] = {}
     for each in where:
         found.setdefault(each["node"], set()).update(map(str, each["gpus"]))

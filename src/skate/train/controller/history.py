@@ -17,7 +17,7 @@ from skate.train.worker.session import Reported
 
 
 class History:
-    """Takes reports in, writes them down, and lets old checkpoints go."""
+    """Records reports in the journal, and deletes old checkpoints."""
 
     def __init__(self, folder: RunFolder, config: CheckpointConfig) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class History:
         self._deleted: set[str] = set()
         self._index = 0
 
-    # -- before
+    # -- before the run
 
     def load(self, recover: bool = True) -> bool:
         """Read the journal of an earlier run of this name; True if there was one.
@@ -52,7 +52,7 @@ class History:
         return found
 
     def recover(self) -> None:
-        """Bring to an end what an attempt has left unfinished; only while no worker writes."""
+        """Complete or remove the unfinished checkpoints of an attempt; only while no worker writes."""
         known = {each.name for each in self.kept}
         there = self.folder.recover()
         for name, manifest in sorted(there.items(), key=lambda each: int(each[1].get("index", -1))):
@@ -61,7 +61,7 @@ class History:
             if name in self._deleted:
                 self.folder.delete(name)
             elif int(manifest.get("index", -1)) >= self._index:
-                # The crash came between the manifest and the line in the journal.
+                # The crash occurred between the manifest and the line in the journal.
                 entry = {"event": "report", "index": self._index, "time": manifest["time"], "recovered": True}
                 entry |= {"attempt": manifest["attempt"], "metrics": manifest["metrics"], "checkpoint": name}
                 self.journal.append(entry, durable=True)
@@ -88,10 +88,10 @@ class History:
                 entry["checkpoint"], entry["metrics"], ReportedCheckpointStatus(entry["status"])
             )
 
-    # -- during
+    # -- during the run
 
     def take(self, reports: Sequence[Reported], attempt: int) -> Checkpoint | None:
-        """All ranks have reported: write it down. Returns the checkpoint if there is one."""
+        """Record a report of all ranks. Return the checkpoint if there is one."""
         first = reports[0]
         named = [each for each in reports if each.name is not None]
         entry: dict[str, Any] = {
@@ -147,11 +147,11 @@ class History:
                 self.folder.delete(each.name)
 
     def set_status(self, name: str, status: ReportedCheckpointStatus) -> None:
-        """How far the validation of a checkpoint has come."""
+        """Set the status of a checkpoint's validation."""
         self._status[name] = status
 
     def validated(self, name: str, metrics: dict[str, Any], status: ReportedCheckpointStatus) -> None:
-        """A validation has ended; its metrics are added to those of the checkpoint."""
+        """Record the end of a validation, and add its metrics to those of the checkpoint."""
         self._add_metrics(name, metrics, status)
         self.journal.append(
             {"event": "validated", "checkpoint": name, "metrics": metrics, "status": status.value},
@@ -177,7 +177,7 @@ class History:
         return self.checkpoint(max(self.kept, key=lambda each: each.index)) if self.kept else None
 
     def best(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
-        """All that are kept with their metrics: in the order of their age, or worst to best if they are ranked."""
+        """Return the kept checkpoints with their metrics: oldest first, or worst first if they are ranked."""
         return [(self.checkpoint(each), dict(each.metrics)) for each in self._in_order()]
 
     def _in_order(self) -> list[Kept]:
@@ -188,7 +188,7 @@ class History:
         return ranked
 
     def reported(self) -> list[ReportedCheckpoint]:
-        """All that are kept, in the same order, with how far they have come."""
+        """Return the kept checkpoints with their status, in the same order."""
         committed = ReportedCheckpointStatus.COMMITTED
         return [
             ReportedCheckpoint(

@@ -1,4 +1,4 @@
-"""A run without workers: the training function in the calling process, with everything else as in a run that has them."""
+"""A run without workers: the training function runs in the calling process; everything else is as in other runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.train.worker.train_function import call
 
 
 class _Here(Session):
-    """Meetings of one rank take place at once."""
+    """Meetings of one rank complete immediately."""
 
     def tell(self, *news: Any) -> None:
         _, kind, number, what = news
@@ -35,7 +35,7 @@ def execute_here(run: Any) -> tuple[History, Any]:
 
     Raises:
         RuntimeError: a run is in progress in this process.
-        Exception: whatever the training function raises, unchanged.
+        Exception: the error of the training function, unchanged.
     """
     if sessions.active():
         raise RuntimeError("a run is in progress in this process; num_workers=0 runs one at a time")
@@ -69,7 +69,7 @@ def _execute(run: Any, session: _Here) -> Any:
         value = call(run.function, run.config)
         session.settle_uploads(wait=True)
         return value
-    except Exception as error:  # report whatever the training function raises, and let it propagate
+    except Exception as error:  # report any error of the training function, then let it propagate
         if not isinstance(error, ControllerError):
             session.watchers.callbacks.failed([(0, error)], f"rank 0 failed: {error!r}")
         raise

@@ -29,7 +29,7 @@ STARTING, RUNNING, RESTARTING, RESIZING, FINISHED, ERRORED = (
 
 @dataclass(frozen=True)
 class Start:
-    """Start a group of so many workers, in `delay` seconds."""
+    """Start a group of workers in `delay` seconds."""
 
     workers: int
     attempt: int
@@ -53,7 +53,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Release:
-    """Let all ranks continue after a meeting of their own (a barrier, a broadcast), with rank 0's value."""
+    """Let all ranks continue after a collective (a barrier, a broadcast), with rank 0's value."""
 
     number: int
     value: Any
@@ -61,7 +61,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Fail:
-    """The run has failed for good: exceptions by rank, in the order in which they happened."""
+    """The run has failed permanently: exceptions by rank, in order of occurrence."""
 
     failures: dict[int, Exception]
     #: "worker", "start" or "preemption"
@@ -70,7 +70,7 @@ class Fail:
 
 @dataclass(frozen=True)
 class Finish:
-    """All have returned."""
+    """All ranks have returned."""
 
     values: tuple[Any, ...]
 
@@ -80,7 +80,7 @@ Action = Start | Stop | Commit | Release | Fail | Finish
 
 @dataclass
 class Meeting:
-    """A place in the program that all ranks come to."""
+    """A point in the program that all ranks reach."""
 
     kind: str  # "report" or "collective"
     number: int
@@ -107,7 +107,7 @@ class Machine:
     # -- starting
 
     def begin(self, room: int) -> list[Action]:
-        """The run begins; there is room for so many workers now."""
+        """Begin the run with room for this many workers."""
         return [self._start(room)]
 
     def _start(self, room: int, delay: float = 0.0) -> Start:
@@ -120,7 +120,7 @@ class Machine:
         return Start(self.workers, self.attempt, delay)
 
     def fit(self, room: int) -> None:
-        """There is room for so many workers, as seen just before they are started."""
+        """Record the room for workers, as measured just before they are started."""
         self.workers = min(max(room, self.scaling.min_workers), self.scaling.max_workers)
 
     def started(self) -> list[Action]:
@@ -129,7 +129,7 @@ class Machine:
         return []
 
     def start_failed(self, error: Exception, room: int) -> list[Action]:
-        """The group could not be started."""
+        """Handle a group that could not be started."""
         self.failed_starts += 1
         limit = self.failure.controller_failure_limit
         if limit >= 0 and self.failed_starts > limit:
@@ -139,10 +139,10 @@ class Machine:
         delay = min(0.1 * 2**self.failed_starts, 30.0)
         return [Stop("the workers could not be started"), self._start(room, delay)]
 
-    # -- while it runs
+    # -- during the run
 
     def came(self, rank: int, kind: str, number: int, what: Any, now: float) -> list[Action]:
-        """A rank has come to a meeting: its report number so and so, or its collective."""
+        """Record that a rank has reached a meeting: its n-th report or collective."""
         if self.state != RUNNING:
             return []
         key = (kind, number)
@@ -158,7 +158,7 @@ class Machine:
         return [Release(number, meeting.came[0])]
 
     def late(self, now: float, seconds: float) -> list[tuple[Meeting, list[int]]]:
-        """Meetings that have waited so long, with the ranks that are missing."""
+        """Return meetings that have waited this long, with the missing ranks."""
         return [
             (meeting, [rank for rank in range(self.workers) if rank not in meeting.came])
             for meeting in self.meetings.values()
@@ -176,7 +176,7 @@ class Machine:
         return [Finish(tuple(self.returned[each] for each in range(self.workers)))]
 
     def gone_without(self) -> list[tuple[Meeting, list[int]]]:
-        """Meetings that can never take place, since a rank has returned that did not come."""
+        """Return meetings that can never complete, because a rank has returned without reaching them."""
         return [
             (meeting, sorted(set(self.returned) - set(meeting.came)))
             for meeting in self.meetings.values()
@@ -184,7 +184,7 @@ class Machine:
         ]
 
     def failed(self, failures: Sequence[tuple[int, Exception]], room: int, preempted: bool) -> list[Action]:
-        """Ranks have failed, the first first; there is room for so many workers now."""
+        """Handle failed ranks, in order of failure; there is room for this many workers now."""
         if self.state != RUNNING:
             return []
         self.failures.update(failures)

@@ -14,7 +14,7 @@ from skate.train.controller.timeline_spans import Spans
 
 
 class Observers:
-    """All watchers of one run."""
+    """All observers of one run."""
 
     def __init__(self, run: Any) -> None:
         logging = run.run_config.logging_config
@@ -30,7 +30,7 @@ class Observers:
         try:
             self.callbacks.begin(reports)
             yield
-        except BaseException as error:  # Ctrl-C as well: callbacks that saw the beginning also see the end
+        except BaseException as error:  # Ctrl-C too: balance before_run
             self.progress.ended(error)
             self.callbacks.end(error)
             raise
@@ -38,12 +38,12 @@ class Observers:
         self.callbacks.end(None)
 
     def started(self, pids: Sequence[int]) -> None:
-        """The workers of an attempt run, by rank."""
+        """Record that the workers of an attempt run, by rank."""
         self.spans.started(pids)
         self.progress.started()
 
     def reported(self, number: int, reports: Sequence[Any], checkpoint: Any) -> None:
-        """All ranks have reported, and the report is taken in.
+        """Record that a report of all ranks has been processed.
 
         Raises:
             ControllerError: a callback raised.

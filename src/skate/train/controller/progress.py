@@ -14,7 +14,7 @@ from typing import Any
 
 from skate.train.controller.tally import Tally, seconds_text
 
-#: A run shorter than this says nothing.
+#: A run shorter than this prints nothing.
 QUIET_SECONDS = 1.0
 _EVERY_SECONDS = 0.1
 _LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, "CRITICAL": 50, "NOTSET": 0}
@@ -43,14 +43,14 @@ class Progress:
         )
 
     def starting(self, attempt: int, workers: int) -> None:
-        """An attempt starts its workers."""
+        """Note that an attempt starts its workers."""
         self._attempt, self._workers, self._state = attempt, workers, "starting"
         self.look()
 
     def started(self) -> None:
         """Note that the workers run."""
         self._state = ""
-        if not self.tally.reports:  # what is slow to start is not slow at its work
+        if not self.tally.reports:  # a slow start must not count as slow progress
             self._running_since = time.monotonic()
         self.look()
 
@@ -99,7 +99,7 @@ class Progress:
                 self._live = _live(self._stream)
                 self._live.start()
             self._live.update(_text(self.line(now - self._began)), refresh=True)
-        except Exception:  # a terminal that cannot be painted on is no reason for a run to fail
+        except Exception:  # a run must not fail because the terminal does
             self._on_terminal = False
 
     def line(self, seconds: float) -> str:
@@ -116,7 +116,7 @@ class Progress:
         return self.tally.speed(time.monotonic() - self._running_since)
 
     def _say(self, text: str) -> None:
-        # While the line stands on a terminal, what is written there goes above it.
+        # While the line is on the terminal, other output goes above it.
         print(
             f"train: run {self.name!r}: {text}", file=sys.stderr if self._live else self._stream, flush=True
         )
@@ -130,7 +130,7 @@ class Progress:
 def _is_terminal(stream: Any) -> bool:
     try:
         return bool(stream.isatty())
-    except (AttributeError, ValueError):  # what stands for stderr is no file, or is closed
+    except (AttributeError, ValueError):  # stderr is not a file, or is closed
         return False
 
 
@@ -148,4 +148,4 @@ def _live(stream: Any) -> Any:
 def _text(line: str) -> Any:
     from rich.text import Text  # as above
 
-    return Text(line)  # and not the str, in which brackets would be markup
+    return Text(line)  # not a str, in which brackets would be markup

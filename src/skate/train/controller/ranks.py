@@ -1,4 +1,4 @@
-"""Which worker gets which rank: those of a node stand together, nodes in the order of their first worker. Pure."""
+"""Assignment of ranks to workers: consecutive on each node, with nodes in the order of their first worker. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skate.train.worker.session import Place
 
 
 def places(nodes: Sequence[str]) -> tuple[list[int], list[Place]]:
-    """Ranks for workers that are on these nodes.
+    """Assign ranks to workers on these nodes.
 
     Returns:
         (order, places): `order[rank]` is the position in `nodes` of the worker that gets a rank, `places[rank]` its place.

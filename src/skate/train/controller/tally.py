@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Metrics that say how far a run is; they stand first.
+#: Metrics that show the progress of a run; they are shown first.
 _COURSE = ("epoch", "step", "global_step", "iteration", "batch")
-#: Metrics that count what a rank has worked through.
+#: Metrics that count the work of a rank.
 _COUNTS = ("rows", "samples", "examples", "images", "tokens", "num_rows", "num_samples", "num_tokens")
 _SHOWN = 6
 
@@ -19,12 +19,12 @@ class Tally:
         self.reports = 0
         self.checkpoints = 0
         self.metrics: Mapping[str, Any] = {}
-        #: What is counted, such as "rows"; empty if no metric names it.
+        #: The unit that is counted, such as "rows"; empty if no metric names it.
         self.unit = ""
         self._seen: dict[int, _Count] = {}
 
     def reported(self, metrics: Sequence[Mapping[str, Any]], with_checkpoint: bool) -> None:
-        """All ranks have reported: their metrics by rank."""
+        """Record a report of all ranks: their metrics by rank."""
         self.reports += 1
         self.checkpoints += with_checkpoint
         self.metrics = metrics[0]
@@ -36,7 +36,7 @@ class Tally:
 
     @property
     def counted(self) -> float:
-        """How much all ranks have worked through."""
+        """Return the amount of work done by all ranks."""
         return sum(each.total for each in self._seen.values())
 
     def course(self) -> list[str]:
@@ -58,7 +58,7 @@ class Tally:
 
 
 class _Count:
-    """A metric that counts: what came since the last report, or, if it only ever grows, all so far."""
+    """A counting metric: the increase since the last report, or the total if it only grows."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -80,7 +80,7 @@ def _is_number(value: Any) -> bool:
 
 
 def number_text(value: float) -> str:
-    """A number with four digits that matter."""
+    """Format a number with four significant digits."""
     if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"

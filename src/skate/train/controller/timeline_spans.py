@@ -1,4 +1,5 @@
-"""Spans of a run for `ray.timeline()`: how long each rank was in a report, its files on their way, the checkpoint written."""
+"""Spans of a run for `ray.timeline()`: the time of each rank in a report, of its upload, and of writing the
+checkpoint."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ class Spans:
         self._came: dict[tuple[str, int], dict[int, float]] = {}
 
     def started(self, pids: Sequence[int]) -> None:
-        """The workers of an attempt, by rank."""
+        """Set the workers of an attempt, by rank."""
         self._rows = [f"worker:{pid}" for pid in pids]
         self._came.clear()
 
     def came(self, rank: int, kind: str, number: int) -> None:
-        """A rank has come to a meeting."""
+        """Record that a rank has reached a meeting."""
         self._came.setdefault((kind, number), {})[rank] = time.time()
 
     def released(self, kind: str, number: int, reports: Sequence[Any] = (), checkpoint: Any = None) -> None:

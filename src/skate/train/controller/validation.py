@@ -1,4 +1,4 @@
-"""Validations of checkpoints: tasks that run beside the training, one at a time, in the order of the checkpoints."""
+"""Validations of checkpoints: tasks that run during training, one at a time, in the order of the checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Validations:
         return self._running is not None or bool(self._queue)
 
     def add(self, name: str, checkpoint: Any, asked: Any) -> None:
-        """A checkpoint is to be validated.
+        """Queue the validation of a checkpoint.
 
         Raises:
             ValueError: the trainer has no validation function.
@@ -51,7 +51,7 @@ class Validations:
         self.look()
 
     def look(self) -> None:
-        """Take in what has ended, and start the next."""
+        """Process validations that have ended, and start the next."""
         if self._running is not None:
             name, ref, until = self._running
             ready, _ = skate.wait([ref], timeout=0)
@@ -75,14 +75,14 @@ class Validations:
     def _ended(self, name: str, ref: Any) -> None:
         try:
             metrics = skate.get(ref)
-        except Exception as error:  # whatever the user's function raised; training continues
+        except Exception as error:  # any error of the user's function; training continues
             self.history.note(event="validation_failed", checkpoint=name, error=str(error))
             self.history.validated(name, {}, ReportedCheckpointStatus.VALIDATION_FAILED)
             return
         self.history.validated(name, metrics, ReportedCheckpointStatus.VALIDATED)
 
     def finish(self) -> None:
-        """Wait for all that are queued."""
+        """Wait for all queued validations."""
         while self.open:
             self.look()
             if self._running is not None:

@@ -1,4 +1,4 @@
-"""How many workers find room: bundles of resources packed onto nodes. Pure."""
+"""The number of workers that fit: bundles of resources packed onto nodes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Node = Mapping[str, float]
 
 
 def fitting(bundle: Resources, nodes: Sequence[Node], most: int, apart: bool = False) -> int:
-    """How many bundles of a kind fit onto nodes, at most `most`; with `apart` one a node."""
+    """Return how many bundles of a kind fit onto nodes, at most `most`; with `apart` one per node."""
     found = 0
     for node in nodes:
         if found >= most:
@@ -27,7 +27,7 @@ def fitting_together(bundle: Resources, nodes: Sequence[Node], most: int, strate
 
 
 def why_not(bundle: Resources, nodes: Sequence[Node], wanted: int, strategy: str) -> str:
-    """Describe what a cluster lacks for so many workers; empty if it lacks nothing."""
+    """Describe the resources that a cluster lacks for this many workers; empty if it lacks none."""
     fits = fitting_together(bundle, nodes, wanted, strategy)
     if fits >= wanted:
         return ""

@@ -1,1 +1,2 @@
-"""Training functions that texts about Train import by name. Run one with `python -m skate.train.examples.pytorch.NAME`."""
+"""Training functions that documentation of Train imports by name. Run one with `python -m
+skate.train.examples.pytorch.NAME`."""

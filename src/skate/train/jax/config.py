@@ -1,4 +1,4 @@
-"""How processes of JAX find each other: a coordinator in the first worker."""
+"""Rendezvous of JAX processes: a coordinator in the first worker."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skate.train.backend import Backend, BackendConfig
 
 @dataclass
 class JaxConfig(BackendConfig):
-    """Which devices the workers compute on.
+    """Selects the devices of the workers.
 
     Args:
-        use_tpu: refused here.
-        use_gpu: the GPUs of the workers; the trainer fills it in. Without it they compute on their CPUs, through gloo.
+        use_tpu: rejected. use_gpu: compute on the workers' GPUs; set by the trainer. Without it, workers
+        compute on their CPUs, through gloo.
 
     Raises:
-        ValueError: TPUs are asked for.
+        ValueError: TPUs are requested.
     """
 
     use_tpu: bool = False
@@ -35,7 +35,7 @@ class JaxConfig(BackendConfig):
 
 
 class JaxBackend(Backend):
-    """Makes one distributed program of the workers' processes, and ends it."""
+    """Connects the workers' processes to one distributed program, and shuts it down."""
 
     def on_start(self, worker_group: Any, backend_config: Any) -> None:
         worker_group.execute(_join, backend_config.use_gpu)

@@ -19,7 +19,7 @@ class JaxTrainer(DataParallelTrainer):
     `jax.devices()` has the devices of all workers, `jax.local_devices()` those of one.
 
     Args and errors are those of `DataParallelTrainer`; besides:
-        jax_config: which devices; by default the GPUs if `scaling_config` has them.
+        jax_config: the devices; by default the GPUs if `scaling_config` has them.
     """
 
     def __init__(

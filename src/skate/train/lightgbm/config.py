@@ -34,7 +34,7 @@ class LightGBMBackend(Backend):
         worker_group.execute(_remember, ports, machines)
 
 
-#: In a worker: its parameters of the network.
+#: The network parameters, in a worker.
 _parameters: dict[str, Any] = {}
 
 

@@ -1,4 +1,4 @@
-"""Frames as LightGBM takes them."""
+"""Conversion of data frames for LightGBM."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 
 def normalize_pandas_for_lightgbm(df: pd.DataFrame) -> pd.DataFrame:
-    """A frame whose columns of Arrow's numbers and booleans have pandas' own nullable types; the others stay as they are."""
+    """Convert columns of Arrow numbers and booleans to pandas' own nullable types; other columns stay unchanged."""
     wanted = {}
     for name, kind in df.dtypes.items():
         if isinstance(kind, pd.ArrowDtype) and (found := _of_pandas(kind.pyarrow_dtype)):
@@ -22,5 +22,5 @@ def _of_pandas(kind: pa.DataType) -> str | None:
     if types.is_integer(kind):
         return f"{'Int' if types.is_signed_integer(kind) else 'UInt'}{kind.bit_width}"
     if types.is_floating(kind):
-        return f"Float{max(32, kind.bit_width)}"  # pandas has none of 16 bits
+        return f"Float{max(32, kind.bit_width)}"  # pandas has no 16-bit floats
     return None

@@ -1,4 +1,4 @@
-"""Rounds of LightGBM as reports of the run."""
+"""Reports of LightGBM's rounds to the run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lightgbm import Booster
 from skate.train.boosting_rounds import RoundReports
 from skate.train.checkpoint import Checkpoint
 
-#: The names that LightGBM has for one parameter.
+#: LightGBM's aliases of one parameter.
 _LEARNER = ("tree_learner", "tree", "tree_type", "tree_learner_type")
 
 
 class RayTrainReportCallback(RoundReports):
-    """Reports the metrics of every round, and the model when it is due; give it to `lightgbm.train(callbacks=[...])`.
+    """Reports the metrics of every round, and the model when it is due; pass it to `lightgbm.train(callbacks=[...])`.
 
-    Args are those of `RoundReports`. Metrics are named by the evaluation set and the metric, as "train-binary_logloss"; those
-    of a cross validation end in "-mean" and "-stdv".
+    Args are those of `RoundReports`. Metrics are named after the evaluation set and the metric, such as
+    "train-binary_logloss"; cross validation appends "-mean" and "-stdv".
     """
 
     CHECKPOINT_NAME = "model.txt"
@@ -48,10 +48,10 @@ class RayTrainReportCallback(RoundReports):
             return Booster(model_file=path)
 
     def __call__(self, env: Any) -> None:
-        """Called by LightGBM after a round.
+        """Called by LightGBM after each round.
 
         Raises:
-            ValueError: the workers are connected, but each builds a model of its own rows.
+            ValueError: the workers are connected, but each builds a separate model.
         """
         learner = next((env.params[name] for name in _LEARNER if name in env.params), "serial")
         if env.params.get("num_machines", 1) > 1 and learner == "serial":

@@ -18,8 +18,8 @@ class LightGBMTrainer(DataParallelTrainer):
     """Runs a training function that calls `lightgbm.train` in several workers, which build one model together.
 
     Args and errors are those of `DataParallelTrainer`; besides:
-        lightgbm_config: how the workers find each other; the function puts `get_network_params()` among its parameters.
-        label_column, params, num_boost_round: refused; the function calls `lightgbm.train` itself.
+        lightgbm_config: the network setup; the function adds `get_network_params()` to its parameters.
+    label_column, params, num_boost_round: rejected; the function calls `lightgbm.train` itself.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LightGBMTrainer(DataParallelTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> Any:
-        """The model in a checkpoint of the callback; the same as `RayTrainReportCallback.get_model`."""
+        """Return the model in a checkpoint of the callback; the same as `RayTrainReportCallback.get_model`."""
         from skate.train.lightgbm.report_callback import RayTrainReportCallback  # loads lightgbm
 
         return RayTrainReportCallback.get_model(checkpoint)

@@ -1,4 +1,4 @@
-"""Where Lightning asks for ranks."""
+"""The source of ranks for Lightning."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from skate.train.worker.train_context import get_context
 
 
 class RayLightningEnvironment(LightningEnvironment):
-    """Answers with the ranks of the run; what Lightning works out itself from its number of devices is not taken over."""
+    """Returns the ranks of the run; values that Lightning derives from its number of devices are ignored."""
 
     @property
     def creates_processes_externally(self) -> bool:
-        """The workers are there already."""
+        """True: the workers have already been started."""
         return True
 
     def world_size(self) -> int:
-        """The number of workers."""
+        """Return the number of workers."""
         return get_context().get_world_size()
 
     def global_rank(self) -> int:
-        """The rank of this worker."""
+        """Return the rank of this worker."""
         return get_context().get_world_rank()
 
     def local_rank(self) -> int:
-        """The number of this worker on its node."""
+        """Return the local rank of this worker on its node."""
         return get_context().get_local_rank()
 
     def node_rank(self) -> int:
-        """The number of this worker's node."""
+        """Return the rank of this worker's node."""
         return get_context().get_node_rank()
 
     def set_world_size(self, size: int) -> None:

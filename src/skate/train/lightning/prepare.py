@@ -1,4 +1,4 @@
-"""A look at a trainer of Lightning before it starts."""
+"""A check of a Lightning trainer before it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def prepare_trainer(trainer: Trainer) -> Trainer:
     """Check that a Lightning trainer runs over the workers of the run, and return it unchanged.
 
     Raises:
-        RuntimeError: its strategy or environment would start processes of its own; the message names the replacement.
+        RuntimeError: its strategy or environment would start its own processes; the message names the replacement.
     """
     strategy = trainer.strategy
     if not isinstance(strategy, _STRATEGIES):

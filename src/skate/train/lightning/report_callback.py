@@ -1,4 +1,4 @@
-"""Checkpoints of Lightning as checkpoints of the run."""
+"""Reports of Lightning's checkpoints to the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skate.train.worker.shared_folders import brings
 class RayTrainReportCallback(Callback):
     """Saves a checkpoint and reports it with the trainer's metrics at the end of each epoch of training.
 
-    The checkpoint of Lightning lies under the name `checkpoint.ckpt` in the reported one: a file, or a folder if it is sharded.
+    Lightning's checkpoint is named `checkpoint.ckpt` in the reported one: a file, or a folder if it is sharded.
 
     Args:
         checkpoint_upload_mode: as for `ray.train.report`.
@@ -40,7 +40,7 @@ class RayTrainReportCallback(Callback):
         """Called by the trainer on all ranks."""
         metrics = {name: value.item() for name, value in trainer.callback_metrics.items()}
         metrics.update(epoch=trainer.current_epoch, step=trainer.global_step)
-        # Shards of all ranks of a node go where rank 0 says, so the name is the same everywhere.
+        # All ranks of a node write their shards to the folder chosen by rank 0, so the name is the same everywhere.
         own = tempfile.mkdtemp(prefix="checkpoint_") if trainer.global_rank == 0 else ""
         folder = broadcast_from_rank_zero(own)
         os.makedirs(folder, exist_ok=True)

@@ -12,7 +12,7 @@ from skate.train.torch.prepare import get_device
 
 
 class _OfTheRun:
-    """Put before a strategy: one process is one worker, on however many nodes they are."""
+    """Mixin before a strategy: each process is one worker, on any number of nodes."""
 
     world_size: int
     global_rank: int
@@ -24,21 +24,22 @@ class _OfTheRun:
 
     @property
     def distributed_sampler_kwargs(self) -> dict[str, Any]:
-        """The arguments for `DistributedSampler`."""
+        """Return the arguments for `DistributedSampler`."""
         return {"num_replicas": self.world_size, "rank": self.global_rank}
 
 
 class RayDDPStrategy(_OfTheRun, DDPStrategy):
-    """`DDPStrategy` over the workers of a run; arguments are the same, those of the process group go into `TorchConfig`."""
+    """`DDPStrategy` over the workers of a run; arguments are the same, but those of the process group belong
+    to `TorchConfig`."""
 
 
 class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
-    """`FSDPStrategy` over the workers of a run; arguments are the same. Workers without GPUs do it through gloo."""
+    """`FSDPStrategy` over the workers of a run; arguments are the same. Workers without GPUs use gloo."""
 
     def _setup_model(self, model: torch.nn.Module) -> torch.nn.Module:
         wrapped = any(isinstance(each, FullyShardedDataParallel) for each in model.modules())
         if self.root_device.type == "cpu" and not wrapped:
-            # Lightning names the device by its index, and a CPU has none; what is wrapped already it leaves alone.
+            # Lightning names the device by its index, and a CPU has none; it leaves wrapped models unchanged.
             given = {**self.kwargs, "device_id": torch.device("cpu")}
             self.kwargs.pop("auto_wrap_policy", None)
             model = FullyShardedDataParallel(
@@ -51,10 +52,11 @@ class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
         return super()._setup_model(model)
 
     def lightning_module_state_dict(self) -> dict[str, Any]:
-        """The weights in a checkpoint: all of them on rank 0, or this rank's, depending on `state_dict_type`."""
+        """Return the weights for a checkpoint: all of them on rank 0, or this rank's, depending on
+        `state_dict_type`."""
         if self.root_device.type != "cpu" or self._state_dict_type != "full":
             return super().lightning_module_state_dict()
-        # Lightning asks torch for a copy on the CPU, and where they are there already torch reads what it has freed.
+        # Lightning requests a copy on the CPU; if the weights are already there, torch reads freed memory.
         assert self.model is not None
         kind, config = StateDictType.FULL_STATE_DICT, FullStateDictConfig(rank0_only=True)
         with FullyShardedDataParallel.state_dict_type(self.model, kind, config):
@@ -62,7 +64,7 @@ class RayFSDPStrategy(_OfTheRun, FSDPStrategy):
 
 
 class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
-    """`DeepSpeedStrategy` over the workers of a run; arguments are the same. Workers without GPUs do it through gloo."""
+    """`DeepSpeedStrategy` over the workers of a run; arguments are the same. Workers without GPUs use gloo."""
 
     @property
     def root_device(self) -> torch.device:
@@ -71,8 +73,8 @@ class RayDeepSpeedStrategy(_OfTheRun, DeepSpeedStrategy):
         return torch.device("cpu", 0) if found.type == "cpu" else found
 
     def setup_environment(self) -> None:
-        """Find the ranks; the process group is there."""
-        if self.root_device.type == "cpu":  # Lightning itself refuses it there
+        """Find the ranks; the process group already exists."""
+        if self.root_device.type == "cpu":  # Lightning itself rejects it on CPUs
             DDPStrategy.setup_environment(self)
         else:
             super().setup_environment()

@@ -1,4 +1,4 @@
-"""Files on a local disk or elsewhere, as a run needs them. Local ones are handled without loading a filesystem library."""
+"""File operations of a run, on a local disk or elsewhere. Local files need no filesystem library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_local(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """The absolute path of a user's path."""
+    """Return the absolute path of a user's path."""
     for prefix in ("file://", "local://"):
         if path.startswith(prefix):
             path = path[len(prefix) :]
@@ -22,7 +22,7 @@ def local_path(path: str) -> str:
 
 
 def local_filesystem() -> Any:
-    """The filesystem of this machine, as pyarrow has it."""
+    """Return pyarrow's filesystem of this machine."""
     from pyarrow import fs  # 60 ms that runs on local disks never pay
 
     return fs.LocalFileSystem()
@@ -44,9 +44,9 @@ def resolve(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = fs.FileSystem.from_uri(url)
         return filesystem, path.rstrip("/")
-    except ValueError as problem:  # pa.ArrowInvalid is one
+    except ValueError as problem:  # pa.ArrowInvalid is a ValueError
         try:
-            import fsspec  # only for what Arrow has not
+            import fsspec  # only for schemes that Arrow lacks
 
             found, path = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as second:
@@ -87,7 +87,7 @@ def upload(source: str, filesystem: Any, path: str) -> None:
 
 
 def read_bytes(filesystem: Any, path: str) -> bytes | None:
-    """The contents of a file, None if it does not exist."""
+    """Return the contents of a file, None if it does not exist."""
     if filesystem is None or is_local_filesystem(filesystem):
         try:
             with open(path, "rb") as file:
@@ -103,7 +103,7 @@ def read_bytes(filesystem: Any, path: str) -> bytes | None:
 
 
 def write_bytes(filesystem: Any, path: str, contents: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     if filesystem is None or is_local_filesystem(filesystem):
         folder = os.path.dirname(path)
         handle, name = tempfile.mkstemp(dir=folder, prefix=".writing-")
@@ -114,9 +114,9 @@ def write_bytes(filesystem: Any, path: str, contents: bytes) -> None:
                 os.fsync(file.fileno())
             os.chmod(name, 0o644)
             os.replace(name, path)
-        except BaseException:  # Ctrl-C as well: the half file goes
+        except BaseException:  # Ctrl-C as well: remove the incomplete file
             os.unlink(name)
             raise
         return
-    with filesystem.open_output_stream(path) as stream:  # an object store shows it once it is closed
+    with filesystem.open_output_stream(path) as stream:  # an object store publishes it when it is closed
         stream.write(contents)

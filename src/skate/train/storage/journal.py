@@ -1,8 +1,8 @@
 """The journal of a run's reports, appended as JSON lines: the cost of a report does not grow with the run.
 
-On a disk a line is written before the report returns. An object store has no append: there lines gather in
-memory and are written as a numbered part whenever a checkpoint is among them, when there are many, after some
-seconds, and at the end. A last line that a crash truncated is skipped when the journal is read.
+On a disk a line is written before the report returns. An object store cannot append: there lines are buffered
+in memory and written as a numbered part when one is a checkpoint, when there are many, after some seconds,
+and at the end. A last line that a crash truncated is skipped when the journal is read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Journal:
         self._flushed = time.monotonic()
 
     def append(self, entry: dict[str, Any], durable: bool = False) -> None:
-        """Enter something; with `durable` it survives a crash of the machine, else one of the process."""
+        """Add an entry; with `durable` it survives a crash of the machine, otherwise only one of the process."""
         line = json.dumps(entry, default=_plain).encode() + b"\n"
         if not self.folder.local:
             self._lines.append(line)
@@ -74,12 +74,12 @@ class Journal:
             self._file = None
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """All that was entered, oldest first."""
+        """Yield all entries, oldest first."""
         for contents in self._contents():
             for line in contents.splitlines():
                 try:
                     entry = json.loads(line)
-                except ValueError:  # cut by a crash
+                except ValueError:  # truncated by a crash
                     continue
                 if isinstance(entry, dict):
                     yield entry

@@ -1,4 +1,4 @@
-"""Which checkpoints stay: a pure function of those there are and the settings."""
+"""Selection of the checkpoints to keep: a pure function of the existing ones and the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.train.configs import CheckpointConfig
 
 @dataclass
 class Kept:
-    """A checkpoint that is there: its name, and what was reported with it by rank 0."""
+    """An existing checkpoint: its name, and the metrics that rank 0 reported with it."""
 
     name: str
     metrics: dict[str, Any]
@@ -20,7 +20,7 @@ class Kept:
 
 
 def score(metrics: Mapping[str, Any], attribute: str) -> float | None:
-    """The number by which a checkpoint is ranked; nested metrics such as "eval/loss"; None if missing or not a
+    """Return the number by which a checkpoint is ranked; nested metrics such as "eval/loss"; None if missing or not a
     number.
     """
     found: Any = metrics.get(attribute)
@@ -36,7 +36,7 @@ def score(metrics: Mapping[str, Any], attribute: str) -> float | None:
 
 
 def best_first(there: Sequence[Kept], attribute: str, order: str) -> list[Kept]:
-    """Checkpoints by score, best first; those without one last, newer ones first among equals."""
+    """Sort checkpoints by score, best first; those without one come last, newer ones first among equals."""
     sign = -1.0 if order == "max" else 1.0
 
     def key(each: Kept) -> tuple[bool, float, int]:

@@ -1,10 +1,11 @@
 """The folder of one run: `<storage_path>/<name>` on a filesystem, with checkpoints that are complete or absent.
 
-A checkpoint is written in two phases. Every worker puts its files into a place that no reader looks at; when
-all have, the controller writes the manifest and renames the place, which on a disk is atomic. An object store
-has no rename: there the files go under the final name at once, and the manifest, written last, completes the
-checkpoint. A folder without a manifest is not a checkpoint, and is removed when the run restarts; one with a
-manifest is a checkpoint, even if the crash came before the rename or the line in the journal.
+A checkpoint is written in two phases. Every worker writes its files to a staging folder that no reader uses.
+When all have done so, the controller writes the manifest and renames the folder, which is atomic on a disk.
+An object store cannot rename: there the files get their final names immediately, and the manifest, written
+last, completes the checkpoint. A folder without a manifest is not a checkpoint, and is removed when the run
+restarts; one with a manifest is a checkpoint, even if the crash occurred before the rename or the line in the
+journal.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.storage import filesystem as files
 
 MANIFEST = ".manifest.json"
-#: In a folder of an object store whose files are on their way, in or out.
+#: Marks a folder of an object store whose files are being written or deleted.
 UNFINISHED = ".unfinished"
 _STAGING = ".uploading-"
 _GONE = ".uploading-.gone-"
-#: Says in a local folder which call of `fit` the run belongs to.
+#: The file in a local folder that identifies the call of `fit` that owns the run.
 _OWNER = ".owner"
 
 
 class RunFolder:
-    """Paths of a run. Pickled into every worker.
+    """The paths of a run. Pickled and sent to every worker.
 
     Args:
         storage_path: a local folder or a URL.
-        name: of the run, a folder in it.
+        name: the name of the run, a folder in `storage_path`.
         filesystem: a pyarrow filesystem in which `storage_path` is a path, or None.
 
     Raises:
-        ValueError: the filesystem of the URL is not known.
+        ValueError: the filesystem of the URL is unknown.
     """
 
     def __init__(self, storage_path: str, name: str, filesystem: Any = None) -> None:
@@ -60,10 +61,10 @@ class RunFolder:
         return self.filesystem is None or files.is_local_filesystem(self.filesystem)
 
     def create(self) -> None:
-        """Make the folder, if it is not there, and take the run over.
+        """Create the folder if necessary, and take over the run.
 
         Raises:
-            OSError: it cannot be made; the path is named.
+            OSError: the folder cannot be created; the message names the path.
         """
         if not self.local:
             self.filesystem.create_dir(self.path, recursive=True)
@@ -74,17 +75,18 @@ class RunFolder:
             file.write(self._token)
 
     def check_shared(self) -> None:
-        """See that a local folder is the same one here as where `fit` was called.
+        """Check that a local folder is the same one here as in the process that called `fit`.
 
         Raises:
-            OSError: it is another one, or another program has taken the run over.
+            OSError: it is a different one, or another program has taken over the run.
         """
         if not self.local or not self._token:
             return
         found = files.read_bytes(None, self.at(_OWNER))
         if found is None:
             raise OSError(
-                f"the run's folder {self.path} is not there on {socket.gethostname()}, where this worker is: a local "
+                f"the run's folder {self.path} does not exist on {socket.gethostname()}, where this worker "
+                "is: a local "
                 "storage_path is another folder on each machine; use one that all machines share (a network disk), or a URL "
                 "such as s3://bucket/folder"
             )
@@ -94,20 +96,20 @@ class RunFolder:
             )
 
     def at(self, name: str) -> str:
-        """The path of something in the folder."""
+        """Return a path in the folder."""
         return f"{self.path}/{name}"
 
     def checkpoint(self, name: str) -> Checkpoint:
-        """The checkpoint with the given name."""
+        """Return the checkpoint with the given name."""
         return Checkpoint(self.at(name), self.filesystem)
 
     # -- first phase, in the workers
 
     def upload(self, source: Checkpoint, name: str) -> None:
-        """Put the files of one worker's checkpoint where those of the named one are gathered.
+        """Copy one worker's files to the staging folder of the named checkpoint.
 
         Raises:
-            FileNotFoundError: `source` is not there.
+            FileNotFoundError: `source` does not exist.
             OSError: the folder is not shared by the machines of the run.
         """
         self.check_shared()
@@ -122,7 +124,7 @@ class RunFolder:
                 files.upload(folder, self.filesystem, target)
 
     def free_name(self, name: str, other: str) -> str:
-        """A name that the files may be gathered under: on an object store not that of a checkpoint which is there."""
+        """Return a name for the staging folder: on an object store, one that no existing checkpoint has."""
         return f"{name}_{other}" if not self.local and self.is_whole(name) else name
 
     def _gathering(self, name: str) -> str:
@@ -131,10 +133,10 @@ class RunFolder:
     # -- second phase, in the controller
 
     def commit(self, name: str, manifest: dict[str, Any]) -> Checkpoint:
-        """Make what was gathered a checkpoint."""
+        """Turn the staging folder into a checkpoint."""
         gathered = self._gathering(name)
         if self.local:
-            os.makedirs(gathered, exist_ok=True)  # nobody had a file
+            os.makedirs(gathered, exist_ok=True)  # no rank had a file
         text = json.dumps({"version": 1, "time": time.time(), **manifest}).encode()
         files.write_bytes(self.filesystem, f"{gathered}/{MANIFEST}", text)
         if self.local:
@@ -145,13 +147,13 @@ class RunFolder:
 
     def _put_in_place(self, name: str) -> None:
         target = self.at(name)
-        if os.path.isdir(target):  # a run that continues has written a checkpoint of this name before
+        if os.path.isdir(target):  # a resumed run has already written a checkpoint of this name
             self._discard(target)
         os.rename(self._gathering(name), target)
         _sync_folder(self.path)
 
     def delete(self, name: str) -> None:
-        """Remove a checkpoint; it stops being one before the first of its files goes."""
+        """Remove a checkpoint; it stops being one before its first file is deleted."""
         if self.local:
             self._discard(self.at(name))
             return
@@ -178,15 +180,16 @@ class RunFolder:
     # -- after a crash
 
     def recover(self) -> dict[str, dict[str, Any]]:
-        """Bring what an earlier run has left unfinished to an end: what has its manifest becomes a checkpoint, the rest goes.
+        """Finish the incomplete checkpoints of an earlier run: those with a manifest become checkpoints, the
+        rest is removed.
 
         Returns:
-            The manifests of all checkpoints that are there, by name.
+            The manifests of all existing checkpoints, by name.
         """
         return self._recover_here() if self.local else self._recover_elsewhere(())
 
     def sweep(self, known: Collection[str] = ()) -> None:
-        """Remove what was left unfinished, for those who adopt no checkpoint that their journal does not know."""
+        """Remove incomplete checkpoints, for callers that do not adopt checkpoints missing in their journal."""
         if not self.local:
             self._recover_elsewhere(known)
             return
@@ -226,7 +229,7 @@ class RunFolder:
         contents = files.read_bytes(self.filesystem, f"{path}/{MANIFEST}")
         try:
             return None if contents is None else dict(json.loads(contents))
-        except ValueError:  # cut by a crash of the machine
+        except ValueError:  # truncated by a crash of the machine
             return None
 
     def __repr__(self) -> str:
@@ -234,7 +237,7 @@ class RunFolder:
 
 
 def _sync_folder(path: str) -> None:
-    """A rename is on the disk once its folder is."""
+    """Flush a folder: a rename is durable only then."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""A checkpoint that holds a model of Keras."""
+"""A checkpoint with a Keras model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TensorflowCheckpoint(Checkpoint):
 
     @classmethod
     def from_model(cls, model: Any, *, preprocessor: Any = None) -> TensorflowCheckpoint:
-        """A checkpoint of a model of Keras."""
+        """Create a checkpoint of a Keras model."""
         folder = tempfile.mkdtemp(prefix="checkpoint_")
         model.save(os.path.join(folder, "model.keras"))
         return cls._named(folder, "model.keras")
@@ -56,12 +56,12 @@ class TensorflowCheckpoint(Checkpoint):
         return made
 
     def get_model(self) -> Any:
-        """The model; of a saved model what `tf.saved_model.load` gives.
+        """Load the model; for a saved model, the result of `tf.saved_model.load`.
 
         Raises:
             ValueError: the checkpoint was not made by this class.
         """
-        import tensorflow as tf  # seconds, and checkpoints are also made where nothing is loaded
+        import tensorflow as tf  # takes seconds, and checkpoints are also created without loading models
 
         name = self.get_metadata().get(self.MODEL_FILENAME_KEY)
         if name is None:

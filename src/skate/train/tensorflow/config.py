@@ -1,4 +1,4 @@
-"""How workers of TensorFlow find each other: TF_CONFIG, with an address of each."""
+"""Rendezvous of TensorFlow workers: TF_CONFIG, with an address of each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TensorflowBackend(Backend):
 
 
 def cluster(addresses: Sequence[str], rank: int) -> str:
-    """The value of TF_CONFIG for `MultiWorkerMirroredStrategy`."""
+    """Return the value of TF_CONFIG for `MultiWorkerMirroredStrategy`."""
     return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": rank}})
 
 

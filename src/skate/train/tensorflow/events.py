@@ -1,4 +1,4 @@
-"""Which events of Keras are reported, and with which metrics. Needs no Keras."""
+"""Selection of the Keras events and metrics to report. Does not need Keras."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _OF = ("epoch", "train_batch", "test_batch", "predict_batch", "train", "test", "predict")
-#: All events, named as the methods of a callback without "on_".
+#: All events, named like the methods of a callback without "on_".
 EVENTS = tuple(f"{what}_{when}" for what in _OF for when in ("begin", "end"))
 
 
@@ -48,13 +48,13 @@ def _checked(name: str, events: str | Sequence[str]) -> tuple[str, ...]:
     found = (events,) if isinstance(events, str) else tuple(events)
     for each in found:
         if each not in EVENTS:
-            raise ValueError(f"{name} has events of Keras, not {each!r}; there are: {', '.join(EVENTS)}")
+            raise ValueError(f"{name} has events of Keras, not {each!r}; the events are: {', '.join(EVENTS)}")
     return found
 
 
 def _method(event: str) -> Callable[..., None]:
     def called(self: Events, *given: Any, logs: Mapping[str, Any] | None = None) -> None:
-        # Keras calls on_epoch_end(3, {...}) and on_train_end({...}), and gives None where nothing was logged.
+        # Keras calls on_epoch_end(3, {...}) and on_train_end({...}), with None if nothing was logged.
         last = logs if logs is not None or not given else given[-1]
         if event in self._wanted:
             self._happened(event, last if isinstance(last, Mapping) else None)

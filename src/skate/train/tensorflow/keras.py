@@ -1,4 +1,4 @@
-"""Events of Keras as reports of the run."""
+"""Reports of Keras events to the run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skate.train.worker.train_context import get_context
 
 
 class ReportCheckpointCallback(Events, tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Reports Keras' logs, with the model when it is due; pass it to `model.fit(callbacks=[...])`.
+    """Reports Keras logs, with the model when it is due; pass it to `model.fit(callbacks=[...])`.
 
     Args:
         checkpoint_on: events that report a checkpoint, named without "on_".
         report_metrics_on: events that report metrics; every checkpoint includes them in any case.
-        metrics: names of Keras' logs; a dict renames them (new name: name); None for all.
+        metrics: names of Keras logs; a dict renames them (new name: name); None for all.
 
     Raises:
         ValueError: there is no such event.
@@ -39,7 +39,8 @@ class ReportCheckpointCallback(Events, tf.keras.callbacks.Callback):  # type: ig
         if event not in self._checkpoint_on:
             report(metrics)
             return
-        checkpoint = TensorflowCheckpoint.from_model(self.model)  # on all ranks: they compute it together
+        # on all ranks: saving is a collective operation
+        checkpoint = TensorflowCheckpoint.from_model(self.model)
         first = get_context().get_world_rank() == 0
         report(metrics, checkpoint=checkpoint if first else None)
         shutil.rmtree(checkpoint.path, ignore_errors=True)

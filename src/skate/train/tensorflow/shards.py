@@ -1,4 +1,4 @@
-"""Datasets of TensorFlow that are a worker's own part already."""
+"""TensorFlow datasets that are already a worker's shard."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from skate.train.trainer import DataParallelTrainer
 
 
 class TensorflowTrainer(DataParallelTrainer):
-    """Runs a training function in several workers in which `tf.distribute.MultiWorkerMirroredStrategy()` finds the others.
+    """Runs a training function in several workers, which `tf.distribute.MultiWorkerMirroredStrategy()` connects.
 
     Args and errors are those of `DataParallelTrainer`; besides:
         tensorflow_config: the cluster of the workers.

@@ -1,4 +1,4 @@
-"""A checkpoint that holds a model of torch."""
+"""A checkpoint with a torch model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class TorchCheckpoint(FrameworkCheckpoint):
 
     @classmethod
     def from_state_dict(cls, state_dict: dict[str, Any], *, preprocessor: Any = None) -> TorchCheckpoint:
-        """A checkpoint of a model's weights."""
+        """Create a checkpoint of a model's weights."""
         return cls._of(state_dict, preprocessor)
 
     @classmethod
     def from_model(cls, model: torch.nn.Module, *, preprocessor: Any = None) -> TorchCheckpoint:
-        """A checkpoint of a whole model; its class must be importable where it is loaded."""
+        """Create a checkpoint of a whole model; its class must be importable where it is loaded."""
         return cls._of(model, preprocessor)
 
     @classmethod
@@ -36,10 +36,10 @@ class TorchCheckpoint(FrameworkCheckpoint):
         return made
 
     def get_model(self, model: torch.nn.Module | None = None) -> torch.nn.Module:
-        """The model; weights are loaded into `model`, which is needed if the checkpoint has only those.
+        """Load the model; weights are loaded into `model`, which is required if the checkpoint has only weights.
 
         Raises:
-            ValueError: the checkpoint has weights, and no model was given for them.
+            ValueError: the checkpoint has only weights, and no model was given.
         """
         with self.as_directory() as folder:
             found = torch.load(

@@ -14,13 +14,13 @@ from skate.train.backend import Backend, BackendConfig
 
 @dataclass
 class TorchConfig(BackendConfig):
-    """How the workers' process group is made.
+    """How the workers' process group is created.
 
     Args:
         backend: "nccl", "gloo" or another; by default nccl for workers with GPUs, else gloo.
         init_method: "env" or "tcp".
         timeout_s: seconds after which a collective operation fails.
-        deepspeed_config: (ours) a config of DeepSpeed, with which `prepare_model` makes its engines.
+        deepspeed_config: (Skate only) a DeepSpeed config, with which `prepare_model` creates its engines.
     """
 
     backend: str | None = None
@@ -55,7 +55,7 @@ class TorchConfig(BackendConfig):
 
 
 class TorchBackend(Backend):
-    """Makes the process group, and takes it down."""
+    """Creates the process group, and destroys it."""
 
     share_cuda_visible_devices = True
 
@@ -76,12 +76,12 @@ class TorchBackend(Backend):
         worker_group.execute(_leave)
 
 
-#: The name that it has in Ray.
+#: Ray's name for it.
 _TorchBackend = TorchBackend
 
 
 def _join(backend: str, init_method: str, timeout_s: int) -> None:
-    import torch  # in workers, which have loaded it or will
+    import torch  # in workers, which load it in any case
     from torch import distributed
 
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -109,7 +109,7 @@ def _with_deepspeed(config: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def on_own_device() -> Iterator[None]:
-    """The thread of the training function has this worker's GPU as its current one."""
+    """Make this worker's GPU the current device of the training function's thread."""
     import torch  # in workers
 
     import skate  # workers have it
@@ -120,7 +120,7 @@ def on_own_device() -> Iterator[None]:
 
 
 def local_device_index(gpu: Any = None) -> int:
-    """The index, among the GPUs that this process sees, of one that is its own; of the first of those if none is named."""
+    """Return the index, among the GPUs visible to this process, of one of its own; by default the first of those."""
     import skate  # workers have it
 
     own = [gpu] if gpu is not None else skate.get_runtime_context().get_accelerator_ids().get("GPU", [])

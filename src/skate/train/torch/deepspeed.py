@@ -1,4 +1,5 @@
-"""DeepSpeed as a strategy of `prepare_model`: its config completed for the run, and loops written for plain torch."""
+"""DeepSpeed as a strategy of `prepare_model`: completion of its config for the run, and support for loops
+written for plain torch."""
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from skate.installed import missing
 from skate.train.torch.deepspeed_config import completed
 
-#: The config that the trainer was given, in its workers.
+#: The trainer's config, in its workers.
 _given: dict[str, Any] = {}
 
 
 def remember(config: Mapping[str, Any]) -> None:
-    """Models that this process prepares from now on are DeepSpeed's."""
+    """Make `prepare_model` use DeepSpeed in this process."""
     _given.clear()
     _given.update(config)
 
 
 def remembered() -> dict[str, Any] | None:
-    """The config that the trainer was given, None if it was not."""
+    """Return the trainer's config, or None."""
     return dict(_given) or None
 
 
@@ -42,7 +43,7 @@ def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.devi
     Raises:
         ModuleNotFoundError: DeepSpeed is not installed.
         RuntimeError: there is no process group.
-        ValueError: the config contradicts itself, or requires something that this device does not support.
+        ValueError: the config is inconsistent, or requires a feature that this device does not support.
     """
     try:
         import deepspeed  # a second that few runs need
@@ -77,9 +78,10 @@ def engine_of(model: torch.nn.Module, kwargs: dict[str, Any], device: torch.devi
 
 
 class _Steps:
-    """Lets a loop of plain torch drive an engine: `optimizer.step()` of an Adam over its parameters is a step of the engine.
+    """Drives an engine from a plain torch loop: `optimizer.step()` of an Adam over its parameters is a step
+    of the engine.
 
-    The settings of that optimizer, as they are at each step, are taken over; so schedules of the learning rate work too.
+    Each step uses the current settings of that optimizer, so learning rate schedules work too.
     """
 
     SETTINGS = ("lr", "betas", "eps", "weight_decay")
@@ -91,7 +93,7 @@ class _Steps:
         register_optimizer_step_pre_hook(self.instead)
 
     def instead(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Called before any optimizer's step; the loop's own step then finds no gradients, and does nothing."""
+        """Called before any optimizer's step; the loop's own step then finds no gradients and does nothing."""
         held = [each for group in optimizer.param_groups for each in group["params"]]
         if self.busy or not any(id(each) in self.own for each in held):
             return

@@ -26,7 +26,7 @@ def completed(
         ValueError: the batch sizes contradict each other, or the workers do not support a setting.
     """
     if not isinstance(config, Mapping):
-        raise TypeError(f"a config of DeepSpeed is a dict, not {type(config).__name__}")
+        raise TypeError(f"a DeepSpeed config must be a dict, not {type(config).__name__}")
     found = copy.deepcopy(dict(config))
     found.update(_sizes(found, workers))
     for name, of in (("bf16", "bfloat16"), ("fp16", "float16")):
@@ -49,12 +49,12 @@ def completed(
 
 
 def _sizes(config: Mapping[str, Any], workers: int) -> dict[str, int]:
-    """The rows of a worker's pass, the passes of a step, and the rows of a step of all workers."""
+    """Return the rows of a worker's pass, the passes per step, and the rows per step of all workers."""
     given = {name: config.get(name) for name in (_MICRO, _STEPS, _TOTAL)}
     known = {name: value for name, value in given.items() if value not in (None, "auto")}
     for name, value in known.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f'{name} is a whole number from 1, or "auto", not {value!r}')
+            raise ValueError(f'{name} must be an integer >= 1 or "auto", not {value!r}')
     micro, steps, total = (known.get(name) for name in (_MICRO, _STEPS, _TOTAL))
     if total is not None:
         if micro is None:

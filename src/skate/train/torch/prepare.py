@@ -20,19 +20,19 @@ _STRATEGIES = ("ddp", "fsdp", "fsdp2", "deepspeed", None)
 
 
 def get_device() -> torch.device:
-    """The device of this worker: its first GPU, or the CPU.
+    """Return the device of this worker: its first GPU, or the CPU.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     return get_devices()[0]
 
 
 def get_devices() -> list[torch.device]:
-    """All devices of this worker: its GPUs, or the CPU.
+    """Return all devices of this worker: its GPUs, or the CPU.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     current("torch.get_devices()")
     if not torch.cuda.is_available():
@@ -110,17 +110,17 @@ def prepare_data_loader(
     move_to_device: bool = True,
     auto_transfer: bool = True,
 ) -> Any:
-    """A loader of the same data for this worker's part of it.
+    """Return a loader for this worker's part of the data.
 
     Args:
         data_loader: the loader, the same on all ranks.
-        add_dist_sampler: whether each rank gets its part; shuffles if the loader does. A loader with a sampler of its own,
-            other than the two of torch, or of an `IterableDataset`, is left as it is.
-        move_to_device: whether batches come on this worker's device.
-        auto_transfer: whether the next batch is copied to a GPU while the last is computed.
+        add_dist_sampler: True to give each rank its part, shuffled if the loader shuffles. Loaders with a
+        custom sampler and loaders of an `IterableDataset` are left unchanged. move_to_device: True to move
+        batches to this worker's device. auto_transfer: True to copy the next batch to a GPU during the
+        computation of the current one.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     place = current("torch.prepare_data_loader()").place
     loader = data_loader
@@ -157,7 +157,7 @@ def _split(loader: DataLoader[Any], rank: int, size: int) -> DataLoader[Any]:
 
 
 class _OnDevice:
-    """A loader whose batches come on a device; everything else is the loader's."""
+    """A loader that moves batches to a device; everything else is delegated to the wrapped loader."""
 
     def __init__(self, loader: DataLoader[Any], device: torch.device, ahead: bool) -> None:
         self._loader = loader
@@ -181,7 +181,7 @@ class _OnDevice:
         yield from self._with_stream()
 
     def _with_stream(self) -> Iterator[Any]:
-        """The next batch is copied on a stream of its own while the last one is computed."""
+        """Copies the next batch on a separate stream while the current one is computed."""
         stream: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         batches = iter(self._loader)
 
@@ -231,15 +231,15 @@ def _keep_for_stream(batch: Any, stream: Any) -> None:
 
 
 def enable_reproducibility(seed: int = 0) -> None:
-    """Have this worker compute the same in every run: seeds, and deterministic algorithms where there are some.
+    """Make this worker compute the same in every run: set seeds, and use deterministic algorithms where they exist.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     current("torch.enable_reproducibility()")
     torch.manual_seed(seed)
     random.seed(seed)
-    import numpy as np  # torch has loaded it if it is there
+    import numpy as np  # torch has loaded it if it is installed
 
     np.random.seed(seed)
     torch.backends.cudnn.deterministic = True
@@ -249,19 +249,19 @@ def enable_reproducibility(seed: int = 0) -> None:
 
 
 def accelerate(amp: bool = False) -> None:
-    """Refused: use torch.autocast, or the accelerate library."""
+    """Rejected: use torch.autocast, or the accelerate library."""
     raise DeprecationWarning(
         "accelerate has been removed; use torch.autocast, or Hugging Face Accelerate, in the function"
     )
 
 
 def prepare_optimizer(optimizer: Any) -> Any:
-    """Refused: optimizers need no preparation."""
+    """Rejected: optimizers need no preparation."""
     raise DeprecationWarning("prepare_optimizer has been removed; use the optimizer directly")
 
 
 def backward(tensor: torch.Tensor) -> None:
-    """Refused: call `tensor.backward()`."""
+    """Rejected: call `tensor.backward()`."""
     raise DeprecationWarning(
         "backward has been removed; call loss.backward(), with torch.amp.GradScaler if you need it"
     )

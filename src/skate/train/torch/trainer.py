@@ -19,8 +19,8 @@ class TorchTrainer(DataParallelTrainer):
 
     Args and errors are those of `DataParallelTrainer`; besides:
         torch_config: the process group.
-        config: another name of `train_loop_config`, as older programs have it.
-        deepspeed_config: (ours) a config of DeepSpeed; `prepare_model` then makes its engines. "auto" is filled in.
+        config: the name of `train_loop_config` in older programs. deepspeed_config: (Skate only) a DeepSpeed
+    config; `prepare_model` then creates DeepSpeed engines. "auto" is filled in.
     """
 
     def __init__(

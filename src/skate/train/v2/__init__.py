@@ -1,1 +1,1 @@
-"""Names that Ray has in this place only."""
+"""Names that Ray defines only here."""

@@ -1,4 +1,4 @@
-"""The actor of one worker: it sets the process up, runs the training function, and answers the controller."""
+"""The actor of one worker: it sets up the process, runs the training function, and answers the controller."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class TrainWorker:
     # -- before
 
     def whereabouts(self) -> dict[str, Any]:
-        """Where this process is: node, address, a port that is free there, process id, and the GPUs it was given."""
-        import skate  # loaded in every worker; not yet when this module is
+        """Return the location of this process: node, address, a free port, process id, and its assigned GPUs."""
+        import skate  # loaded in every worker, but not yet when this module is imported
 
         context = skate.get_runtime_context()
         gpus = context.get_accelerator_ids().get("GPU", [])
@@ -50,11 +50,11 @@ class TrainWorker:
         return function(*args, **kwargs)
 
     def begin(self, session: Session) -> None:
-        """This worker's part of the run."""
+        """Set up this worker's part of the run."""
         self._session = session
         self._rank = session.place.world_rank
         rename = getattr(sys.stdout, "rename", None)
-        if rename is not None:  # else somebody has put another stream in its place
+        if rename is not None:  # otherwise the stream has been replaced
             rename(f"TrainWorker rank={self._rank}")
         sessions.begin(session)
 
@@ -85,7 +85,7 @@ class TrainWorker:
         self._session.release(kind, number, value)
 
     def stack(self) -> str:
-        """Where the training function is just now, as a traceback; empty if it does not run."""
+        """Return the current position of the training function, as a traceback; empty if it does not run."""
         frame = sys._current_frames().get(self._thread or -1)
         if frame is None:
             return ""
@@ -99,7 +99,7 @@ class TrainWorker:
 
 
 def _free_port() -> int:
-    import socket  # its loading is part of what a worker's start takes, not of the driver's
+    import socket  # loaded by the worker, to keep the driver's start fast
 
     with socket.socket() as found:
         found.bind(("", 0))
@@ -118,6 +118,7 @@ def _of_the_user(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSu
     begins = max((at for at, each in enumerate(frames) if ours[at] and each.name == "call"), default=-1) + 1
     kept = frames[begins:]
     for at, each in enumerate(kept):
-        if each.filename.startswith(_PACKAGE):  # what it has called of ours, by the name it knows
+        # the function of this package that it called, by its public name
+        if each.filename.startswith(_PACKAGE):
             return kept[: at + 1]
     return kept or frames

@@ -1,4 +1,4 @@
-"""Reports: metrics, checked, and a rank's files of a checkpoint on their way into the storage."""
+"""Reports: validation of metrics, and upload of a rank's checkpoint files to the storage."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def report(
     checkpoint_upload_fn: Callable[[Checkpoint, str], Checkpoint] | None = None,
     validation: Any = False,
 ) -> None:
-    """Report metrics, with a checkpoint if there is one; all ranks must call it equally often.
+    """Report metrics, with a checkpoint if there is one; all ranks must call it the same number of times.
 
-    It returns once all ranks have called it and the checkpoint is written (ASYNC: at once, the rest follows in
-    the background).
+    It returns once all ranks have called it and the checkpoint is written (with ASYNC immediately; the upload
+    continues in the background).
 
     Args:
-        metrics: rank 0's are the run's; they must be JSON-serializable.
-        checkpoint: files of this rank; those of all ranks make one checkpoint.
+        metrics: must be JSON-serializable; the run records those of rank 0.
+        checkpoint: the files of this rank; the files of all ranks form one checkpoint.
         checkpoint_dir_name: name of the checkpoint in the run's folder, the same on all ranks.
         checkpoint_upload_mode: SYNC, ASYNC or NO_UPLOAD (the files are in the storage already).
         delete_local_checkpoint_after_upload: True to delete the local folder once its files are written; by
@@ -68,7 +68,7 @@ def report(
     if checkpoint is None:
         part = Reported(checked, validation=validation)
     else:
-        session.settle_uploads(wait=True)  # so that reports are told in their order
+        session.settle_uploads(wait=True)  # keeps reports in order
         part = upload.run(session, number, checked, validation)
     session.tell("came", "report", number, part)
     session.await_release("report", number)
@@ -76,7 +76,7 @@ def report(
 
 @dataclass(frozen=True)
 class Upload:
-    """How one rank's part of a checkpoint gets into the storage."""
+    """The upload of one rank's part of a checkpoint."""
 
     checkpoint: Checkpoint | None
     name: str | None
@@ -129,7 +129,7 @@ def _name(key: Any) -> str:
 
 
 def _as_plain(value: Any, at: str) -> Any:
-    """A value as JSON can hold it; numbers of numpy and torch become Python's."""
+    """Convert a value for JSON; numbers of numpy and torch become Python's."""
     if isinstance(value, dict):
         return {_name(key): _as_plain(each, f"{at}/{key}") for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,8 @@
 """The run as seen by a worker: its identity, the connection to the controller, and state for the training function.
 
-The training function runs in a thread of its own. Its messages (it has reached a report, a barrier) go into a
-queue, which the controller empties with a call that waits while there are none; the replies come with another
-call. So a report costs two actor calls and no polling.
+The training function runs in its own thread. Its messages (it has reached a report or a barrier) go into a
+queue, which the controller empties with a call that waits for messages; another call returns the replies. So
+a report costs two actor calls and no polling.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from skate.train.checkpoint import Checkpoint
 from skate.train.storage.run_folder import RunFolder
 
-#: How long a wait of the controller for news takes at most, so that a lost controller is noticed.
+#: The longest wait of the controller for messages, so that a lost controller is noticed.
 _NEWS_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which worker this is."""
+    """The identity of this worker."""
 
     world_rank: int
     world_size: int
@@ -37,9 +37,9 @@ class Reported:
     """One worker's part of a report."""
 
     metrics: dict[str, Any]
-    #: The name of the checkpoint in the run's folder that it has put files for, or None.
+    #: The name of the checkpoint in the run's folder to which it has added files, or None.
     name: str | None = None
-    #: A checkpoint that is somewhere else already.
+    #: A checkpoint that is already stored elsewhere.
     elsewhere: Checkpoint | None = None
     validation: Any = False
     seconds: float = 0.0
@@ -51,19 +51,19 @@ class Session:
 
     place: Place
     folder: RunFolder
-    #: Begins the names of checkpoints, so that no attempt takes a name of another.
+    #: Prefix of checkpoint names, so that no two attempts use the same name.
     stamp: str = ""
     latest: Checkpoint | None = None
     shards: Mapping[str, Any] = field(default_factory=dict)
     config: Any = None
-    #: Whether there is a controller in another process; without one every meeting has one rank.
+    #: True if there is a controller in another process; without one every meeting has one rank.
     controlled: bool = True
 
     def __post_init__(self) -> None:
         self._lock = threading.Condition()
         self._news: deque[tuple[Any, ...]] = deque()
         self._released: dict[tuple[str, int], Any] = {}
-        #: Reports that were told in the background and are not taken in yet, and the last one that was.
+        #: Background reports that have not been processed yet, and the last one that has.
         self._background: set[int] = set()
         self._newest = -1
         self._counts = {"report": 0, "collective": 0}
@@ -77,10 +77,10 @@ class Session:
         given = (self.place, self.folder, self.stamp, self.latest, self.shards, self.config)
         return _made, (*given, self.controlled, self.checkpoints)
 
-    # -- to the controller and back
+    # -- messages to and from the controller
 
     def next_number(self, kind: str) -> int:
-        """The number of the next meeting of a kind; all ranks count alike."""
+        """Return the number of the next meeting of a kind; all ranks count alike."""
         with self._lock:
             number = self._counts[kind]
             self._counts[kind] = number + 1
@@ -93,7 +93,7 @@ class Session:
             self._lock.notify_all()
 
     def news(self) -> list[tuple[Any, ...]]:
-        """All that is in the queue; waits a while for something."""
+        """Return all messages in the queue; waits a while if it is empty."""
         with self._lock:
             self._lock.wait_for(lambda: self._news or self._ended or self._over, _NEWS_SECONDS)
             found = list(self._news)
@@ -119,7 +119,7 @@ class Session:
             self._lock.notify_all()
 
     def await_release(self, kind: str, number: int) -> Any:
-        """Wait until all ranks have come to a meeting.
+        """Wait until all ranks have reached a meeting.
 
         Raises:
             RuntimeError: the run was ended meanwhile.
@@ -141,11 +141,11 @@ class Session:
         self._uploads.append(self._pool.submit(work))
 
     def await_background(self) -> None:
-        """Wait until all reports of the background are taken in.
+        """Wait until all background reports have been processed.
 
         Raises:
             RuntimeError: the run was ended meanwhile.
-            Exception: what an upload failed of.
+            Exception: the error of a failed upload.
         """
         self.settle_uploads(wait=True)
         with self._lock:
@@ -159,7 +159,7 @@ class Session:
             self._uploads.popleft().result()
 
     def close(self) -> None:
-        """The training function has ended."""
+        """Record that the training function has ended."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
@@ -179,7 +179,7 @@ _current: list[Session | None] = [None]
 
 
 def begin(session: Session) -> None:
-    """From now on this process is that worker."""
+    """Make this process the given worker."""
     _current[0] = session
 
 
@@ -192,7 +192,7 @@ def current(asked: str) -> Session:
     """Return the session of this process.
 
     Raises:
-        RuntimeError: it is not a worker of a run; `asked` is the function that was called.
+        RuntimeError: this process is not a worker of a run; `asked` is the called function.
     """
     session = _current[0]
     if session is None:

@@ -11,41 +11,41 @@ from skate.train.worker.session import Place, Session, active, current
 
 
 class TrainContext:
-    """Who this worker is, and which run it belongs to."""
+    """The identity of this worker and its run."""
 
     def __init__(self, session: Session | None = None) -> None:
         self._session = session or current("TrainContext()")
 
     def get_experiment_name(self) -> str:
-        """The name of the run."""
+        """Return the name of the run."""
         return self._session.folder.name
 
     def get_world_size(self) -> int:
-        """How many workers the run has now."""
+        """Return the current number of workers of the run."""
         return self._session.place.world_size
 
     def get_world_rank(self) -> int:
-        """The number of this worker among all, from 0."""
+        """Return the rank of this worker, from 0."""
         return self._session.place.world_rank
 
     def get_local_rank(self) -> int:
-        """The number of this worker among those on its node, from 0."""
+        """Return the rank of this worker on its node, from 0."""
         return self._session.place.local_rank
 
     def get_local_world_size(self) -> int:
-        """How many workers are on this worker's node."""
+        """Return the number of workers on this worker's node."""
         return self._session.place.local_world_size
 
     def get_node_rank(self) -> int:
-        """The number of this worker's node among those that have workers, from 0."""
+        """Return the rank of this worker's node among the nodes with workers, from 0."""
         return self._session.place.node_rank
 
     def get_storage(self) -> Any:
-        """The storage of the run: an object with `path` and `filesystem`."""
+        """Return the storage of the run: an object with `path` and `filesystem`."""
         return self._session.folder
 
     def get_metadata(self) -> Any:
-        """Refused: metadata goes into `train_loop_config`, or into a checkpoint."""
+        """Rejected: pass metadata in `train_loop_config` or in a checkpoint."""
         raise DeprecationWarning(
             "get_metadata has been removed; pass values with train_loop_config, or Checkpoint.set_metadata"
         )
@@ -80,15 +80,15 @@ def _no_trials(name: str) -> DeprecationWarning:
 
 
 class DistributedTrainContext(TrainContext):
-    """That of a worker in a process of its own."""
+    """The context of a worker in its own process."""
 
 
 class LocalTrainContext(TrainContext):
-    """That of a training function in the process of its caller, also of one that torchrun or a test has started.
+    """The context of a training function in its caller's process, including one started by torchrun or a test.
 
     Args:
         experiment_name: the name of the run.
-        world_size, world_rank, local_rank, local_world_size, node_rank: which worker it is.
+        world_size, world_rank, local_rank, local_world_size, node_rank: the identity of the worker.
     """
 
     def __init__(
@@ -109,22 +109,22 @@ class LocalTrainContext(TrainContext):
         return SimpleNamespace(place=self._place, folder=SimpleNamespace(name=self._name), storage=folder)
 
     def get_storage(self) -> Any:
-        """Where the run keeps what it makes.
+        """Return the storage of the run.
 
         Raises:
             NotImplementedError: there is no run.
         """
         found = self._session.storage
         if found is None:
-            raise NotImplementedError("there is no run here, so there is no storage of one")
+            raise NotImplementedError("there is no run here, and therefore no storage")
         return found
 
 
 def get_context() -> TrainContext:
-    """Who this worker is.
+    """Return the context of this worker.
 
     Raises:
-        RuntimeError: this is not the training function.
+        RuntimeError: called outside of the training function.
     """
     session = current("get_context()")
     if session.controlled:

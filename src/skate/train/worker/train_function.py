@@ -16,11 +16,12 @@ def takes_config(function: Callable[..., Any]) -> bool:
     """
     if not callable(function):
         raise TypeError(
-            f"train_loop_per_worker is a function that trains, called in every worker, not {type(function).__name__}"
+            "train_loop_per_worker must be a training function, which every worker calls, not "
+            f"{type(function).__name__}"
         )
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built in: it will say itself what it takes
+    except (TypeError, ValueError):  # a builtin reports wrong arguments itself
         return True
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     given = [each for each in signature.parameters.values() if each.kind in kinds]

@@ -1,4 +1,4 @@
-"""A checkpoint that holds a model of XGBoost."""
+"""A checkpoint with an XGBoost model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class XGBoostCheckpoint(FrameworkCheckpoint):
     def from_model(
         cls, booster: Booster, *, preprocessor: Any = None, path: str | None = None
     ) -> XGBoostCheckpoint:
-        """A checkpoint of a booster, in a new folder unless `path` names one."""
+        """Create a checkpoint of a booster, in a new folder unless `path` names one."""
         folder = path or tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(folder, exist_ok=True)
         booster.save_model(os.path.join(folder, cls.MODEL_FILENAME))

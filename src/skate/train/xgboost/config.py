@@ -13,13 +13,13 @@ from skate.train.backend import Backend, BackendConfig
 
 @dataclass
 class XGBoostConfig(BackendConfig):
-    """How the workers' collective operations are set up.
+    """The setup of the workers' collective operations.
 
     Args:
         xgboost_communicator: "rabit", the only one.
 
     Raises:
-        ValueError: it is another.
+        ValueError: it is anything else.
     """
 
     xgboost_communicator: str = "rabit"
@@ -51,7 +51,7 @@ class XGBoostBackend(Backend):
             worker_group.execute(_remember, given)
 
 
-#: In a worker: what its communicator is made with, and in the first the tracker, kept as long as the process lives.
+#: In a worker: the arguments of its communicator, and in the first worker the tracker, kept until the process ends.
 _arguments: dict[str, Any] = {}
 _tracker: list[Any] = []
 
@@ -71,15 +71,15 @@ def _remember(given: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _communicating() -> Iterator[None]:
-    """Collective operations of the calling thread go to the other workers while the block runs."""
+    """Connect collective operations of the calling thread to the other workers during the block."""
     if not _arguments:
         yield
         return
     from xgboost.collective import CommunicatorContext  # as above
 
-    from skate.train.worker.train_context import get_context  # asked in workers only
+    from skate.train.worker.train_context import get_context  # only needed in workers
 
-    # Ranks of XGBoost are those of the run, since the tracker sorts by these names.
+    # XGBoost's ranks equal those of the run, because the tracker sorts by these names.
     rank = get_context().get_world_rank()
     with CommunicatorContext(**_arguments, dmlc_task_id=f"{rank:08d}"):
         yield

@@ -1,4 +1,4 @@
-"""Rounds of XGBoost as reports of the run."""
+"""Reports of XGBoost's rounds to the run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from skate.train.checkpoint import Checkpoint
 
 
 class RayTrainReportCallback(RoundReports, TrainingCallback):
-    """Reports the metrics of every round, and the model when it is due; give it to `xgboost.train(callbacks=[...])`.
+    """Reports the metrics of every round, and the model when it is due; pass it to `xgboost.train(callbacks=[...])`.
 
-    Args are those of `RoundReports`. Metrics are named by the evaluation set and the metric, as "train-logloss".
+    Args are those of `RoundReports`. Metrics are named after the evaluation set and the metric, such as
+    "train-logloss".
     """
 
     CHECKPOINT_NAME = "model.ubj"
@@ -49,7 +50,7 @@ class RayTrainReportCallback(RoundReports, TrainingCallback):
             return booster
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Record metrics after a round and report a model if due; returns False, so training continues."""
+        """Record metrics after a round, and report a model if due; returns False so that training continues."""
         self._last = {
             f"{name}-{metric}": values[-1]
             for name, metrics in evals_log.items()

@@ -18,8 +18,8 @@ class XGBoostTrainer(DataParallelTrainer):
     """Runs a training function that calls `xgboost.train` in several workers, which build one model together.
 
     Args and errors are those of `DataParallelTrainer`; besides:
-        xgboost_config: how the workers find each other.
-        label_column, params, num_boost_round: refused; the function calls `xgboost.train` itself.
+        xgboost_config: the network setup. label_column, params, num_boost_round: rejected; the function calls
+    `xgboost.train` itself.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class XGBoostTrainer(DataParallelTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> Any:
-        """The model in a checkpoint of the callback; the same as `RayTrainReportCallback.get_model`."""
+        """Return the model in a checkpoint of the callback; the same as `RayTrainReportCallback.get_model`."""
         from skate.train.xgboost.report_callback import RayTrainReportCallback  # loads xgboost
 
         return RayTrainReportCallback.get_model(checkpoint)

@@ -1,1 +1,2 @@
-"""Trainables and programs that texts about Tune import by name. Run one with `python -m skate.tune.examples.NAME`."""
+"""Trainables and programs that documentation of Tune imports by name. Run one with `python -m
+skate.tune.examples.NAME`."""

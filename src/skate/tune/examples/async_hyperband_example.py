@@ -1,4 +1,4 @@
-"""ASHA: trials that promise little are ended early."""
+"""ASHA: unpromising trials are ended early."""
 
 from __future__ import annotations
 

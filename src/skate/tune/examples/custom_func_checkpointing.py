@@ -1,4 +1,4 @@
-"""A function that goes on from its checkpoint."""
+"""A function that resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["evaluation_fn", "train_func"]
 
 
 def train_func(config: dict[str, Any]) -> None:
-    """Reports "mean_loss" for steps up to `config["steps"]`, each with a checkpoint, and goes on from the last one."""
+    """Reports "mean_loss" for steps up to `config["steps"]`, each with a checkpoint, and resumes from the last one."""
     start = 0
     checkpoint = tune.get_checkpoint()
     if checkpoint:

@@ -1,4 +1,4 @@
-"""The flowers of Fisher's iris data, for small models."""
+"""Fisher's iris data, for small models."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sklearn.model_selection import train_test_split
 
 
 def get_iris_data(test_size: float = 0.2) -> tuple[Any, Any, Any, Any]:
-    """Features and classes (one column each) of 150 flowers, drawn into those for training and those for tests.
+    """Split the features and classes of 150 flowers at random into training and test data.
 
     Args:
-        test_size: the part of the flowers that is for tests, of 1.
+        test_size: the fraction of flowers to test with.
 
     Returns:
         Features and classes for training, then those for tests.
@@ -24,8 +24,8 @@ def get_iris_data(test_size: float = 0.2) -> tuple[Any, Any, Any, Any]:
 
 
 def set_keras_threads(threads: int) -> None:
-    """Have TensorFlow use so many threads in this process, so that trials leave each other room."""
-    import tensorflow as tf  # examples only
+    """Limit TensorFlow's threads in this process, so that trials do not compete for CPUs."""
+    import tensorflow as tf  # only examples need it
 
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     tf.config.threading.set_intra_op_parallelism_threads(threads)

@@ -1,4 +1,5 @@
-"""Digits read by a small network of PyTorch; MNIST if it is on the disk, else digits of 28 x 28 points that are made here."""
+"""A small PyTorch network that recognizes digits: MNIST if it is on the disk, else generated digits of 28 x
+28 pixels."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from skate import tune
 from skate.tune.schedulers import AsyncHyperBandScheduler
 
-#: How many digits a round of training and a test look at.
+#: The number of digits per training round and per test.
 EPOCH_SIZE = 512
 TEST_SIZE = 256
 
 
 class ConvNet(nn.Module):
-    """One layer of convolution, one of weights."""
+    """One convolutional layer, one linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,13 +31,13 @@ class ConvNet(nn.Module):
         self.fc = nn.Linear(192, 10)
 
     def forward(self, x: Any) -> Any:
-        """Logarithms of the likelihood of each digit."""
+        """Return the log-likelihood of each digit."""
         x = functional.relu(functional.max_pool2d(self.conv1(x), 3))
         return functional.log_softmax(self.fc(x.view(-1, 192)), dim=1)
 
 
 def train_func(model: Any, optimizer: Any, train_loader: Any, device: Any = None) -> None:
-    """One round of training."""
+    """Train for one round."""
     device = device or torch.device("cpu")
     model.train()
     seen = 0
@@ -51,7 +52,7 @@ def train_func(model: Any, optimizer: Any, train_loader: Any, device: Any = None
 
 
 def test_func(model: Any, data_loader: Any, device: Any = None) -> float:
-    """The part of the digits that is read rightly, of 1."""
+    """Return the fraction of digits that are recognized correctly."""
     device = device or torch.device("cpu")
     model.eval()
     right = seen = 0
@@ -68,7 +69,7 @@ test_func.__test__ = False  # type: ignore[attr-defined]  # its name is Ray's; p
 
 
 def get_data_loaders(batch_size: int = 64) -> tuple[Any, Any]:
-    """Digits for training and for tests: those of `~/data` if torchvision finds MNIST there, else made ones."""
+    """Return training and test digits: MNIST if torchvision finds it in `~/data`, else generated ones."""
     try:
         datasets = importlib.import_module("torchvision.datasets")
         transforms = importlib.import_module("torchvision.transforms")
@@ -82,7 +83,7 @@ def get_data_loaders(batch_size: int = 64) -> tuple[Any, Any]:
 
 
 def _made(count: int, seed: int) -> Any:
-    """Blurred blocks in one of ten places, which stand for the digits."""
+    """Generate blurred blocks in one of ten positions, which stand for the digits."""
     draw = torch.Generator().manual_seed(seed)
     digits = torch.randint(0, 10, (count,), generator=draw)
     images = 0.3 * torch.randn(count, 1, 28, 28, generator=draw)
@@ -93,7 +94,7 @@ def _made(count: int, seed: int) -> Any:
 
 
 def train_mnist(config: dict[str, Any]) -> None:
-    """Trains for ever with `config["lr"]` and `config["momentum"]`, and reports "mean_accuracy"."""
+    """Train without end with `config["lr"]` and `config["momentum"]`, and report "mean_accuracy"."""
     use_cuda = config.get("use_gpu") and torch.cuda.is_available()
     device = torch.device("cuda" if use_cuda else "cpu")
     train_loader, test_loader = get_data_loaders(config.get("batch_size", 64))

@@ -12,10 +12,10 @@ from skate.tune.trainable.trainable import Trainable
 
 
 class TrainMNIST(Trainable):
-    """One step is one round of training; it reports "mean_accuracy"."""
+    """Each step is one round of training and reports "mean_accuracy"."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Make the network, with `config["lr"]` and `config["momentum"]`."""
+        """Create the network, with `config["lr"]` and `config["momentum"]`."""
         use_cuda = config.get("use_gpu") and torch.cuda.is_available()
         self.device = torch.device("cuda" if use_cuda else "cpu")
         self.train_loader, self.test_loader = get_data_loaders()
@@ -25,15 +25,15 @@ class TrainMNIST(Trainable):
         )
 
     def step(self) -> dict[str, Any]:
-        """One round of training, and a test."""
+        """Train for one round, and test."""
         train_func(self.model, self.optimizer, self.train_loader, device=self.device)
         return {"mean_accuracy": test_func(self.model, self.test_loader, self.device)}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the weights."""
+        """Save the weights."""
         torch.save(self.model.state_dict(), os.path.join(checkpoint_dir, "model.pth"))
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Read the weights."""
+        """Load the weights."""
         path = os.path.join(checkpoint, "model.pth")
         self.model.load_state_dict(torch.load(path, weights_only=True, map_location=self.device))

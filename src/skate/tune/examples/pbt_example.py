@@ -12,15 +12,15 @@ from skate.tune.trainable.trainable import Trainable
 
 
 class PBTBenchmarkExample(Trainable):
-    """Its accuracy rises fastest at a learning rate that changes on the way."""
+    """A problem whose best learning rate changes during training."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Begin at accuracy 0."""
+        """Start at accuracy 0."""
         self.lr = config["lr"]
         self.accuracy = 0.0
 
     def step(self) -> dict[str, Any]:
-        """One step."""
+        """Run one step."""
         self.accuracy = risen(self.accuracy, self.lr)
         best = best_rate(self.accuracy)
         return {
@@ -32,16 +32,16 @@ class PBTBenchmarkExample(Trainable):
         }
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the accuracy and the rate."""
+        """Save the accuracy and the rate."""
         state = {"accuracy": self.accuracy, "lr": self.lr}
         pathlib.Path(checkpoint_dir, "state.json").write_text(json.dumps(state))
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Go on from the accuracy; the rate is that of the configuration."""
+        """Load the accuracy; the rate comes from the configuration."""
         self.accuracy = json.loads(pathlib.Path(checkpoint, "state.json").read_text())["accuracy"]
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take another rate, in the same process."""
+        """Switch to another rate in the same process."""
         self.lr, self.config = new_config["lr"], new_config
         return True
 

@@ -1,7 +1,7 @@
-"""A problem whose best learning rate changes on the way, for population based training.
+"""A problem whose best learning rate changes during training, for population based training.
 
-The accuracy rises fastest at the learning rate that suits it: that grows until half of the way and then falls again. No
-constant rate comes far, so a population that changes its rates wins.
+The accuracy rises fastest at the best learning rate, which grows for the first half and then falls again. No
+constant rate gets far, so a population that changes its rates wins.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _HALF = 100.0
 
 
 def best_rate(accuracy: float) -> float:
-    """The learning rate at which the accuracy rises fastest."""
+    """Return the learning rate at which the accuracy rises fastest."""
     return max(0.001, 0.01 * (1 - abs(accuracy - _HALF) / _HALF))
 
 
 def risen(accuracy: float, rate: float) -> float:
-    """The accuracy after one more step."""
+    """Return the accuracy after one more step."""
     best = best_rate(accuracy)
     error = min(max(rate, best) / min(rate, best), 3.0)
     return accuracy + max(0.0, best * 100 * (3 - error) / 2 * random.uniform(0.9, 1.1)) - 0.01 * error
 
 
 def pbt_function(config: dict[str, Any]) -> None:
-    """Reports "mean_accuracy" for ever, with a checkpoint every `config["checkpoint_interval"]` steps."""
+    """Report "mean_accuracy" without end, with a checkpoint every `config["checkpoint_interval"]` steps."""
     accuracy, step = 0.0, 1
     checkpoint = tune.get_checkpoint()
     if checkpoint:
@@ -60,7 +60,7 @@ def pbt_function(config: dict[str, Any]) -> None:
 
 
 def run_tune_pbt(smoke_test: bool = False) -> tune.ResultGrid:
-    """Train a population of eight; of two for a few steps as a smoke test."""
+    """Train a population of eight trials; as a smoke test, of two trials for a few steps."""
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         perturbation_interval=4,

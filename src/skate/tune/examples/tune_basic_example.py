@@ -1,4 +1,4 @@
-"""A search for the least of a function of two numbers."""
+"""A search for the minimum of a function of two numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skate import tune
 
 
 def evaluation_fn(step: int, width: float, height: float) -> float:
-    """A loss that falls with the steps, and is least at width 20 and height -100."""
+    """A loss that falls with the steps; its minimum is at width 20 and height -100."""
     return float((0.1 + width * step / 100) ** -1 + height * 0.1)
 
 

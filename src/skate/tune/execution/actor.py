@@ -1,4 +1,4 @@
-"""The process of a trial: makes the trainable, has it take a step when asked, saves it."""
+"""The process of a trial: creates the trainable, runs its steps on request, and saves it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skate.tune.trainable.session import TrialSpec
 
 
 class TrialActor:
-    """One process, which one trial runs in at a time."""
+    """One process, which runs one trial at a time."""
 
     def __init__(self, trainable: Any, spec: TrialSpec) -> None:
         self._class: Any = trainable
@@ -58,7 +58,7 @@ class TrialActor:
             self._trainable.restore(spec.checkpoint)
 
     def advance(self) -> dict[str, Any]:
-        """One step; its result, without the configuration, which the other side knows."""
+        """Run one step; return its result, without the configuration, which the caller knows."""
         trainable = self._trainable
         result: dict[str, Any] = trainable.train()
         result.pop("config", None)
@@ -73,7 +73,7 @@ class TrialActor:
         return result
 
     def save(self) -> str | None:
-        """Save a class trainable where the storage gathers files; the checkpoint's name. None for a function."""
+        """Save a class trainable to the storage's staging folder; return the checkpoint's name. None for a function."""
         trainable = self._trainable
         spec = trainable._spec()
         assert spec is not None
@@ -97,7 +97,7 @@ class TrialActor:
 
     def end(self) -> None:
         """Stop the trial: run the trainable's cleanup and close files."""
-        with contextlib.suppress(Exception):  # whatever the user's cleanup raises, the trial is over
+        with contextlib.suppress(Exception):  # the trial ends regardless of errors in the user's cleanup
             self._trainable.stop()
         self._close_files()
 

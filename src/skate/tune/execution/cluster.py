@@ -1,4 +1,4 @@
-"""The cluster as allocation functions of schedulers ask about it."""
+"""The cluster, as seen by allocation functions of schedulers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from skate.tune.experiment.trial import Source, Trial
 
 @dataclass(frozen=True)
 class Start:
-    """Begin the process of a trial, from a checkpoint if there is one, and have it take its first step."""
+    """Start the process of a trial, from a checkpoint if there is one, and run its first step."""
 
     trial: Trial
     source: Source | None
@@ -18,7 +18,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Advance:
-    """The next step."""
+    """Run the next step."""
 
     trial: Trial
 
@@ -32,7 +32,7 @@ class Save:
 
 @dataclass(frozen=True)
 class Stop:
-    """End the process of a trial; `unwind` if something still runs in it."""
+    """End the process of a trial; `unwind` if a step is still running."""
 
     trial: Trial
     unwind: bool
@@ -40,7 +40,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Commit:
-    """Make what was gathered in the storage a checkpoint."""
+    """Turn the staging folder into a checkpoint."""
 
     trial: Trial
     name: str
@@ -57,7 +57,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Note:
-    """Write into the journal; `durable` for what must survive a crash of the machine."""
+    """Write to the journal; with `durable`, the entry survives a crash of the machine."""
 
     entry: dict[str, Any]
     durable: bool = False

@@ -26,9 +26,9 @@ from skate.tune.journal.codec import new_trial_entry, packed
 from skate.tune.journal.journal import ExperimentJournal
 from skate.tune.trainable.session import TrialSpec
 
-#: How often the clock is looked at while nothing comes, in seconds.
+#: How often time limits are checked while nothing happens, in seconds.
 _LOOK_SECONDS = 1.0
-#: So long a stopped trial may take to unwind, in seconds.
+#: The time limit for a stopped trial to unwind, in seconds.
 _UNWIND_SECONDS = float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S", "15"))
 
 
@@ -42,9 +42,9 @@ class Plan:
     reuse_actors: bool = False
     deadline: float | None = None
     log_to_file: Any = False
-    #: Modules that processes of trials are forked with.
+    #: Modules preloaded in the processes of trials.
     preload: Sequence[str] = ()
-    #: What a snapshot holds beside the trials.
+    #: The contents of a snapshot besides the trials.
     state: Callable[[], dict[str, Any]] = dict
 
 
@@ -83,8 +83,8 @@ class Controller:
         """Run the search to its end.
 
         Raises:
-            TuneError: a trial asks for more than the cluster has, or a required metric is never reported.
-            Exception: whatever a callback, a scheduler or a searcher raises.
+            TuneError: a trial requests more than the cluster has, or a required metric is never reported.
+        Exception: any error of a callback, a scheduler or a searcher.
         """
         machine = self.machine
         self.journal.begin()
@@ -112,7 +112,7 @@ class Controller:
             if not given and not machine.is_finished():
                 self._idle()
         if self.plan.deadline is not None and time.monotonic() >= self.plan.deadline and not machine.ended:
-            self._do(machine.finish("its time is up"))
+            self._do(machine.finish("the time budget is used up"))
         self._do(machine.check_stop_all())
         self._each("on_step_end")
         if self.journal.due and machine.is_settled():
@@ -121,7 +121,7 @@ class Controller:
             self.plan.reporter.look(machine.trials, False)
 
     def _idle(self) -> None:
-        """Wait, because a searcher that returned nothing while nothing runs is asked again later."""
+        """Wait before asking a searcher again that suggested nothing while nothing runs."""
         time.sleep(0.05)
 
     def _do(self, given: Sequence[commands.Command]) -> None:
@@ -140,7 +140,7 @@ class Controller:
                 )
             self._checked.add(request)
         if self.processes.reuse and self._one_leaves(trial):
-            return False  # a process that is about to be free is waited for
+            return False  # wait for a process that is about to become free
         return self.room.fits(request)
 
     def _one_leaves(self, trial: Trial) -> bool:
@@ -179,7 +179,7 @@ class Controller:
             else:
                 text = (
                     "Trainable runner reuse requires reset_config() to be implemented and return True. "
-                    f"{trial.trainable_name} does not: implement it, or do not set reuse_actors"
+                    f"{trial.trainable_name} does not: implement it, or leave out reuse_actors"
                 )
                 self._do(self.machine.failed(trial, TuneError(text), text))
         elif kind == "end":
@@ -206,7 +206,7 @@ class Controller:
             self._do(self.machine.saved(trial, None))
         self._do(self.machine.failed(trial, error, text))
 
-    # -- what the machine says
+    # -- commands of the machine
 
     def _start(self, command: commands.Start) -> None:
         trial = command.trial
@@ -268,11 +268,11 @@ class Controller:
         for ref in steps:
             del self._pending[ref]
         if command.unwind or self.processes.reuse or self.machine.settings.can_save(trial):
-            if steps:  # in the middle of a step, which nobody waits for any more
+            if steps:  # in the middle of a step whose result is no longer needed
                 self._let_go(process)
                 return
             until = time.monotonic() + _UNWIND_SECONDS
-            sound = trial.status not in (Trial.ERROR, Trial.PENDING)  # what has failed is not used again
+            sound = trial.status not in (Trial.ERROR, Trial.PENDING)  # failed processes are not reused
             self._pending[process.actor.end.remote()] = ("end", trial, (process, until, sound))
             return
         self._let_go(process)
@@ -300,20 +300,20 @@ class Controller:
                     entry["donor"], entry["source"] = trial.source.trial_id, trial.source.name
         elif kind == "error":
             self._write_error(self.machine.by_id[entry["id"]])
-        # Storages that gather lines have to know of an end, or the trial would run again.
+        # Storages that buffer lines must flush the end of a trial, or it would run again.
         self.journal.append(entry, command.durable or kind == "end")
 
     def _write_error(self, trial: Trial) -> None:
-        """The text of an error, and the exception, beside the trial's results."""
+        """Write the text of an error, and the exception, beside the trial's results."""
         folder = trial_folder(trial)
         if folder is None:
             return
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
         with open(os.path.join(folder, "error.txt"), "a") as file:
             file.write(f"Failure # {trial.num_failures} (at {stamp})\n{trial.error_text}\n")
-        import cloudpickle  # trials that end well do without
+        import cloudpickle  # only failed trials need it
 
-        with contextlib.suppress(Exception):  # some exceptions cannot be pickled; their text is there
+        with contextlib.suppress(Exception):  # some exceptions cannot be pickled; their text has been written
             contents = cloudpickle.dumps(trial.pickled_error)
             with open(os.path.join(folder, "error.pkl"), "wb") as binary:
                 binary.write(contents)

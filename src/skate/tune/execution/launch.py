@@ -44,9 +44,10 @@ from skate.tune.space import variants
 from skate.tune.space.replacement import with_objects_of
 from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
 
-#: What trials load; workers of a session that a search starts have it from the beginning.
+#: Modules that trials load; preloaded in the workers of a session that a search starts.
 _PRELOAD = ("skate.tune.execution.actor",)
-#: With so many trials it pays to load that once, in a process that theirs are forked from, if the session has not.
+#: From this many trials on, they are loaded once in a separate process from which trials are forked, unless
+#: the session has done so.
 _MANY = 10
 
 
@@ -239,7 +240,7 @@ def _snapshot(machine: Machine, start: Any) -> tuple[dict[str, Any], int]:
 
 
 def _saved(what: Any) -> str | None:
-    """The state of a searcher or a scheduler as it saves itself; None if it cannot."""
+    """Return the state that a searcher or a scheduler saves; None if it cannot."""
     handle, path = tempfile.mkstemp(prefix="tune-state-")
     os.close(handle)
     try:
@@ -268,7 +269,7 @@ def _set_state(search: Any, scheduler: TrialScheduler, state: dict[str, Any]) ->
         search.set_state(state["search"])
 
 
-# -- what was said, made into what is needed
+# -- conversion of the user's settings
 
 
 def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
@@ -326,15 +327,15 @@ def _tell_properties(search: SearchAlgorithm, config: TuneConfig, experiment: Ex
     if not basic and variants.grids_of(space):
         grids = ", ".join("/".join(map(str, path)) for path in variants.grids_of(space))
         raise ValueError(
-            f"{name} cannot go through grids, and the space has grid_search for {grids}: use tune.choice there, "
+            f"{name} does not support grids, but the space has grid_search for {grids}; use tune.choice "
+            "there, "
             "or leave search_alg out"
         )
     taken = search.set_search_properties(config.metric, config.mode, space, **experiment.public_spec)
     if not taken and not basic and variants.has_open(space):
         raise ValueError(
-            f"{name} has a search space, a metric or a mode of its own already, and another was given with "
-            "param_space or TuneConfig: "
-            "give each in one place"
+            f"{name} already has its own search space, metric or mode, and another was given with "
+            "param_space or TuneConfig; set each in one place"
         )
 
 
@@ -354,14 +355,13 @@ def _scheduler_of(config: TuneConfig) -> TrialScheduler:
         name = type(given).__name__
         raise ValueError(
             f"{name} has metric={given.metric!r} and mode={given._mode!r}, TuneConfig metric={metric!r} and "
-            f"mode={mode!r}: give each in "
-            "one place"
+            f"mode={mode!r}; set each in one place"
         )
     return given
 
 
 def _callbacks_of(run_config: RunConfig) -> list[Any]:
-    """The user's callbacks, and the loggers that are there by default."""
+    """Return the user's callbacks and the default loggers."""
     found = checked_callbacks(run_config.callbacks)
     if os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") == "1":
         return found

@@ -14,7 +14,7 @@ from skate.air.callback import Callback
 from skate.train.storage import filesystem as files
 
 _log = logging.getLogger("skate.tune")
-#: What running trials have written is sent so often, in seconds.
+#: The interval in seconds between uploads of running trials' logs.
 _SEND_EVERY_S = 30.0
 
 
@@ -35,7 +35,7 @@ class LogFolders:
         self._trials: dict[str, Any] = {}
 
     def open(self, trial: Any) -> None:
-        """Give a trial a folder, with what an earlier session or run of it has written."""
+        """Create a trial's folder, with the files of its earlier sessions or runs."""
         if trial.log_folder is not None:
             return
         folder = os.path.join(self._root, trial.trial_id)
@@ -56,7 +56,7 @@ class LogFolders:
         try:
             files.upload(trial.log_folder, self.filesystem, trial.path)
         except OSError as error:
-            # The search has its results in its journal; files for people to look at are not worth its end.
+            # The results are in the journal; a failed upload of logs must not end the search.
             _log.warning("the logs of %s could not be uploaded to %s: %s", trial, trial.path, error)
 
     def close(self, trial: Any) -> None:
@@ -68,7 +68,7 @@ class LogFolders:
         trial.log_folder = None
 
     def close_all(self) -> None:
-        """The same for all that are left."""
+        """Upload and remove all remaining folders."""
         try:
             for trial in list(self._trials.values()):
                 self.close(trial)

@@ -64,17 +64,17 @@ class Machine:
         self._fits: Callable[[Trial], bool] = lambda trial: True
         self._commands: list[Command] = []
         self._pins = CheckpointPins()
-        #: Trials that start from what another is saving just now: its id to theirs.
+        #: Trials that start from a checkpoint that another is saving: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
-        #: A checkpoint that came with the result at hand; callbacks receive it after the result.
+        #: The checkpoint of the current result; callbacks receive it after the result.
         self._untold: str | None = None
-        #: Trials that have ended and are being saved: their ends are noted after that, or a crash would lose it.
+        #: Trials that have ended and are being saved: their ends are recorded after the save, or a crash would lose it.
         self._ending: dict[str, Trial] = {}
 
-    # -- trials come and start
+    # -- start of trials
 
     def adopt(self, trial: Trial, known: bool) -> None:
-        """Take over a trial of an earlier session; `known` is True if the scheduler knows it already."""
+        """Adopt a trial of an earlier session; `known` is True if the scheduler already has it."""
         self.trials.append(trial)
         self._folders.add(trial.relative_logdir)
         self.by_id[trial.trial_id] = trial
@@ -107,7 +107,8 @@ class Machine:
                 break
             trial = self.scheduler_alg.choose_trial_to_run(self)
             if trial is not None and trial.status == Trial.PAUSED and not self._any_pending() and self._add():
-                trial = self.scheduler_alg.choose_trial_to_run(self)  # who has not begun yet comes first
+                # trials that have not started yet come first
+                trial = self.scheduler_alg.choose_trial_to_run(self)
             if trial is None:
                 if self._any_pending() or not self._add():
                     break
@@ -140,7 +141,8 @@ class Machine:
         self._tell("on_trial_start", trial=trial)
 
     def stuck(self) -> list[Command]:
-        """Resume the trials that the scheduler holds back, or end the search: nothing runs and nothing can start."""
+        """Resume the trials that the scheduler holds back, or end the search; called when nothing runs and
+        nothing can start."""
         paused = [
             each for each in self.live.values() if each.status == Trial.PAUSED and not self._waits(each)
         ]
@@ -160,7 +162,7 @@ class Machine:
         return not self._awaiting and not self._ending
 
     def is_finished(self) -> bool:
-        """True if nothing is left to do."""
+        """True if the search is done."""
         return not self.live and (bool(self.ended) or self.search_alg.is_finished())
 
     # -- results
@@ -191,7 +193,7 @@ class Machine:
         self._untold = name
         trial.update_last_result(result)
         stopped = self.stopper(trial.trial_id, result) or trial.should_stop(flat_result)
-        # Noted before the scheduler is asked: what that does to the trial comes after what the trial has reported.
+        # Recorded before the scheduler decides: its decision about the trial follows the trial's report.
         entry = self._note_result(trial, result, name)
         if stopped:
             entry["f"] = True
@@ -225,7 +227,7 @@ class Machine:
                     )
                     raise UnknownMetricError(
                         f"{who} needs metric {metric!r}, which {trial} does not report; it reports: "
-                        f"{', '.join(known) or 'nothing of its own'} (and training_iteration, time_total_s)"
+                        f"{', '.join(known) or 'no metrics'} (and training_iteration, time_total_s)"
                     )
 
     def _note_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None) -> dict[str, Any]:
@@ -278,7 +280,7 @@ class Machine:
             self._note("end", trial, s=status)
 
     def failed(self, trial: Trial, error: Exception, text: str) -> list[Command]:
-        """The process of a trial has failed: it starts again, or that was the end of it."""
+        """Handle the failure of a trial's process: restart the trial or end it."""
         if trial.status != Trial.RUNNING:
             return self._taken()
         counted = not trial.restoring or trial.restore_failures >= self.settings.restore_retries
@@ -382,7 +384,7 @@ class Machine:
         return not self._waits(trial) and self._fits(trial)
 
     def save_trial(self, trial: Trial) -> Kept | None:
-        """Have a trial saved; its newest checkpoint if that is there already, as with functions, which save themselves."""
+        """Save a trial; return its newest checkpoint if it is available, as with functions, which save themselves."""
         if self.settings.can_save(trial) and trial.status == Trial.RUNNING:
             trial.saving += 1
             self._commands.append(Save(trial))
@@ -428,9 +430,8 @@ class Machine:
         self.pause_trial(trial, should_checkpoint=False)
         trial.config = config
         trial.experiment_tag = tag
-        if (
-            donor.saving
-        ):  # noted once that is there: the configuration and what it was learnt with belong together
+        if donor.saving:
+            # Recorded once the checkpoint exists: the configuration and its checkpoint belong together
             self._awaiting.setdefault(donor.trial_id, []).append(trial)
             return True
         assert donor.latest is not None
@@ -464,12 +465,12 @@ class Machine:
             self.stop_trial(trial)
 
     def check_stop_all(self) -> list[Command]:
-        """End all trials if the stopper says so."""
+        """End all trials if the stopper decides so."""
         if not self.ended and self.stopper.stop_all():
             self._finish(f"{type(self.stopper).__name__} has ended the search")
         return self._taken()
 
-    # -- inside
+    # -- internals
 
     def _note(self, kind: str, trial: Trial, durable: bool = False, **more: Any) -> None:
         self._commands.append(Note({"e": kind, "id": trial.trial_id, **more}, durable))

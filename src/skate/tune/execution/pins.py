@@ -1,4 +1,4 @@
-"""Checkpoints that other trials start from: they stay until those have checkpoints of their own."""
+"""Checkpoints from which other trials start: they are kept until those trials have their own."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ Key = tuple[str, str]
 
 
 class CheckpointPins:
-    """Who starts from which checkpoint of another trial."""
+    """The checkpoints of other trials from which each trial starts."""
 
     def __init__(self) -> None:
         self._users: dict[Key, set[str]] = {}
-        #: Those that would be gone if nobody started from them.
+        #: Checkpoints that would be deleted if no trial started from them.
         self.doomed: set[Key] = set()
 
     def pin(self, trial: Trial) -> None:
-        """A trial is to start from its source."""
+        """Pin the source of a trial that is about to start."""
         source = trial.source
         if source is not None and source.trial_id != trial.trial_id:
             self._users.setdefault((source.trial_id, source.name), set()).add(trial.trial_id)

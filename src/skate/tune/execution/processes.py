@@ -26,11 +26,11 @@ class Process:
 
 
 class Processes:
-    """Starts and ends them.
+    """Starts and ends the processes of trials.
 
     Args:
-        reuse: keep the processes of ended trials for others that ask for the same.
-        preload: modules that they are forked with.
+        reuse: keep the processes of ended trials for others with the same requirements. preload: modules to
+    preload in the processes.
     """
 
     def __init__(self, reuse: bool, preload: Sequence[str] = ()) -> None:
@@ -42,7 +42,7 @@ class Processes:
         self._options: dict[Any, Any] = {}
 
     def trainable(self, trainable: Any) -> Any:
-        """A trainable in the object store, put there once."""
+        """Return a ref to a trainable, which is put into the object store once."""
         found = self._refs.get(id(trainable))
         if found is None:
             found = self._refs[id(trainable)] = (trainable, skate.put(trainable))
@@ -78,12 +78,12 @@ class Processes:
         return self._class.options(**options)
 
     def take_idle(self, trial: Trial) -> Process | None:
-        """A process that another trial has left, for the same trainable and resources."""
+        """Return an idle process of another trial with the same trainable and resources."""
         found = self._idle.get((id(trial.experiment.trainable), trial.placement_group_factory))
         return found.pop() if found else None
 
     def keep(self, process: Process) -> None:
-        """A trial has left its process in good order."""
+        """Keep the process of a trial that has ended cleanly."""
         self._idle.setdefault(process.key, []).append(process)
 
     def end(self, process: Process) -> None:

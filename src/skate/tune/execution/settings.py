@@ -16,7 +16,8 @@ class Settings:
     metric: Any = None
     mode: Any = None
     fail_fast: bool | str = False
-    #: How often a trial may fail, after it has gone on from a checkpoint and before its next result, without a failure counted.
+    #: How often a trial may fail between resuming from a checkpoint and its next result without the failure
+    #: being counted.
     restore_retries: int = 0
     max_concurrent: int = 0
     stamp: str = ""
@@ -24,5 +25,5 @@ class Settings:
     name_creator: Callable[[Trial], str] | None = None
     dirname_creator: Callable[[Trial], str] | None = None
     hooks: frozenset[str] = frozenset()
-    #: Whether the trainable of a trial is a class, which can be saved at any time.
+    #: True if the trainable of a trial is a class, which can be saved at any time.
     can_save: Callable[[Trial], bool] = field(default=lambda trial: False)

@@ -1,4 +1,4 @@
-"""Trials and experiments, by the names that programs know from `ray.tune.experiment`."""
+"""Trials and experiments, under the names of `ray.tune.experiment`."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Experiment:
 
     @property
     def public_spec(self) -> dict[str, Any]:
-        """The part of the experiment that searchers may see."""
+        """The part of the experiment that is visible to searchers."""
         return {
             "stop": self.stopping_criterion,
             "num_samples": self.num_samples,
@@ -156,7 +156,7 @@ class Experiment:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The specification that trials are created from."""
+        """The specification from which trials are created."""
         return {"run": self.trainable_name, "config": self.config, **self.public_spec}
 
     def trial(self, config: dict[str, Any], trial_id: str, tag: str, evaluated: dict[str, Any]) -> Trial:
@@ -207,12 +207,12 @@ class Experiment:
 
     @classmethod
     def get_trainable_name(cls, run_object: Any) -> str:
-        """The name for trials of a trainable."""
+        """Return the name for trials of a trainable."""
         return run_object if isinstance(run_object, str) else name_of(run_object)
 
     @classmethod
     def register_if_needed(cls, run_object: Any) -> str:
-        """Register a trainable under its own name; the name."""
+        """Register a trainable under its own name; return the name."""
         name = cls.get_trainable_name(run_object)
         if not isinstance(run_object, str):
             register_trainable(name, run_object)

@@ -19,13 +19,13 @@ from skate.tune.placement import PlacementGroupFactory, request_of
 
 _log = logging.getLogger("skate.tune")
 
-#: Seconds between two looks of a reporter, and the file that Ray keeps a trial's state in.
+#: Seconds between two updates of a reporter, and the file in which Ray keeps a trial's state.
 DEBUG_PRINT_INTERVAL = 5
 TRIAL_STATE_FILENAME = "trial_metadata.json"
 
 
 class ExportFormat:
-    """Names of the forms in which `Trainable.export_model` writes a model."""
+    """Names of the formats of `Trainable.export_model`."""
 
     CHECKPOINT = "checkpoint"
     MODEL = "model"
@@ -34,17 +34,17 @@ class ExportFormat:
 
     @staticmethod
     def validate(formats: list[str]) -> None:
-        """Put names into lower case, in place.
+        """Convert names to lower case, in place.
 
         Raises:
-            TuneError: there is no such form.
+            TuneError: the format is unknown.
         """
         known = (ExportFormat.CHECKPOINT, ExportFormat.MODEL, ExportFormat.ONNX, ExportFormat.H5)
         for index, name in enumerate(formats):
             formats[index] = name.strip().lower()
             if formats[index] not in known:
                 raise TuneError(
-                    f"Unsupported import/export format: {formats[index]}; there are {', '.join(known)}"
+                    f"Unsupported import/export format: {formats[index]}; the formats are {', '.join(known)}"
                 )
 
 
@@ -63,7 +63,8 @@ class Trial:
     PAUSED = "PAUSED"
     TERMINATED = "TERMINATED"
     ERROR = "ERROR"
-    #: Whether it was started from a checkpoint and has not reported since, and how often it has failed there uncounted.
+    #: True if it was started from a checkpoint and has not reported since; and how often it has failed since
+    #: then, uncounted.
     restoring = False
     restore_failures = 0
 
@@ -110,35 +111,35 @@ class Trial:
         self._begin()
 
     def _begin(self) -> None:
-        """Set what changes while the trial runs."""
+        """Set the attributes that change while the trial runs."""
         self.relative_logdir = ""
         self.experiment_folder: RunFolder | None = None
-        #: A passing folder for what loggers write while the trial runs, where the search is not on this machine.
+        #: A temporary folder for loggers while the trial runs, if the search's folder is remote.
         self.log_folder: str | None = None
         self.last_result: dict[str, Any] = {}
         self.histories = Histories()
         self.results = 0
         self.num_failures = 0
-        #: How often it has failed since its last result, having gone on from a checkpoint, without a failure counted.
+        #: The number of uncounted failures since its last result, after it resumed from a checkpoint.
         self.restore_failures = 0
         self.error_text: str | None = None
         self.pickled_error: Exception | None = None
         self.start_time: float | None = None
-        #: Its checkpoints that are there, oldest first.
+        #: Its existing checkpoints, oldest first.
         self.kept: list[Kept] = []
         self.next_checkpoint = 0
-        #: The checkpoint it continues from next, with how far that had come.
+        #: The checkpoint from which it continues next, with its progress.
         self.source: Source | None = None
-        #: Whether it was started from a checkpoint and has not reported since.
+        #: True if it was started from a checkpoint and has not reported since.
         self.restoring = False
-        #: Whether a save is under way whose name is not known yet.
+        #: True if a save is in progress whose name is still unknown.
         self.saving = 0
 
     # -- names
 
     @classmethod
     def generate_id(cls) -> str:
-        """An id that no other trial has."""
+        """Generate a unique trial id."""
         return uuid.uuid4().hex[:8]
 
     def __str__(self) -> str:
@@ -154,10 +155,10 @@ class Trial:
         stamp: str,
         taken: set[str] | None = None,
     ) -> None:
-        """Give the trial its name and the name of its folder, which is added to those that are taken.
+        """Set the trial's name and the name of its folder, which is added to the taken ones.
 
         Raises:
-            ValueError: the user's function gave no name, or one that no folder can have.
+            ValueError: the user's function returned no name, or one that is not a valid folder name.
         """
         if name_creator is not None:
             self.custom_trial_name = str(name_creator(self))
@@ -165,7 +166,8 @@ class Trial:
             found = str(dirname_creator(self))
             if not found or "/" in found:
                 raise ValueError(
-                    f"trial_dirname_creator gives the name of a folder, without a slash; it gave {found!r}"
+                    "trial_dirname_creator must return the name of a folder, without a slash; it returned "
+                    f"{found!r}"
                 )
         else:
             full = f"{self}_{self.experiment_tag}"[: 250 - len(stamp)].rstrip("_")
@@ -176,7 +178,7 @@ class Trial:
         if taken is not None:
             taken.add(found)
 
-    # -- where its files are
+    # -- folders
 
     @property
     def folder(self) -> TrialFolder:
@@ -192,7 +194,7 @@ class Trial:
 
     @property
     def local_path(self) -> str | None:
-        """The folder for what loggers write: the trial's own, or a passing one on this machine if that is elsewhere."""
+        """The folder for loggers: the trial's own, or a temporary local one if that is remote."""
         return self.log_folder or self.path
 
     logdir = path
@@ -204,7 +206,7 @@ class Trial:
         return self.experiment_folder.name if self.experiment_folder else ""
 
     def init_local_path(self) -> None:
-        """Make the trial's folder, if it is on this machine and not there."""
+        """Create the trial's folder if it is local and does not exist."""
         if self.path is not None and self.folder.local:
             os.makedirs(self.path, exist_ok=True)
 
@@ -218,14 +220,14 @@ class Trial:
 
     @property
     def remote_experiment_path(self) -> str | None:
-        """The folder of the search, wherever it is."""
+        """The folder of the search, local or remote."""
         return self.experiment_folder.path if self.experiment_folder is not None else None
 
-    # -- where its process is
+    # -- its process
 
     @property
     def node_ip(self) -> str | None:
-        """The address of the machine that its last result came from."""
+        """The address of the machine that sent its last result."""
         return self.last_result.get("node_ip")
 
     def get_ray_actor_ip(self) -> str | None:
@@ -236,7 +238,7 @@ class Trial:
         """The trainable: a function or a class."""
         return self.experiment.trainable if self.experiment is not None else None
 
-    # -- how far it has come
+    # -- progress
 
     @property
     def is_saving(self) -> bool:
@@ -257,25 +259,25 @@ class Trial:
         self.status = status
 
     def set_config(self, config: dict[str, Any]) -> None:
-        """Give the trial another configuration."""
+        """Replace the trial's configuration."""
         self.config = config
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
-        """Give the trial another tag."""
+        """Replace the trial's tag."""
         self.experiment_tag = experiment_tag
 
     def update_resources(self, resources: Any) -> None:
-        """Have the trial ask for other resources when it starts next.
+        """Change the resources that the trial requests at its next start.
 
         Raises:
-            ValueError: the trial runs.
+            ValueError: the trial is running.
         """
         if self.status == Trial.RUNNING:
             raise ValueError(f"the resources of {self} cannot be changed while it runs; pause it first")
         self.placement_group_factory = request_of(resources, self.config)
 
     def create_placement_group_factory(self) -> None:
-        """See to it that it is known what the trial asks for, by default one CPU; it was said when the trial was made."""
+        """No-op: the resource request, by default one CPU, is determined when the trial is created."""
 
     def should_checkpoint(self) -> bool:
         """Return True if a checkpoint is due after the last result."""
@@ -285,12 +287,12 @@ class Trial:
         return bool(every) and self.last_result.get("training_iteration", 0) % every == 0
 
     def should_recover(self) -> bool:
-        """Return True if the trial starts again after its last failure."""
+        """Return True if the trial restarts after its last failure."""
         return self.max_failures < 0 or self.num_failures <= self.max_failures
 
     @property
     def num_failures_after_restore(self) -> int:
-        """How often it has failed."""
+        """The number of its failures."""
         return self.num_failures
 
     @property
@@ -299,7 +301,7 @@ class Trial:
         return self.restoring
 
     def reset(self) -> Trial:
-        """A trial like this one, with another id, that has not begun."""
+        """Return a copy of this trial with another id, not started."""
         return Trial(
             self.trainable_name,
             config=self.config,
@@ -317,8 +319,8 @@ class Trial:
         )
 
     def should_stop(self, result: Mapping[str, Any]) -> bool:
-        """True if a flat result meets a stopping criterion; a missing metric stops nothing, as it may come with a
-        later result.
+        """True if a flat result meets a stopping criterion; a missing metric stops nothing, because a later
+        result may have it.
         """
         if result.get("done"):
             return True
@@ -330,7 +332,7 @@ class Trial:
         return False
 
     def _say_missing(self, name: str, result: Mapping[str, Any]) -> None:
-        """Log, once, that a result lacks what ends the trial."""
+        """Log, once, that a result lacks the metric of a stopping criterion."""
         if name in self._said:
             return
         self._said.add(name)
@@ -351,12 +353,12 @@ class Trial:
 
     @property
     def metric_analysis(self) -> dict[str, dict[str, float]]:
-        """Last, least, most and averages of each metric."""
+        """Return the last, minimum, maximum and average values of each metric."""
         return {name: history.as_dict() for name, history in self.histories.by_name.items()}
 
     @property
     def metric_n_steps(self) -> dict[str, dict[str, list[float]]]:
-        """The last five values and the last ten of each metric."""
+        """Return the last five and the last ten values of each metric."""
         return {
             name: {"5": list(history.recent)[-5:], "10": list(history.recent)}
             for name, history in self.histories.by_name.items()
@@ -385,7 +387,7 @@ class Trial:
         return bool(self.kept)
 
     def ranked(self) -> list[Kept]:
-        """All checkpoints in the order of their age, or worst to best if they are ranked."""
+        """All checkpoints, oldest first, or worst first if they are ranked."""
         config = self.checkpoint_config
         if config.checkpoint_score_attribute is None:
             return sorted(self.kept, key=lambda each: each.index)
@@ -405,12 +407,12 @@ class Trial:
 
     @property
     def error_file(self) -> str | None:
-        """The path of the text of its errors, None if it had none."""
+        """The path of the file with its errors, None if it had none."""
         return f"{self.path}/error.txt" if self.error_text is not None else None
 
     @property
     def pickled_error_file(self) -> str | None:
-        """The path of its last exception, None if it had none."""
+        """The path of the file with its last exception, None if it had none."""
         return f"{self.path}/error.pkl" if self.pickled_error is not None else None
 
     def get_error(self) -> Exception | None:
@@ -421,7 +423,7 @@ class Trial:
 
 
 class Source:
-    """A checkpoint that a trial starts from, of its own or of another trial's."""
+    """A checkpoint from which a trial starts, its own or another trial's."""
 
     __slots__ = ("iteration", "name", "time_total", "trial_id")
 
@@ -433,7 +435,7 @@ class Source:
 
 
 def source_of(trial: Trial, kept: Kept) -> Source:
-    """The start from one of a trial's checkpoints."""
+    """Create the source for one of a trial's checkpoints."""
     metrics = kept.metrics
     return Source(
         trial.trial_id,

@@ -1,1 +1,1 @@
-"""How much a search says, by the names that programs know from `ray.tune.experimental`."""
+"""Output levels of a search, under the names of `ray.tune.experimental`."""

@@ -1,4 +1,4 @@
-"""Levels of how much a search says."""
+"""Output levels of a search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IS_NOTEBOOK = in_notebook()
 
 
 class AirVerbosity(IntEnum):
-    """How much is said: nothing, the table of trials, or results as well."""
+    """An output level: nothing, the table of trials, or also results."""
 
     SILENT = 0
     DEFAULT = 1
@@ -23,7 +23,7 @@ class AirVerbosity(IntEnum):
 
 
 def get_air_verbosity(verbose: Any) -> AirVerbosity | None:
-    """The level that a number, or a `Verbosity`, stands for; None if RAY_AIR_NEW_OUTPUT is 0 in the environment."""
+    """Return the level for a number or a `Verbosity`; None if RAY_AIR_NEW_OUTPUT is 0 in the environment."""
     if os.environ.get("RAY_AIR_NEW_OUTPUT", "1") == "0":
         return None
     return AirVerbosity(min(2, int(verbose)))

@@ -1,4 +1,4 @@
-"""Events of Keras as results of a trial."""
+"""Reports of Keras events to a trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.tune.trainable.session import report
 
 
 class TuneReportCheckpointCallback(ReportCheckpointCallback):
-    """Reports Keras' logs to the trial, with the model when it is due; pass it to `model.fit(callbacks=[...])`.
+    """Reports Keras logs to the trial, with the model when it is due; pass it to `model.fit(callbacks=[...])`.
 
     See `ray.train.tensorflow.keras.ReportCheckpointCallback` for the arguments.
     """
@@ -28,10 +28,10 @@ class TuneReportCheckpointCallback(ReportCheckpointCallback):
 
 
 class TuneReportCallback:
-    """Refused, as in Ray: `TuneReportCheckpointCallback` reports metrics, and checkpoints only on `checkpoint_on`."""
+    """Rejected, as in Ray: `TuneReportCheckpointCallback` reports metrics, and checkpoints only on `checkpoint_on`."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TuneReportCallback:
-        """Refuse.
+        """Reject the call.
 
         Raises:
             DeprecationWarning: always.

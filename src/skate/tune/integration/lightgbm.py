@@ -1,4 +1,4 @@
-"""Rounds of lightgbm as results of a trial."""
+"""Reports of lightgbm's rounds to a trial."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.tune.integration.rounds import TrialReports
 
 
 class TuneReportCheckpointCallback(TrialReports, RayTrainReportCallback):
-    """Reports every round to the trial, with the model when it is due; give it to `lightgbm.train(callbacks=[...])`."""
+    """Reports every round to the trial, with the model when it is due; pass it to `lightgbm.train(callbacks=[...])`."""
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

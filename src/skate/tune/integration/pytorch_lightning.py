@@ -1,4 +1,4 @@
-"""Lightning's metrics and checkpoints as results of a trial."""
+"""Reports of Lightning's metrics and checkpoints to a trial."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lightning.pytorch.callbacks import Callback
 from skate.train.checkpoint import Checkpoint
 from skate.tune.trainable.session import report
 
-#: Hooks of Lightning, each called with the trainer and the module.
+#: Lightning's hooks, each called with the trainer and the module.
 _HOOKS = frozenset(name.removeprefix("on_") for name in dir(Callback) if name.startswith("on_"))
 
 
 class TuneCallback(Callback):
-    """Does something when one of its hooks is called; subclass it and define `_handle`.
+    """Base class of callbacks that act on some hooks; subclasses define `_handle`.
 
     Args:
-        on: the hook, or several, without the "on_" in front, such as "validation_end".
+        on: one or several hooks, without the prefix "on_", such as "validation_end".
 
     Raises:
         ValueError: there is no such hook.
@@ -40,7 +40,7 @@ class TuneCallback(Callback):
         self._handle(trainer, pl_module)
 
     def _handle(self, trainer: Any, pl_module: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__} has to define _handle(trainer, pl_module)")
+        raise NotImplementedError(f"{type(self).__name__} must define _handle(trainer, pl_module)")
 
 
 class TuneReportCheckpointCallback(TuneCallback):

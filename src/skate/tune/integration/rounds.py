@@ -1,4 +1,4 @@
-"""Reports of libraries that train in rounds, to the trial that they run in."""
+"""Reports of libraries that train in rounds to their trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.tune.trainable.session import report
 
 
 class TrialReports:
-    """Mixed into a callback of `ray.train`: what that would report to a run goes to the trial."""
+    """Mixin for callbacks of `ray.train`: their reports go to the trial instead of a run."""
 
     _filename: str
     _chosen: Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Configurations and trials as JSON can hold them, and back."""
+"""Encoding of configurations and trials as JSON, and decoding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def packed(value: Any) -> Any:
     """Encode a value: unchanged if JSON preserves it, else pickled.
 
     Raises:
-        TypeError: it cannot be pickled either; what within it cannot is named.
+        TypeError: it cannot be pickled either; the message names the part that cannot.
     """
     if is_exact(value):
         return value
@@ -41,21 +41,21 @@ def packed(value: Any) -> Any:
 
 
 def dumped(value: Any, what: str = "the configuration") -> bytes:
-    """Pickled, with functions of the user's program by value.
+    """Pickle a value, with functions of the user's program by value.
 
     Raises:
-        TypeError: it cannot be; what within it cannot is named.
+        TypeError: it cannot be pickled; the message names the part that cannot.
     """
-    import cloudpickle  # plain configurations do without
+    import cloudpickle  # plain configurations do not need it
 
     try:
         found: bytes = cloudpickle.dumps(value)
         return found
-    except Exception as error:  # whatever an object's own pickling raises
+    except Exception as error:  # an object's own pickling may raise anything
         where = _culprit(value)
         raise TypeError(
-            f"{what} cannot be serialized: {where or type(value).__name__} ({type(error).__name__}: {error}). Make it in the "
-            "trainable, or pass it with tune.with_parameters if it can be pickled"
+            f"{what} cannot be serialized: {where or type(value).__name__} ({type(error).__name__}: "
+            f"{error}). Create it in the trainable, or pass it with tune.with_parameters if it can be pickled"
         ) from error
 
 
@@ -83,7 +83,7 @@ def unpacked(value: Any) -> Any:
 
 
 def new_trial_entry(trial: Trial) -> dict[str, Any]:
-    """The journal entry of a new trial."""
+    """Return the journal entry of a new trial."""
     request = trial.placement_group_factory
     return {
         "name": trial.trainable_name,
@@ -106,7 +106,7 @@ def new_trial_entry(trial: Trial) -> dict[str, Any]:
 
 
 def trial_of(trial_id: str, entry: dict[str, Any]) -> Trial:
-    """Create the trial of such an entry.
+    """Create the trial of a journal entry.
 
     Raises:
         ValueError: pickled data of the entry cannot be read here.
@@ -114,7 +114,7 @@ def trial_of(trial_id: str, entry: dict[str, Any]) -> Trial:
     head, bundles, strategy = entry["bundles"]
     try:
         config, params = unpacked(entry["config"]), unpacked(entry["params"])
-    except Exception as error:  # a class of the program that wrote it may not be there
+    except Exception as error:  # a class of the program that wrote it may be missing
         config, params = {"unreadable": f"{type(error).__name__}: {error}"}, {}
     trial = Trial(
         entry["name"],
@@ -133,7 +133,7 @@ def trial_of(trial_id: str, entry: dict[str, Any]) -> Trial:
 
 
 def trial_state(trial: Trial) -> dict[str, Any]:
-    """The complete state of a trial for a snapshot."""
+    """Return the complete state of a trial for a snapshot."""
     source = trial.source
     return {
         **new_trial_entry(trial),
@@ -156,7 +156,7 @@ def trial_state(trial: Trial) -> dict[str, Any]:
 
 
 def trial_of_state(state: dict[str, Any]) -> Trial:
-    """The trial of a snapshot's entry."""
+    """Create the trial of a snapshot's entry."""
     trial = trial_of(state["id"], state)
     trial.status = state["status"]
     trial.last_result = with_config(state["last"], trial) if state["last"] else {}
@@ -171,7 +171,7 @@ def trial_of_state(state: dict[str, Any]) -> Trial:
 
 
 def with_config(result: dict[str, Any], trial: Trial) -> dict[str, Any]:
-    """A result as it was before it was entered."""
+    """Decode a result."""
     return {**result, "trial_id": trial.trial_id, "config": trial.config}
 
 

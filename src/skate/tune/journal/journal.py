@@ -1,9 +1,8 @@
 """The journal of a search, and its snapshots.
 
-Entries are appended, so that the cost of a result does not grow with their number. After many entries a
-snapshot of everything is written and a new journal file begins, so that a search is restored from the last
-snapshot and the entries after it. A snapshot is named last: a crash before that leaves the previous one and its
-whole journal.
+Entries are appended, so the cost of a result does not grow with their number. After many entries a complete
+snapshot is written and a new journal file begins. A search is restored from the last snapshot and the entries
+after it. A snapshot gets its name last: a crash before that leaves the previous one and its whole journal.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from skate.tune.error import TuneError
 from skate.tune.experiment.trial_folder import TrialFolder
 from skate.tune.journal.codec import as_json
 
-#: A snapshot follows after so many entries at least.
+#: The least number of entries between two snapshots.
 ENTRIES = 2000
-#: Of snapshots and journals; one with a larger number was written by a later release.
+#: The format version of snapshots and journals; a larger one was written by a later release.
 VERSION = 1
 _STATE = re.compile(r"experiment_state-(\d+)\.json$")
 
 
 class _Lines(Journal):
-    """A journal that takes what JSON cannot hold in its own way."""
+    """A journal with its own encoding of values that JSON cannot represent."""
 
     def append(self, entry: dict[str, Any], durable: bool = False) -> None:
         """Write an entry."""
@@ -62,7 +61,7 @@ class ExperimentJournal:
         self.take_snapshot()
 
     def append(self, entry: dict[str, Any], durable: bool = False) -> None:
-        """Enter something. It survives any end of the process; `durable` is for storages that gather lines."""
+        """Add an entry. It survives any end of the process; `durable` is for storages that buffer lines."""
         assert self._lines is not None
         self._lines.append(entry, durable)
         self._entries += 1
@@ -86,11 +85,12 @@ class ExperimentJournal:
         if self.folder.local:
             os.makedirs(self._lines.folder.path, exist_ok=True)
         self._entries = 0
-        self._enough = max(ENTRIES, 3 * parts)  # so that snapshots stay a part of what entries cost
+        # so that the cost of snapshots stays proportional to that of entries
+        self._enough = max(ENTRIES, 3 * parts)
         self._forget(self.generation - 1)
 
     def _forget(self, before: int) -> None:
-        """Snapshots of before the last but one are of no use; their journals stay, they are the history."""
+        """Only the last two snapshots are useful; all journals are kept, because they are the history."""
         if self.folder.local:
             for name in os.listdir(self.folder.path):
                 found = _STATE.match(name)
@@ -98,14 +98,14 @@ class ExperimentJournal:
                     os.unlink(self.folder.at(name))
 
     def close(self) -> None:
-        """Take a last snapshot and close the file, at the end of the session."""
+        """Write a last snapshot and close the file, at the end of the session."""
         try:
             self.take_snapshot()
         finally:  # also when the disk is full
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the file without writing anything more."""
+        """Close the file without further writes."""
         if self._lines is not None:
             self._lines.close()
             self._lines = None
@@ -153,10 +153,10 @@ def read(folder: RunFolder) -> tuple[dict[str, Any], list[dict[str, Any]]] | Non
 
 
 def check_version(found: int, folder: RunFolder) -> None:
-    """See that what was written of a search can be read here.
+    """Check that this release can read the files of a search.
 
     Raises:
-        TuneError: a later release has written it.
+        TuneError: a later release has written them.
     """
     if found > VERSION:
         raise TuneError(
@@ -166,7 +166,7 @@ def check_version(found: int, folder: RunFolder) -> None:
 
 
 def all_entries(folder: RunFolder) -> Iterator[dict[str, Any]]:
-    """All that was ever entered, oldest first."""
+    """Yield all entries ever written, oldest first."""
     numbers = sorted(int(name.rpartition("-")[2]) for name in _names(folder) if name.startswith("journal-"))
     for number in numbers:
         yield from Journal(_folder_of(folder, number)).entries()

@@ -1,4 +1,4 @@
-"""The trials of a search from its snapshot and its journal, as they were when the last entry was written."""
+"""Reconstruction of a search's trials from its snapshot and journal, as of the last entry."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Replay:
         self.by_id[trial.trial_id] = trial
 
     def run(self) -> Replay:
-        """Take in the entries since the snapshot."""
+        """Apply the entries since the snapshot."""
         for entry in self.entries:
             kind = entry.get("e")
             if kind == "trial":
@@ -61,7 +61,7 @@ class Replay:
                 self._witness(kind, trial, entry)
         return self
 
-    # -- one method for each kind of entry
+    # -- one method per kind of entry
 
     def _on_start(self, trial: Trial, entry: dict[str, Any]) -> None:
         trial.status = Trial.RUNNING

@@ -1,1 +1,1 @@
-"""How a search goes, shown while it runs."""
+"""Display of a search's progress while it runs."""

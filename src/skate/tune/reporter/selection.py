@@ -1,4 +1,4 @@
-"""Which reporter a search has: the user's, a table in a terminal or a notebook, or none."""
+"""Selection of a search's reporter: the user's, a table in a terminal or a notebook, or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Adapted:
         self._reporter = reporter
 
     def look(self, trials: list[Any], done: bool) -> None:
-        """Report if it is time to do so."""
+        """Report if a report is due."""
         if self._reporter.should_report(trials, done):
             self._reporter.report(trials, done)
 
@@ -43,5 +43,5 @@ def _default(verbose: int | None) -> Any:
         return reporters.JupyterNotebookReporter()
     if reporters.in_terminal():
         return reporters.LiveReporter() if importlib.util.find_spec("rich") else reporters.CLIReporter()
-    # Nobody looks on: nothing, or only the end if that was asked for.
+    # No terminal and no notebook: show nothing, or only the end if requested.
     return reporters.CLIReporter(print_intermediate_tables=False) if verbose else None

@@ -84,7 +84,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         return TrialScheduler.STOP
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """The last result counts at its rung as well."""
+        """Record the last result at its rung as well."""
         bracket = self._bracket_of.pop(trial.trial_id, None)
         if bracket is not None and self._time_attr in result and (self._metric or "_metric") in result:
             bracket.passes(trial.trial_id, result[self._time_attr], self._goodness(result))
@@ -100,7 +100,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
 
 class Bracket:
-    """A sequence of rungs, the highest first, with what was recorded at each."""
+    """A sequence of rungs, the highest first, with the values recorded at each."""
 
     def __init__(self, first: int, last: int, factor: float, skipped: int, stop_last: bool) -> None:
         self.factor = factor
@@ -110,7 +110,7 @@ class Bracket:
         ]
 
     def cutoff(self, recorded: dict[str, float]) -> float | None:
-        """The value required at a rung; None while no trial has reached it."""
+        """Return the value required at a rung; None until a trial reaches it."""
         known = sorted(value for value in recorded.values() if value == value)
         return _percentile(known, 1 - 1 / self.factor) if known else None
 
@@ -121,7 +121,7 @@ class Bracket:
                 continue
             cutoff = self.cutoff(recorded)
             recorded[trial_id] = value
-            return cutoff is None or not value < cutoff  # a NaN is no reason to end a trial
+            return cutoff is None or not value < cutoff  # a NaN does not end a trial
         return True
 
     def debug_string(self) -> str:
@@ -132,7 +132,7 @@ class Bracket:
 
 
 def _percentile(values: list[float], fraction: float) -> float:
-    """Linear between neighbours; NaN, which ends no trial, where that would be infinity less infinity."""
+    """Interpolate linearly between neighbours; infinity minus infinity gives NaN, which ends no trial."""
     at = fraction * (len(values) - 1)
     low = math.floor(at)
     high = min(low + 1, len(values) - 1)

@@ -1,4 +1,4 @@
-"""A bracket of HyperBand: trials that run equally far, are compared, and of which the best continue."""
+"""A bracket of HyperBand: trials run to the same progress, are compared, and the best continue."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Bracket:
         self._total_work = self._work(max_trials, init_t_attr, s)
         self._completed_progress: float = 0
         self.stop_last_trials = stop_last_trials
-        #: Whether its trials are being dropped just now: an end that follows from that is no reason to look again.
+        #: True while its trials are being dropped: the resulting ends must not trigger another comparison.
         self.is_being_processed = False
-        #: Paused trials that go on when there is room.
+        #: Paused trials that continue when there is room.
         self.trials_to_unpause: set[Trial] = set()
 
     def _work(self, trials: int, time: int, halvings: int) -> float:
@@ -54,7 +54,7 @@ class Bracket:
             far = int(min(far * self._eta, self._max_t_attr - time))
         return found
 
-    # -- trials come and go
+    # -- addition and removal of trials
 
     def add_trial(self, trial: Trial) -> None:
         """Add a trial."""
@@ -76,10 +76,10 @@ class Bracket:
 
     @property
     def halved(self) -> bool:
-        """Return whether trials were compared already."""
+        """Return True if trials have been compared."""
         return self._n != self._n0
 
-    # -- how far they are
+    # -- progress
 
     def _time(self, result: dict[str, Any] | None) -> float:
         return 0 if result is None else result[self._time_attr]
@@ -91,21 +91,21 @@ class Bracket:
         self.trials_to_unpause.discard(trial)
 
     def continue_trial(self, trial: Trial) -> bool:
-        """Return whether a trial has yet to come to where they are compared."""
+        """Return True if a trial has not yet reached the comparison."""
         if not self.stop_last_trials and self._halves == 0:
             return True
         return self._time(self._live_trials[trial]) < self._cumul_r
 
     def cur_iter_done(self) -> bool:
-        """Return whether all have come to where they are compared."""
+        """Return True if all trials have reached the comparison."""
         return all(self._time(result) >= self._cumul_r for result in self._live_trials.values())
 
     def finished(self) -> bool:
-        """Return whether all have come to the end."""
+        """Return True if all trials have reached the end."""
         return self.stop_last_trials and self._halves == 0 and self.cur_iter_done()
 
     def completion_percentage(self) -> float:
-        """The part of its work that is done, of 1."""
+        """Return the fraction of its work that is done."""
         if self.finished():
             return 1.0
         return min(self._completed_progress / self._total_work, 1.0)

@@ -1,4 +1,4 @@
-"""Changing a configuration a little, as population based training does. Draws from the module `random`, so
+"""Perturbation of configurations for population based training. Draws from the module `random`, so
 that it can be seeded."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from skate.tune.space.domain import Domain, Function
 
 
 def drawn(distribution: Any) -> Any:
-    """A value from what may be given for one: a domain, a list, a function."""
+    """Draw a value from a domain, a list or a function."""
     if isinstance(distribution, Domain):
         return distribution.sample()
     if isinstance(distribution, Mapping):

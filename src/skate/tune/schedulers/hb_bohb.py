@@ -1,4 +1,4 @@
-"""HyperBand for BOHB: brackets are filled one after the other, so that the searcher learns between them
+"""HyperBand for BOHB: brackets are filled one after another, so that the searcher learns between them
 (Falkner et al., 2018)."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class HyperBandForBOHB(HyperBandScheduler):
         return self._s_max_1 - len(band) - 1
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """As HyperBand, with the bracket's budget in the result; a bracket is halved once all others of it are paused."""
+        """Decide like HyperBand, adding the bracket's budget to the result; a bracket is halved once all its
+        other trials are paused."""
         if self._time_attr not in result or (self._metric or "_metric") not in result:
             return TrialScheduler.CONTINUE
         bracket, _ = self._trial_info[trial]

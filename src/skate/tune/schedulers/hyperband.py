@@ -11,20 +11,21 @@ from skate.tune.schedulers.trial_scheduler import FIFOScheduler, SchedulerArgume
 
 
 class HyperBandScheduler(FIFOScheduler):
-    """Runs a bracket's trials equally far, keeps the best 1/`reduction_factor`, and so on until `max_t`.
+    """Runs the trials of a bracket to the same progress, keeps the best 1/`reduction_factor`, and repeats
+    until `max_t`.
 
     Args:
         time_attr: the metric of a trial's progress.
         metric, mode: compare trials; those of TuneConfig by default.
         max_t: the progress of the best trials of a bracket.
-        reduction_factor: one in so many trials is kept.
+        reduction_factor: one in this many trials is kept.
         stop_last_trials: True to end trials at `max_t`.
 
     Raises:
         ValueError, AssertionError: an argument is out of range.
     """
 
-    replays = False  # which trials of a bracket wait for each other is not in the journal
+    replays = False  # the journal does not record which trials of a bracket wait for each other
     _supports_buffered_results = False
 
     def __init__(
@@ -44,9 +45,10 @@ class HyperBandScheduler(FIFOScheduler):
         self._metric, self._mode, self._time_attr = metric, mode, time_attr
         self._max_t_attr, self._eta = max_t, reduction_factor
         self._stop_last_trials = stop_last_trials
-        #: How many brackets make a band; the first has few trials that run long, the last many that are halved often.
+        #: The number of brackets in a band; the first has few trials that run long, the last many that are
+        #: halved often.
         self._s_max_1 = round(math.log(max_t) / math.log(reduction_factor)) + 1
-        #: Bands of brackets; None stands for a bracket that would have no time.
+        #: Bands of brackets; None is a bracket without time.
         self._hyperbands: list[list[Bracket | None]] = [[]]
         self._trial_info: dict[Trial, tuple[Bracket, int]] = {}
         self._state: dict[str, Any] = {"bracket": None, "band_idx": 0}
@@ -58,13 +60,13 @@ class HyperBandScheduler(FIFOScheduler):
     def _get_r0(self, s: int) -> int:
         return int(self._max_t_attr * self._eta**-s)
 
-    # -- trials come
+    # -- addition of trials
 
     def _cur_band_filled(self) -> bool:
         return len(self._hyperbands[self._state["band_idx"]]) == self._s_max_1
 
     def _next_halvings(self, band: list[Bracket | None]) -> int:
-        """How often the trials of a band's next bracket are halved."""
+        """Return how often the trials of a band's next bracket are halved."""
         return len(band)
 
     def _create_bracket(self, s: int) -> Bracket:
@@ -101,7 +103,7 @@ class HyperBandScheduler(FIFOScheduler):
     # -- results
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Have a trial wait where its bracket is halved; the last to come there has it halved."""
+        """Pause a trial where its bracket is halved; the last trial to arrive triggers the halving."""
         if self._time_attr not in result or (self._metric or "_metric") not in result:
             return TrialScheduler.CONTINUE
         bracket, _ = self._trial_info[trial]
@@ -111,7 +113,7 @@ class HyperBandScheduler(FIFOScheduler):
         return self._process_bracket(tune_controller, bracket)
 
     def _may_grow(self, controller: Any, bracket: Bracket) -> bool:
-        """Return whether more trials are to come into a bracket before it is halved the first time."""
+        """Return True if a bracket gets more trials before it is halved for the first time."""
         if bracket is not self._state["bracket"] or bracket.filled() or bracket.halved:
             return False
         search = getattr(controller, "search_alg", None)
@@ -149,7 +151,7 @@ class HyperBandScheduler(FIFOScheduler):
         return action
 
     def _drop(self, controller: Any, bracket: Bracket, trial: Trial) -> bool:
-        """End a trial; True if it is the one that runs, which the answer to its result ends."""
+        """End a trial; True for the running trial, which is ended by the decision on its result."""
         if trial.status == Trial.RUNNING:
             bracket.cleanup_trial(trial)
             return True
@@ -177,10 +179,10 @@ class HyperBandScheduler(FIFOScheduler):
         """Remove a failed trial."""
         self.on_trial_remove(tune_controller, trial)
 
-    # -- which starts
+    # -- choice of the next trial
 
     def _brackets(self, by_progress: bool) -> list[Bracket]:
-        """All brackets, band by band, those with the least of their work done first if that is asked for."""
+        """Return all brackets, band by band, optionally those with the least progress first."""
         found: list[Bracket] = []
         for band in self._hyperbands:
             there = [bracket for bracket in band if bracket is not None]
@@ -188,7 +190,7 @@ class HyperBandScheduler(FIFOScheduler):
         return found
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """A trial of the bracket that has come least far, band by band."""
+        """Return a trial of the bracket with the least progress, band by band."""
         for bracket in self._brackets(by_progress=True):
             for trial in bracket.current_trials():
                 ready = trial.status == Trial.PENDING or (
@@ -199,14 +201,14 @@ class HyperBandScheduler(FIFOScheduler):
         return None
 
     def unblock(self, tune_controller: Any) -> None:
-        """Halve brackets that were never filled: nothing runs, and no more trials come."""
+        """Halve incomplete brackets; called when nothing runs and no more trials are added."""
         for bracket in self._brackets(by_progress=False):
             waiting = bracket.current_trials()
             if waiting and all(trial.status == Trial.PAUSED for trial in waiting):
                 self._process_bracket(tune_controller, bracket, grows=False)
 
     def state(self) -> dict[str, int]:
-        """How many brackets there are, and how many trials were ended."""
+        """Return the number of brackets and of ended trials."""
         return {"num_brackets": sum(map(len, self._hyperbands)), "num_stopped": self._num_stopped}
 
     def debug_string(self) -> str:

@@ -1,4 +1,5 @@
-"""Ends trials that are worse than the median of the others (Golovin et al., "Google Vizier", KDD 2017)."""
+"""Median stopping: ends trials that are worse than the median of the others (Golovin et al., "Google Vizier",
+KDD 2017)."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class MedianStoppingRule(FIFOScheduler):
             return self._too_few(tune_controller, trial, time)
         median = statistics.median(means)
         values = [value for _, value in self._results[trial.trial_id] if value == value]
-        # A trial that has nothing but NaN is not better than anything.
+        # A trial with only NaN values is not better than any other.
         if values and (min(values) <= median if self._mode == "min" else max(values) >= median):
             return TrialScheduler.CONTINUE
         self._stopped.add(trial.trial_id)
@@ -83,7 +84,7 @@ class MedianStoppingRule(FIFOScheduler):
         return sum(values) / len(values) if values else math.nan
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """A trial has ended; its values still count, the last one too."""
+        """Record the end of a trial; its values still count, including the last one."""
         if self._time_attr in result and (self._metric or "_metric") in result:
             last = (float(result[self._time_attr]), float(result[self._metric or "_metric"]))
             self._results.setdefault(trial.trial_id, []).append(last)

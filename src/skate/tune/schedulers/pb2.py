@@ -1,7 +1,7 @@
 """PB2: population based training whose changes a Gaussian process proposes (Parker-Holder et al., NeurIPS 2020).
 
 The process is written out with numpy: a squared exponential kernel over configurations, fading with time, and the upper
-confidence bound of the improvement it expects, largest among random candidates.
+confidence bound of the improvement it expects, maximized over random candidates.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PB2(PopulationBasedTraining):
             synch=synch,
         )
         self._bounds = {path: (float(pair[0]), float(pair[1])) for path, pair in bounds.items()}
-        #: What was seen: time, configuration scaled to the unit cube, score before, improvement.
+        #: Observations: time, configuration scaled to the unit cube, previous score, improvement.
         self._seen: list[tuple[float, list[float], float, float]] = []
         self._before: dict[str, float] = {}
 
@@ -141,14 +141,13 @@ class _Between:
 def propose(
     seen: list[tuple[float, list[float], float, float]], at: float, score: float, seed: int
 ) -> list[float]:
-    """The point of the unit cube with the largest upper confidence bound of the improvement.
+    """Return the point of the unit cube with the largest upper confidence bound of the improvement.
 
     Args:
         seen: time, point, score before and improvement of each observation.
-        at, score: when the point will be tried, and from where.
-        seed: of the candidates.
+        at, score: the time and the score at which the point will be tried. seed: the seed of the candidates.
     """
-    import numpy as np  # searches without PB2 do without
+    import numpy as np  # only PB2 needs it
 
     source = np.random.default_rng(seed)
     times = np.array([each[0] for each in seen], dtype=float)

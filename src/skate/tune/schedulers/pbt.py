@@ -29,7 +29,7 @@ class State:
     score: float | None = None
     perturbed_at: float = 0.0
     trained_until: float = 0.0
-    #: Whether it was among the best when it was looked at last, and saved: only from there do others go on.
+    #: True if it was among the best at the last comparison, and saved: others continue only from such members.
     saved: bool = False
     changes: int = 0
 
@@ -42,16 +42,16 @@ class PopulationBasedTraining(FIFOScheduler):
         time_attr: the metric of a trial's progress.
         metric, mode: compare trials; those of TuneConfig by default.
         perturbation_interval: the progress between two comparisons of a trial.
-        burn_in_period: before this nothing is changed.
+        burn_in_period: no changes before this progress.
         hyperparam_mutations: the parameters to change: by name, a domain, a list, a function without arguments,
             or a nested dict of these.
         quantile_fraction: the fraction of the population in the lowest and in the highest quantile; at most 0.5.
-        resample_probability: the probability that a value is drawn anew rather than perturbed.
+        resample_probability: the probability that a value is resampled rather than perturbed.
         perturbation_factors: the factors for numbers.
         custom_explore_fn: changes a configuration further.
         log_config: write changes to pbt_global.txt and pbt_policy_<trial id>.txt in the folder of the search.
         require_attrs: True if `time_attr` and `metric` must be in every result.
-        synch: compare all trials together, once all have come so far.
+        synch: compare all trials together, once all have made this progress.
 
     Raises:
         TuneError: there is nothing to change.
@@ -106,12 +106,12 @@ class PopulationBasedTraining(FIFOScheduler):
         self._num_checkpoints = 0
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """A member of the population; what its configuration lacks is drawn."""
+        """Add a member of the population; draw the values that its configuration lacks."""
         self._states[trial.trial_id] = State(trial.experiment_tag)
         filled(trial.config, self._hyperparam_mutations)
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Look at a trial that has come far enough since it was looked at last.
+        """Compare a trial that has made enough progress since its last comparison.
 
         Raises:
             RuntimeError: the result lacks `time_attr` or the metric.
@@ -140,9 +140,9 @@ class PopulationBasedTraining(FIFOScheduler):
         )
 
     def _note_score(self, trial: Trial, state: State, result: dict[str, Any]) -> None:
-        """For those that learn from scores."""
+        """Hook for subclasses that learn from scores."""
 
-    # -- one at a time
+    # -- asynchronous
 
     def _alone(self, controller: Any, trial: Trial, time: float) -> str:
         self._states[trial.trial_id].perturbed_at = time
@@ -222,7 +222,7 @@ class PopulationBasedTraining(FIFOScheduler):
             write("pbt_global.txt", line)
             write(f"pbt_policy_{trial.trial_id}.txt", line)
 
-    # -- all together
+    # -- synchronous
 
     def _together(self, controller: Any, trial: Trial, time: float) -> str:
         if any(
@@ -234,13 +234,13 @@ class PopulationBasedTraining(FIFOScheduler):
         live = controller.get_live_trials()
         lower, upper = self._quantiles(live)
         others = [each for each in live if each not in lower and each not in upper]
-        for each in [*upper, *others, *lower]:  # the best are saved before others go on from them
+        for each in [*upper, *others, *lower]:  # the best are saved before others continue from them
             self._states[each.trial_id].perturbed_at = time
             self._save_or_change(controller, each, lower, upper)
         latest = max(self._states[each.trial_id].trained_until for each in live)
         self._next_sync = max(self._next_sync + self._interval, latest)
         if all(self._states[each.trial_id].trained_until >= self._next_sync for each in live):
-            self._next_sync = latest + self._interval  # or nobody would go on
+            self._next_sync = latest + self._interval  # otherwise no trial would continue
         return TrialScheduler.NOOP if trial.status == Trial.PAUSED else TrialScheduler.PAUSE
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
@@ -255,16 +255,16 @@ class PopulationBasedTraining(FIFOScheduler):
         return min(candidates, key=lambda trial: self._states[trial.trial_id].trained_until, default=None)
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """A member has left the population."""
+        """Remove a member from the population."""
         self._states.pop(trial.trial_id, None)
         self._look_again(tune_controller)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """A member has left the population."""
+        """Remove a member from the population."""
         self._states.pop(trial.trial_id, None)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """A member has left the population."""
+        """Remove a member from the population."""
         self._states.pop(trial.trial_id, None)
         self._look_again(tune_controller)
 
@@ -279,11 +279,11 @@ class PopulationBasedTraining(FIFOScheduler):
             self._next_sync = max(self._states[each.trial_id].trained_until for each in live) + self._interval
 
     def unblock(self, tune_controller: Any) -> None:
-        """Release all trials from waiting: nothing runs."""
+        """Release all waiting trials; called when nothing runs."""
         self._next_sync = math.inf
 
     def last_scores(self, trials: list[Trial]) -> list[float]:
-        """The scores of trials at their last comparison."""
+        """Return the scores of trials at their last comparison."""
         return [
             score for trial in trials if (score := self._score(trial)) is not None and not trial.is_finished()
         ]
@@ -293,7 +293,7 @@ class PopulationBasedTraining(FIFOScheduler):
         self._num_perturbations = self._num_checkpoints = 0
 
     def debug_string(self) -> str:
-        """How often anything was saved and changed."""
+        """Describe the numbers of checkpoints and perturbations."""
         return f"PopulationBasedTraining: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
 
 
@@ -302,7 +302,7 @@ def _handed_over(controller: Any, trial: Trial, donor: Trial, config: dict[str, 
     exploit = getattr(controller, "exploit", None)
     if exploit is not None:
         return bool(exploit(trial, donor, config, tag))
-    controller.pause_trial(trial, should_checkpoint=False)  # a search that somebody else has written
+    controller.pause_trial(trial, should_checkpoint=False)  # a search with a custom controller
     trial.config = config
     trial.experiment_tag = tag
     return True

@@ -1,4 +1,4 @@
-"""One trial that follows the configurations that a member of a population has had."""
+"""Replay of the configurations of a member of a population in one trial."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         self._num_perturbations = 0
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """The trial begins with the first configuration.
+        """Start the trial with the first configuration.
 
         Raises:
             ValueError: there is a second trial.

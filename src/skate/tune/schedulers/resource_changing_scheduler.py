@@ -62,10 +62,10 @@ class DistributeResources:
 
 
 class DistributeResourcesToTopJob(DistributeResources):
-    """Gives all that is spare to the best trial.
+    """Gives all spare resources to the best trial.
 
     Args:
-        metric, mode: by which trials are compared; those of the scheduler by default.
+        metric, mode: compare trials; those of the scheduler by default.
         add_bundles, increase_by, increase_by_times, reserve_resources: as in `DistributeResources`.
     """
 
@@ -187,7 +187,7 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base.choose_trial_to_run(tune_controller)
 
     def set_trial_resources(self, trial: Trial, new_resources: Any) -> bool:
-        """Have a trial ask for something else; whether it is something else."""
+        """Change a trial's resource request; return True if it differs."""
         wanted = request_of(new_resources, trial.config)
         if wanted == trial.placement_group_factory:
             return False
@@ -197,7 +197,7 @@ class ResourceChangingScheduler(TrialScheduler):
     def reallocate_trial_resources_if_needed(
         self, tune_controller: Any, trial: Trial, result: dict[str, Any]
     ) -> Any:
-        """The new resources of a trial; None if nothing changes."""
+        """Return the new resources of a trial; None if nothing changes."""
         if self._allocate is None:
             return None
         wanted = self._allocate(tune_controller, trial, result, self)

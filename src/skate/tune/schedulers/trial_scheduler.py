@@ -24,14 +24,14 @@ class TrialScheduler:
     _metric: str | None = None
     _mode: str | None = None
     _supports_buffered_results = True
-    #: Whether it tells the searcher itself of trials that pause and go on.
+    #: True if it notifies the searcher of paused and resumed trials itself.
     tells_pauses = False
-    #: Whether feeding it the results of a journal brings it to where it was.
+    #: True if replaying the results of a journal restores its state.
     replays = False
 
     @property
     def metric(self) -> str | None:
-        """The metric it goes by, None if it goes by none."""
+        """The metric that it uses, or None."""
         return self._metric
 
     @property
@@ -40,7 +40,7 @@ class TrialScheduler:
         return self._supports_buffered_results
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take metric and mode from the search; False if it has its own and another is given."""
+        """Set metric and mode from the search; False if it already has different ones."""
         if self._metric and metric and self._metric != metric:
             return False
         if self._mode and mode and self._mode != mode:
@@ -56,7 +56,7 @@ class TrialScheduler:
             raise SchedulerArgumentError(f"`mode` must be 'min' or 'max'; {error}") from None
 
     def _goodness(self, result: dict[str, Any]) -> float:
-        """The metric of a result, larger is better."""
+        """Return the score of a result; larger is better."""
         value = float(result[self._metric or "_metric"])
         return -value if self._mode == "min" else value
 
@@ -64,7 +64,7 @@ class TrialScheduler:
         """Called when a trial is added."""
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial has failed for good."""
+        """Called when a trial has failed permanently."""
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Decide after a result: CONTINUE, PAUSE, STOP, or NOOP if already handled."""
@@ -74,10 +74,10 @@ class TrialScheduler:
         """Handle the end of a completed trial."""
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """A trial was ended that was not running."""
+        """Called when a trial that was not running is ended."""
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """The trial that starts next, None if none should."""
+        """Choose the trial to start next, or None."""
         raise NotImplementedError
 
     def debug_string(self) -> str:
@@ -96,7 +96,7 @@ class TrialScheduler:
 
 
 class FIFOScheduler(TrialScheduler):
-    """Runs every trial to its end, in the order in which they come."""
+    """Runs every trial to its end, in the order of creation."""
 
     replays = True
 
@@ -105,7 +105,7 @@ class FIFOScheduler(TrialScheduler):
         return "Using FIFO scheduling algorithm."
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """The first that has not started, else the first that was paused."""
+        """Return the first trial that has not started, else the first paused one."""
         for status in (Trial.PENDING, Trial.PAUSED):
             for trial in tune_controller.get_live_trials():
                 if trial.status == status and tune_controller.has_resources_for_trial(trial):

@@ -1,4 +1,4 @@
-"""Where configurations come from: random draws and grids, or libraries that learn from results."""
+"""Sources of configurations: random draws and grids, or libraries that learn from results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _HOMES = {
 }
 
 UNRESOLVED_SEARCH_SPACE = (
-    "{par} of {cls} has domains of ray.tune in it, such as tune.uniform, which {cls} cannot read there; give them to "
-    "Tuner(param_space=...) instead, or use {cls}.convert_search_space"
+    "{par} of {cls} contains domains of ray.tune, such as tune.uniform, which {cls} cannot read there; "
+    "pass them to Tuner(param_space=...) instead, or use {cls}.convert_search_space"
 )
-UNDEFINED_SEARCH_SPACE = "{cls} has no search space: give it {space}, or Tuner a param_space"
+UNDEFINED_SEARCH_SPACE = "{cls} has no search space: pass {space} to it, or param_space to Tuner"
 UNDEFINED_METRIC_MODE = (
-    "{cls} does not know what is best (metric={metric!r}, mode={mode!r}): "
-    "give it, or TuneConfig, a metric and a mode"
+    "{cls} does not know what is best (metric={metric!r}, mode={mode!r}): set metric and mode here or in "
+    "TuneConfig"
 )
 
 _PARTS = frozenset(

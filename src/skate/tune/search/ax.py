@@ -13,7 +13,7 @@ from skate.tune.space.domain import Categorical, Integer
 
 def _service() -> Any:
     try:
-        from ax.service import ax_client  # loaded when a searcher is made
+        from ax.service import ax_client  # loaded when a searcher is created
     except ImportError:
         raise missing("Ax", "AxSearch", "ax-platform") from None
     return ax_client
@@ -74,7 +74,7 @@ class AxSearch(Searcher):
         )
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
+        """Set metric, mode and space; False if the space is already set."""
         if self._client is not None and has_domains(config):
             return False
         self._metric = self._metric or metric or "_metric"
@@ -124,10 +124,10 @@ class AxSearch(Searcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> list[dict[str, Any]]:
-        """Ax's parameters for a space of ray.tune.
+        """Return Ax's parameters for a space of ray.tune.
 
         Raises:
-            ValueError: the space has what Ax cannot draw.
+            ValueError: the space has a domain that Ax does not support.
         """
         found: list[dict[str, Any]] = []
         for name, flat in flat_space(spec, "AxSearch").items():

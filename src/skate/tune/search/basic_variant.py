@@ -18,13 +18,13 @@ from skate.tune.space.variants import Path, assigned, copied, format_vars, gener
 
 
 class BasicVariantGenerator(SearchAlgorithm):
-    """Runs all grid points of a space `num_samples` times and draws everything else anew each time.
+    """Runs all grid points of a space `num_samples` times and draws everything else each time.
 
     Args:
         points_to_evaluate: configurations, or parts of them, to try first.
         max_concurrent: the most trials at a time; 0 for as many as resources allow.
         constant_grid_search: draw once for all points of the grids.
-        random_state: a seed, or a generator of numpy; by default one seeded from numpy's global one.
+        random_state: a seed or a numpy generator; by default one seeded from numpy's global generator.
     """
 
     CKPT_FILE_TMPL = "basic-variant-state-{}.json"
@@ -55,7 +55,7 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     @property
     def total_samples(self) -> int:
-        """How many trials there will be."""
+        """The total number of trials."""
         return self._total
 
     def add_configurations(self, experiments: Any) -> None:
@@ -129,11 +129,11 @@ class BasicVariantGenerator(SearchAlgorithm):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial has ended, and another may start."""
+        """Record the end of a trial; another may start."""
         self._live.discard(trial_id)
 
     def replay(self, trial_id: str, number: int) -> None:
-        """Restore the state after that many trials were created, this the last of them."""
+        """Repeat the creation of trials up to this number, of which `trial_id` is the last."""
         self._prefix = trial_id.rpartition("_")[0] or self._prefix
         while self._made <= number and self._next() is not None:
             pass
@@ -142,11 +142,11 @@ class BasicVariantGenerator(SearchAlgorithm):
     # -- save and restore
 
     def get_state(self) -> dict[str, Any]:
-        """How many trials were made, and what their ids begin with."""
+        """Return the number of created trials and the prefix of their ids."""
         return {"made": self._made, "prefix": self._prefix, "live": sorted(self._live)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Be as when the state was taken: what was drawn since the start is drawn again."""
+        """Restore a saved state by repeating the draws since the start."""
         self._prefix = state["prefix"]
         while self._made < state["made"] and self._next() is not None:
             pass
@@ -159,7 +159,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         return base64.b64encode(pickle.dumps(self._generator())).decode()
 
     def set_begin_state(self, state: str | None) -> None:
-        """Start from what another has started from."""
+        """Use the initial random state of another generator."""
         if state is not None:
             self._seed = pickle.loads(base64.b64decode(state))
 

@@ -14,7 +14,7 @@ from skate.tune.space.domain import Float
 
 def _package() -> Any:
     try:
-        import bayes_opt  # loaded when a searcher is made
+        import bayes_opt  # loaded when a searcher is created
     except ImportError:
         raise missing("bayesian-optimization", "BayesOptSearch", "bayesian-optimization") from None
     if not hasattr(bayes_opt, "acquisition"):
@@ -38,7 +38,7 @@ class BayesOptSearch(Searcher):
         random_state: a seed.
         random_search_steps: the number of random draws before the model is used.
         verbose: accepted for compatibility.
-        patience: the search ends once a point was proposed so often.
+        patience: the search ends once a point has been proposed this often.
         skip_duplicate: True to skip points proposed before.
         analysis: an earlier search to learn from.
         repeat_float_precision: the number of digits in which points are compared.
@@ -105,7 +105,7 @@ class BayesOptSearch(Searcher):
         )
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
+        """Set metric, mode and space; False if the space is already set."""
         if self.optimizer is not None and has_domains(config):
             return False
         if self.optimizer is None:
@@ -183,16 +183,16 @@ class BayesOptSearch(Searcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, tuple[float, float]]:
-        """Bounds for a space of ray.tune.
+        """Return the bounds for a space of ray.tune.
 
         Raises:
-            ValueError: the space has something else than real numbers.
+            ValueError: the space has a parameter that is not a real number.
         """
         found = {}
         for name, flat in flat_space(spec, "BayesOptSearch", choices=False).items():
             if not isinstance(flat.domain, Float) or flat.q:
                 raise ValueError(
-                    f"BayesOptSearch searches real numbers, and {name!r} is "
+                    f"BayesOptSearch searches only real numbers, but {name!r} is "
                     f"{flat.domain.domain_str}: use tune.uniform"
                 )
             found[name] = (float(flat.domain.lower), float(flat.domain.upper))

@@ -1,4 +1,4 @@
-"""BOHB's model: kernel density estimates of good and bad configurations, learnt at the largest budget there is data for."""
+"""BOHB's model: kernel density estimates of good and bad configurations, learned at the largest budget with data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.tune.space.domain import Categorical, Integer
 
 def _packages() -> tuple[Any, Any]:
     try:
-        import ConfigSpace  # loaded when a searcher is made
+        import ConfigSpace  # loaded when a searcher is created
     except ImportError:
         raise missing("ConfigSpace", "TuneBOHB", "ConfigSpace hpbandster") from None
     try:
@@ -77,7 +77,7 @@ class TuneBOHB(LibrarySearcher):
         self._model = model(space, **self._config)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Limit how many trials are under way."""
+        """Limit the number of concurrent trials."""
         self._max_concurrent = max_concurrent
         return True
 
@@ -97,7 +97,7 @@ class TuneBOHB(LibrarySearcher):
         return nest(config)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """A result at a budget, which `HyperBandForBOHB` adds to it."""
+        """Learn from a result at the budget that `HyperBandForBOHB` adds to it."""
         if (
             trial_id in self._paused
             or "hyperband_info" not in result
@@ -123,7 +123,7 @@ class TuneBOHB(LibrarySearcher):
         self._paused.discard(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """A trial waits for its bracket, and makes room."""
+        """Record that a trial waits for its bracket, which makes room."""
         self._paused.add(trial_id)
         self._running.discard(trial_id)
 
@@ -134,10 +134,10 @@ class TuneBOHB(LibrarySearcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> Any:
-        """A `ConfigurationSpace` for a space of ray.tune.
+        """Return a `ConfigurationSpace` for a space of ray.tune.
 
         Raises:
-            ValueError: the space has what ConfigSpace cannot draw.
+            ValueError: the space has a domain that ConfigSpace does not support.
         """
         package, _ = _packages()
         found = package.ConfigurationSpace()
@@ -156,5 +156,5 @@ class TuneBOHB(LibrarySearcher):
         return found
 
 
-#: The name that older programs know it by.
+#: The name in older programs.
 BOHB = TuneBOHB

@@ -22,7 +22,7 @@ class ConcurrencyLimiter(Searcher):
 
     def __init__(self, searcher: Any, max_concurrent: int, batch: bool = False) -> None:
         if not isinstance(searcher, Searcher):
-            hint = "; it has max_concurrent of its own" if hasattr(searcher, "max_concurrent") else ""
+            hint = "; it has its own max_concurrent" if hasattr(searcher, "max_concurrent") else ""
             raise TypeError(f"ConcurrencyLimiter takes a Searcher, not {type(searcher).__name__}{hint}")
         if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1:
             raise ValueError(f"max_concurrent must be at least 1, got {max_concurrent!r}")
@@ -36,7 +36,7 @@ class ConcurrencyLimiter(Searcher):
         self._limit_concurrency = not searcher.set_max_concurrency(max_concurrent)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """The limit is this one's; no other can be set."""
+        """Return False: the limit is fixed."""
         return False
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
@@ -99,7 +99,7 @@ class ConcurrencyLimiter(Searcher):
         self.searcher.on_unpause(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        """All but the searcher, which has a state of its own."""
+        """Return everything but the searcher, which has its own state."""
         found = self.__dict__.copy()
         del found["searcher"]
         return {"limiter": found, "searcher": self.searcher.get_state()}

@@ -47,7 +47,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Any:
 
 def taken_by(kind: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Select the keywords that a class accepts."""
-    import inspect  # few programs make things by name
+    import inspect  # few programs create searchers by name
 
     parameters = inspect.signature(kind).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):

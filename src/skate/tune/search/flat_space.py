@@ -1,4 +1,4 @@
-"""A nested space as adapters to libraries need it: domains by name, nested names joined with slashes."""
+"""A nested space in flat form for libraries: domains by name, nested names joined with slashes."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class Flat:
 
 
 def settled(domains: Mapping[str, Flat], point: Mapping[str, Any]) -> dict[str, Any]:
-    """A point of a library, each value as its domain means it; values that have no domain stay as they are."""
+    """Convert a library's point, each value by its domain; values without a domain stay unchanged."""
     return {name: domains[name].settle(value) if name in domains else value for name, value in point.items()}
 
 
 def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) -> dict[str, Flat]:
-    """The domains of a space by name.
+    """Return the domains of a space by name.
 
     Raises:
-        ValueError: the space has grids, functions, or domains that the library has no notion of.
+        ValueError: the space has grids, functions, or domains that the library does not support.
     """
     found = {}
     for path, leaf in variants.open_leaves(space):
@@ -65,7 +65,7 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
             )
         if leaf.is_function():
             raise ValueError(
-                f"{searcher} cannot call functions, and {name!r} is sample_from: compute it in the trainable"
+                f"{searcher} cannot call functions, but {name!r} is sample_from: compute it in the trainable"
             )
         if not isinstance(leaf, (Float, Integer, Categorical)) or (
             isinstance(leaf, Categorical) and not choices
@@ -81,7 +81,7 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
         made = Flat(name, leaf)
         if made.normal is not None and searcher not in ("HyperOptSearch", "TuneBOHB"):
             raise ValueError(
-                f"{searcher} has no normal distribution, and {name!r} is one: use tune.uniform there"
+                f"{searcher} has no normal distribution, but {name!r} is one: use tune.uniform there"
             )
         found[name] = made
     return found
@@ -105,5 +105,5 @@ def no_space(cls: str) -> RuntimeError:
 
 
 def as_flat(point: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested configuration, names joined with slashes."""
+    """Flatten a nested configuration, joining names with slashes."""
     return flat(point)

@@ -10,7 +10,7 @@ from skate.tune.search.searcher import Searcher
 
 
 class HEBOSearch(Searcher):
-    """Refused.
+    """Rejected.
 
     Raises:
         NotImplementedError: always.
@@ -18,7 +18,7 @@ class HEBOSearch(Searcher):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "HEBOSearch is not there: the HEBO package pins versions that do not go with the others (0.3.6 asks "
-            "for numpy below "
-            "1.25, and for GPy); use OptunaSearch(sampler=optuna.samplers.GPSampler()) for a Gaussian process"
+            "HEBOSearch is not supported: the HEBO package pins versions that conflict with the others "
+            "(0.3.6 requires numpy below 1.25, and GPy); use "
+            "OptunaSearch(sampler=optuna.samplers.GPSampler()) for a Gaussian process"
         )

@@ -15,7 +15,7 @@ from skate.tune.space.domain import Categorical, Integer
 
 def _hyperopt() -> Any:
     try:
-        import hyperopt  # loaded when a searcher is made
+        import hyperopt  # loaded when a searcher is created
     except ImportError:
         raise missing("HyperOpt", "HyperOptSearch", "hyperopt") from None
     return hyperopt
@@ -48,7 +48,7 @@ class HyperOptSearch(Searcher):
         gamma: float = 0.25,
     ) -> None:
         hyperopt = _hyperopt()
-        import numpy as np  # HyperOpt brings it
+        import numpy as np  # a dependency of HyperOpt
 
         super().__init__(metric, mode)
         self._algo = functools.partial(hyperopt.tpe.suggest, n_startup_jobs=n_initial_points, gamma=gamma)
@@ -67,7 +67,7 @@ class HyperOptSearch(Searcher):
         self._domain = hyperopt.Domain(_nothing, space)
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
+        """Set metric, mode and space; False if the space is already set."""
         if self._domain is not None and has_domains(config):
             return False
         if self._domain is None:
@@ -151,12 +151,12 @@ class HyperOptSearch(Searcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-        """HyperOpt's space for one of ray.tune.
+        """Return HyperOpt's space for a space of ray.tune.
 
         Raises:
-            ValueError: the space has what HyperOpt cannot draw.
+            ValueError: the space has a domain that HyperOpt does not support.
         """
-        import numpy as np  # HyperOpt brings it
+        import numpy as np  # a dependency of HyperOpt
 
         hp = _hyperopt().hp
         found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Base of searchers that adapt a library; the space is given to them or found when the search begins."""
+"""Base of searchers that adapt a library; the space is given to them or set when the search begins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from skate.tune.search.searcher import Searcher
 
 
 class LibrarySearcher(Searcher):
-    """Subclasses define `_begin`, which makes the library's optimizer, and `convert_search_space`."""
+    """Base class; subclasses define `_begin`, which creates the library's optimizer, and `convert_search_space`."""
 
     #: The library's optimizer; None before there is a space.
     _model: Any = None
-    #: What was drawn from, by flat names; nothing if the space was given in the library's own terms.
+    #: The flat space; empty if the space was given in the library's own terms.
     _domains: dict[str, Flat]
 
     def __init__(self, metric: Any, mode: Any) -> None:
@@ -22,7 +22,7 @@ class LibrarySearcher(Searcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> Any:
-        """The library's notion of a space of ray.tune."""
+        """Convert a space of ray.tune to the library's."""
         raise NotImplementedError
 
     def _begin(self, space: Any) -> None:
@@ -35,7 +35,7 @@ class LibrarySearcher(Searcher):
         return self.convert_search_space(space)
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
+        """Set metric, mode and space; False if the space is already set."""
         if self._model is not None and has_domains(config):
             return False
         if self._model is None:

@@ -14,7 +14,7 @@ from skate.tune.space.domain import Categorical, Integer
 
 def _package() -> Any:
     try:
-        import nevergrad  # loaded when a searcher is made
+        import nevergrad  # loaded when a searcher is created
     except ImportError:
         raise missing("Nevergrad", "NevergradSearch", "nevergrad") from None
     return nevergrad
@@ -82,10 +82,10 @@ class NevergradSearch(LibrarySearcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> Any:
-        """Nevergrad's parametrization for a space of ray.tune.
+        """Return Nevergrad's parametrization for a space of ray.tune.
 
         Raises:
-            ValueError: the space has what Nevergrad cannot draw.
+            ValueError: the space has a domain that Nevergrad does not support.
         """
         of = _package().p
         found: dict[str, Any] = {}

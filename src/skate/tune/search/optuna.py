@@ -14,7 +14,7 @@ from skate.tune.space.domain import Categorical, Integer
 
 def _optuna() -> Any:
     try:
-        import optuna  # loaded when a searcher is made, 200 ms
+        import optuna  # loaded when a searcher is created, 200 ms
     except ImportError:
         raise missing("Optuna", "OptunaSearch", "optuna") from None
     optuna.logging.set_verbosity(max(optuna.logging.get_verbosity(), optuna.logging.WARNING))
@@ -33,7 +33,7 @@ class OptunaSearch(Searcher):
         study_name: the name of the study in the storage.
         storage: a storage of Optuna, or its URL; memory by default.
         seed: the seed of the default sampler.
-        evaluated_rewards: known results of `points_to_evaluate`, which are then learnt from and not run.
+        evaluated_rewards: known results of `points_to_evaluate`, which are then learned from instead of run.
 
     Raises:
         ImportError: Optuna is not installed.
@@ -99,7 +99,7 @@ class OptunaSearch(Searcher):
                 self._study.enqueue_trial(as_flat(point))
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space; False if there is a space already."""
+        """Set metric, mode and space; False if the space is already set."""
         if self._space is not None and has_domains(config):
             return False
         if metric and self._metric and metric != self._metric or mode and self._mode and mode != self._mode:
@@ -139,7 +139,7 @@ class OptunaSearch(Searcher):
         return nest(params)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """An intermediate value, for samplers and pruners that look at those."""
+        """Pass an intermediate value to the study, for samplers and pruners that use them."""
         if _is_list(self._metric):
             return
         step = result.get("training_iteration")
@@ -168,7 +168,7 @@ class OptunaSearch(Searcher):
             state = optuna.trial.TrialState.FAIL if error else optuna.trial.TrialState.PRUNED
         try:
             self._study.tell(asked, values, state=state)
-        except ValueError:  # the study is elsewhere, and knows of it already
+        except ValueError:  # a shared study already has the result
             if asked.number >= len(self._study.trials):
                 raise
 
@@ -190,7 +190,7 @@ class OptunaSearch(Searcher):
             raise no_space("OptunaSearch")
         if callable(self._space):
             raise TypeError(
-                "evaluated points need distributions: give OptunaSearch a space that is not a function"
+                "evaluated points need distributions: pass OptunaSearch a space that is not a function"
             )
         states = optuna.trial.TrialState
         state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
@@ -211,10 +211,10 @@ class OptunaSearch(Searcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
-        """Optuna's distributions for a space of ray.tune.
+        """Return Optuna's distributions for a space of ray.tune.
 
         Raises:
-            ValueError: the space has what Optuna cannot draw.
+            ValueError: the space has a domain that Optuna does not support.
         """
         of = _optuna().distributions
         found: dict[str, Any] = {}
@@ -224,7 +224,7 @@ class OptunaSearch(Searcher):
                 found[name] = of.CategoricalDistribution(domain.categories)
             elif flat.log and flat.q not in (None, 1):
                 raise ValueError(
-                    f"Optuna cannot round on a logarithmic scale, but {name!r} asks for it; leave out q"
+                    f"Optuna cannot round on a logarithmic scale, but {name!r} requires it; leave out q"
                 )
             elif isinstance(domain, Integer):
                 step = 1 if flat.log else int(flat.q or 1)

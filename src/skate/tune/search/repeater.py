@@ -39,7 +39,7 @@ class Repeater(Searcher):
         self._group_of: dict[str, _Group] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next repetition, of a new suggestion if the last has had all of its."""
+        """Return the next repetition, of a new suggestion if the last one is complete."""
         if self._group is None or self._group.full:
             found = self.searcher.suggest(trial_id)
             if found is None or isinstance(found, str):
@@ -78,7 +78,7 @@ class Repeater(Searcher):
         return taken
 
     def get_state(self) -> dict[str, Any]:
-        """All but the searcher, which has a state of its own."""
+        """Return everything but the searcher, which has its own state."""
         found = self.__dict__.copy()
         del found["searcher"]
         return {"repeater": found, "searcher": self.searcher.get_state()}

@@ -1,4 +1,4 @@
-"""Domains, samplers and the functions that make them, by the names that programs know from `ray.tune.search.sample`."""
+"""Domains, samplers and the functions that create them, under the names of `ray.tune.search.sample`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from skate.tune.space.sampler import (
 
 
 class _BackwardsCompatibleNumpyRng:
-    """A generator of numpy, old or new, by the names of the new one.
+    """A numpy generator, old or new, with the interface of the new one.
 
     Args:
         generator_or_seed: a generator, a seed, or None for numpy's global one.
@@ -48,7 +48,7 @@ class _BackwardsCompatibleNumpyRng:
 
     @property
     def legacy_rng(self) -> bool:
-        """Return whether the generator is an old one, of integers by `randint`."""
+        """Return True for a legacy generator, which draws integers with `randint`."""
         return not hasattr(self._rng, "integers")
 
     @property

@@ -17,12 +17,12 @@ class SearchAlgorithm:
         return self._metric
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space from the search; False if they are set already and cannot be."""
+        """Set metric, mode and space from the search; False if they are already set."""
         return True
 
     @property
     def total_samples(self) -> int:
-        """How many trials there will be; 0 if that is not known."""
+        """The total number of trials; 0 if unknown."""
         return 0
 
     def add_configurations(self, experiments: Any) -> None:
@@ -46,18 +46,18 @@ class SearchAlgorithm:
         return self._finished
 
     def set_finished(self) -> None:
-        """Make no more trials."""
+        """Create no more trials."""
         self._finished = True
 
     def has_checkpoint(self, dirpath: str) -> bool:
-        """True if a folder has a saved state of this."""
+        """True if a folder has a saved state of this class."""
         return False
 
     def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
         """Save the state to a folder."""
 
     def restore_from_dir(self, dirpath: str) -> None:
-        """Take the state from a folder."""
+        """Load the state from a folder."""
 
     def replay(self, trial_id: str, number: int) -> None:
-        """A trial that this made before it was saved is known from the journal: be as after it was made."""
+        """Restore the state after the creation of a trial that is known from the journal."""

@@ -40,7 +40,7 @@ class SearchGenerator(SearchAlgorithm):
 
     @property
     def total_samples(self) -> int:
-        """How many trials there will be."""
+        """The total number of trials."""
         return self._total
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
@@ -112,7 +112,7 @@ class SearchGenerator(SearchAlgorithm):
         return {"made": self._made, "finished": self._finished}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Be as when the state was taken; the searcher has its own."""
+        """Restore the saved state; the searcher restores its own."""
         self._made = state["made"]
         self._finished = self._made >= self._total
 
@@ -121,12 +121,12 @@ class SearchGenerator(SearchAlgorithm):
         self.searcher.save_to_dir(dirpath, session_str)
 
     def restore_from_dir(self, dirpath: str) -> None:
-        """Take the searcher's state from a folder."""
+        """Load the searcher's state from a folder."""
         self.searcher.restore_from_dir(dirpath)
 
 
 def nest(suggested: Mapping[str, Any]) -> dict[str, Any]:
-    """Names with slashes as nested dicts."""
+    """Convert names with slashes to nested dicts."""
     found: dict[str, Any] = {}
     for name, value in suggested.items():
         parts = str(name).split("/") if isinstance(name, str) else [name]
@@ -138,7 +138,7 @@ def nest(suggested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with what `over` has, nested dicts taken together."""
+    """Merge `over` into a copy of `base`, recursively."""
     found = dict(base)
     for name, value in over.items():
         before = found.get(name)

@@ -52,16 +52,16 @@ class Searcher:
 
     @property
     def metric(self) -> Any:
-        """The metric, or several."""
+        """The metric or metrics."""
         return self._metric
 
     @property
     def mode(self) -> Any:
-        """The mode, or several."""
+        """The mode or modes."""
         return self._mode
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Take metric, mode and space from the search; False if they are set already and cannot be."""
+        """Set metric, mode and space from the search; False if they are already set."""
         return False
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -107,7 +107,7 @@ class Searcher:
                 self.add_evaluated_point(trial.config, float("nan"), error=True)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
-        """Limit how many trials run at a time; False if something else has to."""
+        """Limit the number of concurrent trials; False if the searcher cannot do so itself."""
         return False
 
     # -- save and restore

@@ -1,4 +1,4 @@
-"""Variants, by the names that programs know from `ray.tune.search.variant_generator`."""
+"""Variants, under the names of `ray.tune.search.variant_generator`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 
 
 def assign_value(spec: dict[str, Any], path: Path, value: Any) -> None:
-    """Put a value into a nested dict, at the end of a path of names and places."""
+    """Set a value in a nested dict, at a path of names and positions."""
     assigned(spec, tuple(path), value)
 
 
 def parse_spec_vars(
     spec: dict[str, Any],
 ) -> tuple[list[tuple[Path, Any]], list[tuple[Path, Domain]], list[tuple[Path, Domain]]]:
-    """The leaves of a nested space, each with the way there: those that are decided, domains, and grids."""
+    """Return the leaves of a nested space with their paths: decided values, domains, and grids."""
     waiting = dict(open_leaves(spec))
     domains: list[tuple[Path, Domain]] = []
     grids: list[tuple[Path, Domain]] = []

@@ -16,7 +16,7 @@ _ALGORITHMS = ("asracos", "sracos")
 
 def _package() -> Any:
     try:
-        import zoopt  # loaded when a searcher is made
+        import zoopt  # loaded when a searcher is created
     except ImportError:
         raise missing("ZOOpt", "ZOOptSearch", "zoopt") from None
     return zoopt
@@ -32,8 +32,8 @@ class ZOOptSearch(LibrarySearcher):
         metric, mode: the objective.
         points_to_evaluate: configurations to try first. ZOOpt does not learn from them, only from its own draws.
         parallel_num: the number of its own trials that run at a time.
-        kwargs: arguments of `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed that for
-            reproducible points.
+        kwargs: arguments of `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed it for
+        reproducible points.
 
     Raises:
         ImportError: ZOOpt is not installed.
@@ -79,7 +79,7 @@ class ZOOptSearch(LibrarySearcher):
 
     @property
     def optimizer(self) -> Any:
-        """ZOOpt's own; None before there is a space."""
+        """ZOOpt's own searcher; None before the space is set."""
         return self._model
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -90,7 +90,7 @@ class ZOOptSearch(LibrarySearcher):
             return nest(self._points.pop(0))
         solution = self._model.suggest()
         if solution is None and not self._live:
-            # ZOOpt waits for the first draws to end, also when they have ended before it began to wait.
+            # ZOOpt waits for the first draws to end, even if they ended before it began to wait.
             self._model.semaphore = 1
             solution = self._model.suggest()
         if solution is None:
@@ -114,10 +114,10 @@ class ZOOptSearch(LibrarySearcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any], join: bool = False) -> dict[str, Any]:
-        """ZOOpt's dimensions for a space of ray.tune; with `join`, the constants of the space as well.
+        """Return ZOOpt's dimensions for a space of ray.tune; with `join`, the constants of the space as well.
 
         Raises:
-            ValueError: the space has what ZOOpt cannot draw.
+            ValueError: the space has a domain that ZOOpt does not support.
         """
         kinds = _package().ValueType
         found: dict[str, Any] = {}

@@ -21,14 +21,14 @@ class Domain:
     upper: Any = None
 
     def cast(self, value: Any) -> Any:
-        """A drawn value as the type of the domain."""
+        """Convert a drawn value to the type of the domain."""
         return value
 
     def set_sampler(self, sampler: Sampler, allow_override: bool = False) -> None:
         """Draw with another sampler.
 
         Raises:
-            ValueError: there is one already, and `allow_override` is False.
+            ValueError: the domain already has a sampler, and `allow_override` is False.
         """
         if self.sampler is not None and not allow_override:
             raise ValueError(
@@ -44,7 +44,7 @@ class Domain:
         return self.default_sampler_cls()
 
     def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """One value, or a list of `size` values if that is more than 1."""
+        """Draw one value, or a list of `size` values if that is more than 1."""
         return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
 
     def is_grid(self) -> bool:
@@ -80,7 +80,7 @@ class Float(Domain):
         self.upper = float("inf") if upper is None else upper
 
     def cast(self, value: Any) -> float:
-        """As a float."""
+        """Convert to a float."""
         return float(value)
 
     def _check_bounds(self, what: str) -> None:
@@ -95,7 +95,7 @@ class Float(Domain):
         return found
 
     def loguniform(self, base: Any = LOG_BASE) -> Float:
-        """Every order of magnitude alike.
+        """Draw with every order of magnitude equally likely.
 
         Raises:
             ValueError: a bound is not more than 0, so it has no logarithm.
@@ -141,7 +141,7 @@ class Float(Domain):
 
 
 class Integer(Domain):
-    """Whole numbers from `lower` up to, but without, `upper`."""
+    """Integers from `lower` (inclusive) to `upper` (exclusive)."""
 
     default_sampler_cls = samplers.Uniform
     whole = True
@@ -150,11 +150,11 @@ class Integer(Domain):
         self.lower, self.upper = lower, upper
 
     def cast(self, value: Any) -> int:
-        """As an int."""
+        """Convert to an int."""
         return int(value)
 
     def quantized(self, q: int) -> Integer:
-        """Rounded to multiples of `q`; the upper bound then belongs to the domain."""
+        """Round to multiples of `q`; the upper bound then belongs to the domain."""
         new = copy.copy(self)
         new.set_sampler(samplers.Quantized(new.get_sampler(), q), allow_override=True)
         return new
@@ -165,7 +165,7 @@ class Integer(Domain):
         return found
 
     def loguniform(self, base: Any = LOG_BASE) -> Integer:
-        """Every order of magnitude alike.
+        """Draw with every order of magnitude equally likely.
 
         Raises:
             ValueError: a bound is not more than 0, so it has no logarithm.
@@ -203,7 +203,7 @@ class Categorical(Domain):
         return found
 
     def grid(self) -> Categorical:
-        """All categories, one after the other."""
+        """Try all categories in turn."""
         found: Categorical = self._with(samplers.Grid())
         return found
 
@@ -247,7 +247,7 @@ class Function(Domain):
         return True
 
     def is_valid(self, value: Any) -> bool:
-        """Anything may come of a function."""
+        """True: a function may return anything."""
         return True
 
     @property
@@ -263,7 +263,7 @@ def _parameters(func: Callable[..., Any]) -> list[Any]:
         )
     try:
         found = list(inspect.signature(func).parameters.values())
-    except (TypeError, ValueError):  # built in, and it says nothing of itself
+    except (TypeError, ValueError):  # a builtin without a signature
         return []
     needed = [
         each
@@ -282,6 +282,6 @@ def _divides(q: float, bound: float) -> bool:
     return abs(times - round(times)) < 1e-6
 
 
-# Tools look at what a domain takes, and compare with the types themselves.
+# Some tools inspect the annotations of a domain and compare them with the types.
 for _domain, _type in ((Float, float), (Integer, int), (Categorical, Any), (Function, Any), (Domain, Any)):
     _domain.is_valid.__annotations__.update({"value": _type, "return": bool})

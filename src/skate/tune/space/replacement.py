@@ -13,11 +13,11 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
 def with_objects_of(config: dict[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace each object of an old space in a configuration by the one at the same place of a new space.
+    """Replace each object of an old space in a configuration by the one at the same position in a new space.
 
     Args:
         config: the configuration of a trial of the old space.
-        old, new: the spaces; where they differ in shape the configuration stays unchanged.
+        old, new: the spaces; where their shapes differ, the configuration stays unchanged.
     """
     found = copied(config)
     for path, before, after in _places(old, new):
@@ -34,7 +34,7 @@ def with_objects_of(config: dict[str, Any], old: Mapping[str, Any], new: Mapping
 
 
 def _places(old: Any, new: Any, path: Path = ()) -> list[tuple[Path, Any, Any]]:
-    """The places where both have values, choices or grids, with those of each."""
+    """Yield the positions at which both have values, choices or grids, with those of each."""
     if isinstance(old, Mapping) and isinstance(new, Mapping) and not is_grid(old):
         return [
             place for name in old if name in new for place in _places(old[name], new[name], (*path, name))
@@ -55,7 +55,7 @@ def _choices(leaf: Any) -> list[Any] | None:
 
 
 def _counterpart(value: Any, before: Any, after: Any) -> Any:
-    """The counterpart of a value in the new space; None if there is none."""
+    """Return the counterpart of a value in the new space, or None."""
     old, new = _choices(before), _choices(after)
     if old is None or new is None:
         return None if isinstance(before, Domain) or isinstance(after, Domain) else after
@@ -66,10 +66,10 @@ def _counterpart(value: Any, before: Any, after: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two objects, each read from a file, were one."""
+    """Return True if two objects, each read from a file, were the same object."""
     if one is other:
         return True
-    import cloudpickle  # restored searches only
+    import cloudpickle  # only restored searches need it
 
     try:
         return bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))

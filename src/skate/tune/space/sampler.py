@@ -1,4 +1,4 @@
-"""How values are drawn from a domain; numpy's generators draw, so that a seed gives the values it gives in Ray."""
+"""Samplers of domains. They use numpy's generators, so a seed gives the same values as in Ray."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def base_of(base: Any) -> float:
 
 def generator(random_state: Any) -> Any:
     """Return numpy's generator for a seed, a generator, or None for numpy's global one."""
-    import numpy as np  # 80 ms that searches through grids never pay
+    import numpy as np  # takes 80 ms, and grid searches do not need it
 
     if random_state is None:
         return np.random
@@ -37,11 +37,11 @@ class Sampler:
     """Draws from a domain."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """One value, or a list of `size` values if that is more than 1."""
+        """Draw one value, or a list of `size` values if that is more than 1."""
         raise NotImplementedError
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
-        """An array of `size` values, uncast."""
+        """Draw an array of `size` values, uncast."""
         raise NotImplementedError
 
 
@@ -49,7 +49,7 @@ class BaseSampler(Sampler):
     """Draws from the domain uniformly."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """One value, or a list of `size` values if that is more than 1."""
+        """Draw one value, or a list of `size` values if that is more than 1."""
         found = [domain.cast(each) for each in self.draw(domain, size, generator(random_state))]
         return found[0] if size == 1 else found
 
@@ -58,10 +58,10 @@ class BaseSampler(Sampler):
 
 
 class Uniform(BaseSampler):
-    """Every value alike."""
+    """Draws all values with equal probability."""
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
-        """Values between the bounds, or positions among the categories."""
+        """Draw values between the bounds, or positions of categories."""
         if hasattr(domain, "categories"):
             positions = source.choice(len(domain.categories), size)
             return [domain.categories[int(each)] for each in positions]
@@ -76,7 +76,7 @@ class Uniform(BaseSampler):
 
 
 class LogUniform(BaseSampler):
-    """Every order of magnitude alike."""
+    """Draws every order of magnitude with equal probability."""
 
     def __init__(self, base: Any = LOG_BASE) -> None:
         self.base = base_of(base)
@@ -94,7 +94,7 @@ class LogUniform(BaseSampler):
 
 
 class Normal(BaseSampler):
-    """Around a mean."""
+    """Draws normally distributed values."""
 
     def __init__(self, mean: float = 0.0, sd: float = 0.0) -> None:
         if sd <= 0:
@@ -102,7 +102,7 @@ class Normal(BaseSampler):
         self.mean, self.sd = mean, sd
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
-        """Normally distributed values."""
+        """Draw normally distributed values."""
         return source.normal(self.mean, self.sd, size=size)
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class Grid(Sampler):
 
 
 class Quantized(Sampler):
-    """Rounds what another sampler draws to multiples of `q`, within the bounds."""
+    """Rounds the draws of another sampler to multiples of `q`, within the bounds."""
 
     def __init__(self, sampler: Sampler, q: float) -> None:
         if not q:
@@ -133,12 +133,12 @@ class Quantized(Sampler):
         return self.sampler
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """One value, or a list of `size` values if that is more than 1."""
+        """Draw one value, or a list of `size` values if that is more than 1."""
         q = self.q
         if domain.whole:
             if q == 1:
                 return self.sampler.sample(domain, config, size, random_state)
-            steps = copy.copy(domain)  # whole numbers are drawn in steps, and the upper bound belongs to them
+            steps = copy.copy(domain)  # integers are drawn in steps, including the upper bound
             steps.lower, steps.upper = math.ceil(domain.lower / q), math.floor(domain.upper / q) + 1
             drawn = _listed(self.sampler.sample(steps, config, size, random_state), size)
             found = [domain.cast(each * q) for each in drawn]

@@ -17,14 +17,14 @@ Path = tuple[Any, ...]
 
 
 class RecursiveDependencyError(Exception):
-    """Functions of a search space ask for each other's values."""
+    """Functions of a search space depend on each other's values."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(msg)
 
 
 class Unresolved(Exception):
-    """A function asked for a value that is not drawn yet."""
+    """A function has requested a value that is not drawn yet."""
 
 
 def is_grid(value: Any) -> bool:
@@ -42,15 +42,15 @@ def is_grid(value: Any) -> bool:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is an expression as text, such as `{"eval": "spec.config.a * 2"}`."""
+    """Return True if a value is an expression as text, such as `{"eval": "spec.config.a * 2"}`."""
     return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get("eval"), str)
 
 
 def _of_text(text: str) -> Function:
-    """A function of the configuration for an expression that its author wrote as text."""
+    """Compile an expression given as text to a function of the configuration."""
 
     def value(spec: Any) -> Any:
-        import numpy as np  # such texts may use it, and few spaces have any
+        import numpy as np  # expressions may use it, and few spaces have any
 
         return eval(text, {"math": math, "np": np, "random": random}, {"spec": spec})
 
@@ -72,17 +72,17 @@ def open_leaves(space: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def has_open(space: Any) -> bool:
-    """True if anything is still undecided."""
+    """True if any value is undecided."""
     return any(True for _ in open_leaves(space))
 
 
 def grids_of(space: Any) -> list[Path]:
-    """The paths of all grids."""
+    """Return the paths of all grids."""
     return [path for path, leaf in open_leaves(space) if not isinstance(leaf, Domain) or leaf.is_grid()]
 
 
 def count(space: Any) -> int:
-    """The number of trials in one pass over the grids, as far as it is known before anything is drawn."""
+    """Return the number of trials in one pass over the grids, as far as it is known before any draw."""
     found = 1
     for _, leaf in open_leaves(space):
         values = _grid_values(leaf)
@@ -120,14 +120,14 @@ def assigned(space: Any, path: Path, value: Any) -> Any:
 
 
 def at(space: Any, path: Path) -> Any:
-    """The value at the end of a path."""
+    """Return the value at a path."""
     for part in path:
         space = space[part]
     return space
 
 
 class Guard(dict[Any, Any]):
-    """The configuration as a function of `sample_from` sees it: `config["a"]`, and `spec.config.a`."""
+    """The configuration passed to a `sample_from` function: `config["a"]`, and `spec.config.a`."""
 
     def __init__(self, config: Mapping[Any, Any]) -> None:
         super().__init__(config)
@@ -148,7 +148,7 @@ class Guard(dict[Any, Any]):
             raise AttributeError(f"the configuration has no {name!r}; it has: {known}") from None
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """The value of a name, or `default`."""
+        """Return the value of a name, or `default`."""
         return self[name] if dict.__contains__(self, name) else default
 
 
@@ -165,8 +165,8 @@ def generate_variants(
 
     Args:
         unresolved_spec: nested dicts and lists with domains and grids in them.
-        constant_grid_search: draw once for all points of the grids, not anew at each.
-        random_state: a seed or a generator of numpy; None for numpy's global one.
+        constant_grid_search: draw once for all points of the grids, instead of at each point. random_state: a
+        seed or a numpy generator; None for numpy's global one.
 
     Raises:
         RecursiveDependencyError: functions depend on each other's values.
@@ -175,7 +175,7 @@ def generate_variants(
     grids = [(path, values) for path, leaf in leaves if (values := _grid_values(leaf)) is not None]
     domains = {path: leaf for path, leaf in leaves if _grid_values(leaf) is None}
     held = _drawn(copied(unresolved_spec), domains, random_state) if constant_grid_search else None
-    # The first grid turns fastest.
+    # The first grid varies fastest.
     for point in itertools.product(*(values for _, values in reversed(grids))):
         chosen = dict(zip((path for path, _ in grids), reversed(point), strict=True))
         config = copied(held[1] if held else unresolved_spec)
@@ -202,7 +202,7 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
                 value = domain.sample(Guard(config), random_state=random_state)
             except Unresolved:
                 continue
-            except Exception as error:  # the user's function, whatever it raises
+            except Exception as error:  # the user's function may raise anything
                 name = "/".join(map(str, path))
                 raise ValueError(
                     f"cannot draw a value for {name!r} from {type(domain).__name__} {domain.domain_str}: "
@@ -213,7 +213,8 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
             config = assigned(config, path, copied(value))
             progress = True
         if not progress:
-            # What a function waits for may be within something drawn, or in a grid inside one: decided a level further down.
+            # The value that a function waits for may be nested in a drawn value or in a grid, and is then
+            # decided one level deeper.
             names = ", ".join("/".join(map(str, path)) for path in waiting)
             if (
                 found
@@ -230,7 +231,7 @@ def _more_open(config: Any, waiting: Mapping[Path, Domain]) -> bool:
 
 
 def resolved_names(found: Mapping[Path, Any]) -> dict[str, Any]:
-    """The decided values, with nested names joined by slashes."""
+    """Return the decided values, with nested names joined by slashes."""
     return {"/".join(map(str, path)): value for path, value in found.items()}
 
 

@@ -8,7 +8,8 @@ from skate.tune.stopper.stopper import Stopper
 
 
 class ExperimentPlateauStopper(Stopper):
-    """Ends the search when the best `top` results have a standard deviation of at most `std`, `patience` times more.
+    """Ends the search once the best `top` results have had a standard deviation of at most `std` for
+    `patience` further results.
 
     Raises:
         ValueError: an argument is out of range.
@@ -22,7 +23,7 @@ class ExperimentPlateauStopper(Stopper):
         if isinstance(top, bool) or not isinstance(top, int) or top <= 1:
             raise ValueError(f"top must be a number of results >= 2, got {top!r}")
         if not isinstance(patience, int) or patience < 0:
-            raise ValueError(f"patience is 0 or more results, not {patience!r}")
+            raise ValueError(f"patience must be a number of results >= 0, not {patience!r}")
         if not isinstance(std, (int, float)) or std <= 0:
             raise ValueError(f"std must be above 0, got {std!r}")
         self._metric, self._mode, self._std, self._top, self._patience = metric, mode, std, top, patience
@@ -36,15 +37,15 @@ class ExperimentPlateauStopper(Stopper):
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
-        """True if the best results are all alike."""
+        """True if the best results hardly differ."""
         return len(self._best) == self._top and deviation(self._best) <= self._std
 
     def stop_all(self) -> bool:
-        """True if the best results have been alike for long enough."""
+        """True if the best results have hardly differed for long enough."""
         return self.has_plateaued() and self._iterations >= self._patience
 
 
 def deviation(values: list[float]) -> float:
-    """The standard deviation of values, as of the whole population."""
+    """Return the population standard deviation of values."""
     mean = sum(values) / len(values)
     return float((sum((each - mean) ** 2 for each in values) / len(values)) ** 0.5)

@@ -25,7 +25,7 @@ class FunctionStopper(Stopper):
         return bool(self._function(trial_id, result))
 
     def stop_all(self) -> bool:
-        """Never: the function is asked of single trials."""
+        """False: the function decides about single trials."""
         return False
 
     @classmethod
@@ -37,6 +37,6 @@ class FunctionStopper(Stopper):
             inspect.signature(fn).bind("", {})
         except TypeError:
             return False
-        except ValueError:  # built in, and says nothing of itself
+        except ValueError:  # a builtin without a signature
             return True
         return True

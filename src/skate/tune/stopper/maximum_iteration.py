@@ -20,5 +20,5 @@ class MaximumIterationStopper(Stopper):
         return self._seen[trial_id] >= self._max_iter
 
     def stop_all(self) -> bool:
-        """Never: each trial has iterations of its own."""
+        """False: each trial has its own iterations."""
         return False

@@ -1,4 +1,4 @@
-"""The contract of a stopper, one that never stops, and one made of several."""
+"""The contract of a stopper, one that never stops, and a combination of several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Stopper(abc.ABC):
-    """Decides after each result if its trial ends, and at any time if all do."""
+    """Decides after each result if the trial ends, and at any time if the search ends."""
 
     @abc.abstractmethod
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -30,7 +30,7 @@ class NoopStopper(Stopper):
 
 
 class CombinedStopper(Stopper):
-    """Stops when any of several stoppers does.
+    """Stops when any of several stoppers stops.
 
     Raises:
         TypeError: one of them is not a stopper.

@@ -10,7 +10,7 @@ from skate.tune.stopper.stopper import Stopper
 
 
 class TimeoutStopper(Stopper):
-    """Ends the search after so many seconds, counted from the first time it is asked; time between sessions does not count.
+    """Ends the search after a number of seconds, counted from the first check; time between sessions does not count.
 
     Raises:
         ValueError: `timeout` is neither a number of seconds nor a timedelta.

@@ -58,5 +58,5 @@ class TrialPlateauStopper(Stopper):
         return deviation(list(values)) < self._std
 
     def stop_all(self) -> bool:
-        """Never: each trial has values of its own."""
+        """False: each trial has its own values."""
         return False

@@ -1,4 +1,4 @@
-"""Trainables with more than a configuration: large values handed to all trials once, and resources."""
+"""Trainables with bound parameters: large values shared by all trials, and resource requests."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class BoundTrainable:
 
 
 class Parameter:
-    """A value in the object store; read once a process."""
+    """A value in the object store, read once per process."""
 
     def __init__(self, value: Any) -> None:
         import skate  # as in `store`
 
-        is_ref = isinstance(value, skate.ObjectRef)  # what the user has put there is not put there again
+        is_ref = isinstance(value, skate.ObjectRef)  # a ref from the user is not stored again
         self._ref: Any = value if is_ref else None
         self._value = None if is_ref else value
         self._here = not is_ref
 
     def store(self) -> None:
-        """Put the value into the object store, if a session runs and it is not there yet."""
+        """Put the value into the object store if a session runs and it is not stored yet."""
         import skate  # a program may bind parameters before it starts a session
 
         if self._ref is None:
@@ -103,7 +103,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         raise ValueError(
             f"{name}{inspect.signature(function)} cannot be called with the configuration and {', '.join(kwargs)}: {error}"
         ) from None
-    except ValueError:  # built in: it will say itself what it takes
+    except ValueError:  # a builtin reports wrong arguments itself
         pass
     held.update((name, Parameter(value)) for name, value in kwargs.items())
     return BoundTrainable(
@@ -120,7 +120,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
             configuration.
 
     Raises:
-        ValueError: one of the two is something else.
+        ValueError: an argument has the wrong type.
     """
     if callable(resources) and not isinstance(resources, PlacementGroupFactory):
         asked = resources
@@ -151,7 +151,7 @@ def _is_class(trainable: Any) -> bool:
 
 
 def resources_of(trainable: Any, config: dict[str, Any]) -> PlacementGroupFactory | None:
-    """The resources that a trainable itself requests for its trials; None if it requests none."""
+    """Return the resources that a trainable itself requests for its trials, or None."""
     if _is_class(trainable):
         found = trainable.default_resource_request(config)
         return None if found is None else request_of(found, config)
@@ -162,7 +162,7 @@ def resources_of(trainable: Any, config: dict[str, Any]) -> PlacementGroupFactor
 
 
 def name_of(trainable: Any) -> str:
-    """The name for trials of a trainable."""
+    """Return the name for trials of a trainable."""
     if isinstance(trainable, functools.partial):
         return name_of(trainable.func)
     name = getattr(trainable, "__name__", None) or type(trainable).__name__

@@ -20,12 +20,12 @@ from skate.tune.trainable.trainable import Trainable
 #: Names of files that older versions of Ray left in folders of checkpoints.
 NULL_MARKER = ".null_marker"
 TEMP_MARKER = ".temp_marker"
-#: So long a function may take to end when it is told to, in seconds.
+#: The time limit for a stopped function to end, in seconds.
 _END_SECONDS = 10.0
 
 
 class FunctionTrainable(Trainable):
-    """A trainable made of a function; `wrap_function` makes one."""
+    """A trainable that runs a function; `wrap_function` creates one."""
 
     function: Callable[..., Any]
 
@@ -35,8 +35,8 @@ class FunctionTrainable(Trainable):
 
     def _clear(self) -> None:
         self._thread: threading.Thread | None = None
-        self._come = threading.Lock()  # held until the function has something to tell
-        self._go = threading.Lock()  # held until it may go on
+        self._come = threading.Lock()  # held until the function reports or ends
+        self._go = threading.Lock()  # held until the function may continue
         self._come.acquire()
         self._go.acquire()
         self._told: dict[str, Any] | None = None
@@ -51,7 +51,7 @@ class FunctionTrainable(Trainable):
         """Let the function run to its next report; once it has ended, repeat its last report with "done".
 
         Raises:
-            Exception: whatever the function raises, unchanged.
+            Exception: the error of the function, unchanged.
         """
         if self._thread is None:
             context = contextvars.copy_context()
@@ -69,7 +69,7 @@ class FunctionTrainable(Trainable):
         return {**self._last, "done": True, "__duplicate__": True}
 
     def train(self) -> dict[str, Any]:
-        """Run one step like any trainable; the end of the function is not an iteration of its own."""
+        """Run one step like any trainable; the end of the function is not an additional iteration."""
         started = time.monotonic()
         result = self.step()
         if result.pop("__duplicate__", False):
@@ -100,7 +100,7 @@ class FunctionTrainable(Trainable):
                     self.reported(_metrics(each), None)
         except TrialEnded:
             pass
-        except BaseException as error:  # the user's function may raise anything; it is the trial's error
+        except BaseException as error:  # the user's function may raise anything; the error is the trial's
             self._error = error
         finally:
             self._over = True
@@ -130,10 +130,10 @@ class FunctionTrainable(Trainable):
         if self._ending:
             raise TrialEnded
 
-    # -- the end, and another beginning
+    # -- stop and reset
 
     def end(self) -> bool:
-        """Have the function unwound, wherever it is when it next reports; whether it has ended."""
+        """Unwind the function at its next report; return True if it has ended."""
         thread = self._thread
         if thread is None or self._over:
             return True
@@ -151,16 +151,16 @@ class FunctionTrainable(Trainable):
         return fn(self)
 
     def save_checkpoint(self, checkpoint_dir: str = "") -> dict[str, Any] | None:
-        """Refused: functions report their checkpoints."""
+        """Rejected: functions report their checkpoints."""
         raise NotImplementedError(
             "a function trainable saves by reporting a checkpoint: tune.report(metrics, checkpoint=...)"
         )
 
     def load_checkpoint(self, checkpoint_result: Any) -> None:
-        """A function asks for its checkpoint itself."""
+        """No-op: a function requests its checkpoint itself."""
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Another configuration for the same function, once it has ended."""
+        """Set another configuration for the same function, once it has ended."""
         if not self.end():
             return False
         self._clear()
@@ -186,7 +186,7 @@ def takes_config(function: Callable[..., Any]) -> bool:
     """
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built in: it will say itself what it takes
+    except (TypeError, ValueError):  # a builtin reports wrong arguments itself
         return True
     try:
         signature.bind({})
@@ -195,17 +195,17 @@ def takes_config(function: Callable[..., Any]) -> bool:
         raise ValueError(
             "Unknown argument found in the Trainable function. The function args must include a single 'config' "
             "positional parameter; "
-            f"{name}{signature} cannot be called with that: put "
-            "values into param_space, or bind them with tune.with_parameters"
+            f"{name}{signature} cannot be called this way: put values into param_space, or bind them with "
+            "tune.with_parameters"
         ) from None
     return True
 
 
 def wrap_function(train_func: Callable[..., Any], name: str | None = None) -> type[FunctionTrainable]:
-    """A class trainable of a function of the configuration.
+    """Return a class trainable for a function of the configuration.
 
     Raises:
-        ValueError: the function takes something else.
+        ValueError: the function has another signature.
     """
     takes_config(train_func)
     called = str(name or getattr(train_func, "__name__", "func"))

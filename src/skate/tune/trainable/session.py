@@ -20,7 +20,7 @@ class TrialSpec:
     folder: RunFolder
     config: dict[str, Any] = field(default_factory=dict)
     resources: Any = None
-    #: The checkpoint it continues from, and how far that had come.
+    #: The checkpoint from which it continues, and its progress.
     checkpoint: Checkpoint | None = None
     iteration: int = 0
     time_total: float = 0.0
@@ -39,7 +39,7 @@ _current: list[Any] = [None, None]
 
 
 def begin(spec: TrialSpec, trainable: Any = None) -> None:
-    """From now on this process is that trial."""
+    """Make this process run the given trial."""
     _current[:] = [spec, trainable]
 
 
@@ -55,7 +55,8 @@ def spec() -> TrialSpec | None:
 
 
 def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> None:
-    """Report metrics, with a checkpoint if there is one; returns once it is decided that the trial continues.
+    """Report metrics, with a checkpoint if there is one; returns once the scheduler has decided that the
+    trial continues.
 
     Args:
         metrics: values by name; nested dicts are named with slashes, such as "eval/loss".
@@ -123,27 +124,27 @@ class TuneContext:
         return _get("folder")
 
     def get_metadata(self) -> dict[str, Any]:
-        """Refused: a trial has no metadata."""
+        """Rejected: a trial has no metadata."""
         raise DeprecationWarning("get_metadata has been removed; pass values in the configuration")
 
     def get_world_size(self) -> int:
-        """Refused: a trial is one process."""
+        """Rejected: a trial is one process."""
         raise _no_ranks("get_world_size")
 
     def get_world_rank(self) -> int:
-        """Refused: a trial is one process."""
+        """Rejected: a trial is one process."""
         raise _no_ranks("get_world_rank")
 
     def get_local_rank(self) -> int:
-        """Refused: a trial is one process."""
+        """Rejected: a trial is one process."""
         raise _no_ranks("get_local_rank")
 
     def get_local_world_size(self) -> int:
-        """Refused: a trial is one process."""
+        """Rejected: a trial is one process."""
         raise _no_ranks("get_local_world_size")
 
     def get_node_rank(self) -> int:
-        """Refused: a trial is one process."""
+        """Rejected: a trial is one process."""
         raise _no_ranks("get_node_rank")
 
     def __repr__(self) -> str:

@@ -16,17 +16,17 @@ from skate.tune.placement import PlacementGroupFactory
 from skate.tune.trainable import session
 from skate.tune.trainable.session import TrialSpec
 
-#: How many seconds of `setup` are worth a note, in Ray.
+#: The duration of `setup` in seconds after which Ray warns.
 SETUP_TIME_THRESHOLD = 10
 DICT_CHECKPOINT = "_dict_checkpoint.pkl"
 _STATE = ".tune_metadata"
 
 
 def where_am_i() -> dict[str, Any]:
-    """This process: its id, and the name and address of its machine."""
+    """Return the process id, and the name and address of the machine."""
     global _where
     if _where is None or _where["pid"] != os.getpid():
-        import skate.util  # workers have it loaded; a program that only makes trainables need not
+        import skate.util  # workers have loaded it; a program that only defines trainables does not need it
 
         _where = {
             "pid": os.getpid(),
@@ -40,11 +40,12 @@ _where: dict[str, Any] | None = None
 
 
 class Trainable:
-    """Subclass it: `setup`, `step`, `save_checkpoint` and `load_checkpoint` are yours, the rest is called for you.
+    """Base class of trainables: define `setup`, `step`, `save_checkpoint` and `load_checkpoint`; the other
+    methods call them.
 
     Args:
         config: the configuration of the trial.
-        storage: taken for compatibility.
+        storage: accepted for compatibility.
     """
 
     def __init__(self, config: dict[str, Any] | None = None, storage: Any = None) -> None:
@@ -61,23 +62,23 @@ class Trainable:
         self._timesteps_total: float | None = None
         self.latest_checkpoint: Checkpoint | None = spec.checkpoint if spec else None
 
-    # -- yours
+    # -- for subclasses to define
 
     def setup(self, config: dict[str, Any]) -> None:
         """Called once, before the first step."""
 
     def step(self) -> dict[str, Any]:
-        """One iteration; returns its metrics, with "done": True if it was the last."""
+        """Run one iteration; return its metrics, with "done": True if it was the last."""
         raise NotImplementedError(
             f"{type(self).__name__} must define step(), which returns a dict of metrics"
         )
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
-        """Write the state into a folder, or return it as a dict."""
+        """Save the state to a folder, or return it as a dict."""
         raise NotImplementedError(f"{type(self).__name__} must define save_checkpoint() to be saved")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Take in what was saved: the dict, or the folder."""
+        """Load a saved state: the dict or the folder."""
         raise NotImplementedError(
             f"{type(self).__name__} must define load_checkpoint() to resume from a checkpoint"
         )
@@ -86,7 +87,7 @@ class Trainable:
         """Called when the trial ends."""
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take another configuration without starting a new process; return True if you can."""
+        """Switch to another configuration without starting a new process; return True if supported."""
         return False
 
     def log_result(self, result: dict[str, Any]) -> None:
@@ -94,7 +95,7 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory | None:
-        """The resources of a trial with that configuration; None for one CPU."""
+        """Return the resources of a trial with a configuration; None for one CPU."""
         return None
 
     @classmethod
@@ -102,7 +103,7 @@ class Trainable:
         """Advice for invalid resource requests."""
         return ""
 
-    # -- called for you
+    # -- called by Tune
 
     def train(self) -> dict[str, Any]:
         """Run one step, and return its metrics with the automatic ones: iteration, times, process."""
@@ -110,7 +111,8 @@ class Trainable:
         result = self.step()
         if not isinstance(result, dict):
             raise TypeError(
-                f"{type(self).__name__}.step() returns a dict of metrics, not {type(result).__name__}: {result!r:.80}"
+                f"{type(self).__name__}.step() must return a dict of metrics, not {type(result).__name__}: "
+                f"{result!r:.80}"
             )
         result = dict(result)
         took = result.get("time_this_iter_s") or time.monotonic() - started
@@ -138,7 +140,7 @@ class Trainable:
         timestamp: int | None = None,
         debug_metrics_only: bool = False,
     ) -> dict[str, Any]:
-        """The metrics added to each result."""
+        """Return the metrics added to each result."""
         now = now or datetime.now()
         found: dict[str, Any] = {
             "trial_id": self.trial_id,
@@ -157,7 +159,7 @@ class Trainable:
         return found
 
     def train_buffered(self, buffer_time_s: float, max_buffer_length: int = 1000) -> list[dict[str, Any]]:
-        """Steps for so many seconds, at most so many."""
+        """Run steps for a number of seconds, up to a number of steps."""
         until = time.monotonic() + buffer_time_s
         found: list[dict[str, Any]] = []
         while len(found) < max_buffer_length:
@@ -167,7 +169,7 @@ class Trainable:
         return found
 
     def save(self, checkpoint_dir: str | None = None) -> Checkpoint:
-        """Save into a folder, a new one if none is given.
+        """Save to a folder, a new one if none is given.
 
         Raises:
             TypeError: `save_checkpoint` returned neither a dict nor the folder nor None.
@@ -222,7 +224,7 @@ class Trainable:
         }
 
     def reset(self, new_config: dict[str, Any], storage: Any = None) -> bool:
-        """Become another trial; False if the class cannot."""
+        """Switch to another trial; False if the class does not support it."""
         if not self.reset_config(copy.deepcopy(new_config)):
             return False
         self.config = new_config
@@ -234,10 +236,10 @@ class Trainable:
         self.cleanup()
 
     def export_model(self, export_formats: Any, export_dir: str | None = None) -> dict[str, str]:
-        """Refused: save the model with a checkpoint."""
+        """Rejected: save the model with a checkpoint."""
         raise DeprecationWarning("export_model has been removed; save the model in save_checkpoint()")
 
-    # -- asked
+    # -- queries
 
     def get_current_ip_pid(self) -> tuple[str, int]:
         """The address of the machine, and the id of the process."""

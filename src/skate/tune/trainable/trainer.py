@@ -1,4 +1,4 @@
-"""Trainers as trainables: each trial is a run of Train, whose reports are the trial's."""
+"""Trainers as trainables: each trial is a run of Train, whose reports become the trial's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.tune.placement import Counted
 from skate.tune.trainable import session
 from skate.tune.trainable.bound_parameters import BoundTrainable, Parameter
 
-#: What a trial may set of a trainer.
+#: The attributes of a trainer that a trial may set.
 _SETTABLE = ("train_loop_config", "scaling_config", "datasets", "run_config")
 
 
@@ -26,7 +26,8 @@ def is_trainer(trainable: Any) -> bool:
 
 
 def trainer_run_config(trainer: Any) -> RunConfig:
-    """The name and storage from a trainer's own run config, for the search; the rest stays the trainer's."""
+    """Return the name and storage of a trainer's run config for the search; its other settings stay with the
+    trainer."""
     found = run_config_of(trainer.run_config)
     return RunConfig(
         name=found.name,
@@ -37,7 +38,7 @@ def trainer_run_config(trainer: Any) -> RunConfig:
 
 
 def trainable_of_trainer(trainer: Any) -> Any:
-    """A function trainable that runs a trainer with parts of it set by the configuration."""
+    """Return a function trainable that runs a trainer with attributes set by the configuration."""
     held = Parameter(trainer)
 
     def resources(config: dict[str, Any]) -> Counted:
@@ -62,9 +63,8 @@ def _configured(trainer: Any, config: Mapping[str, Any]) -> Any:
     unknown = sorted(set(config) - set(_SETTABLE))
     if unknown:
         raise ValueError(
-            f"the space of a trainer has {', '.join(map(repr, _SETTABLE))}; {', '.join(map(repr, unknown))} is "
-            "none of these: put what "
-            "the training function is to get into 'train_loop_config'"
+            f"the space of a trainer has {', '.join(map(repr, _SETTABLE))}; {', '.join(map(repr, unknown))} "
+            "is not among these; put values for the training function into 'train_loop_config'"
         )
     found = copy.copy(trainer)
     given = config.get("train_loop_config")
@@ -85,6 +85,6 @@ def _configured(trainer: Any, config: Mapping[str, Any]) -> Any:
     run.name = f"train-{spec.next_checkpoint:06d}"
     run.callbacks = [*(run.callbacks or ()), TuneReportCallback()]
     found.run_config = run
-    # A trial that continues hands its checkpoint over; the run itself is a new one.
+    # A resumed trial passes on its checkpoint; the run itself is new.
     found.resume_from_checkpoint = session.get_checkpoint() or trainer.resume_from_checkpoint
     return found

@@ -1,4 +1,4 @@
-"""Small functions for trainables, by the names that programs know from `ray.tune.utils`."""
+"""Small functions for trainables, under the names of `ray.tune.utils`."""
 
 from __future__ import annotations
 

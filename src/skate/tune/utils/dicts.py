@@ -1,4 +1,4 @@
-"""Nested dicts: flat, looked up by a flat name, and put together."""
+"""Nested dicts: flattening, lookup by flat names, and merging."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _opened(value: Any) -> Any:
 
 
 def unflatten_dict(dt: dict[str, Any], delimiter: str = "/") -> dict[str, Any]:
-    """A flat dict as nested dicts: `{"a/b": 1}` becomes `{"a": {"b": 1}}`."""
+    """Convert a flat dict to nested dicts: `{"a/b": 1}` becomes `{"a": {"b": 1}}`."""
     found: dict[str, Any] = {}
     for name, value in dt.items():
         *way, last = name.split(delimiter)
@@ -59,7 +59,8 @@ def unflatten_dict(dt: dict[str, Any], delimiter: str = "/") -> dict[str, Any]:
 
 
 def unflatten_list_dict(dt: dict[str, Any], delimiter: str = "/") -> Any:
-    """A flat dict as nested dicts and lists: places are made lists again, `{"a/0": 1}` becomes `{"a": [1]}`."""
+    """Convert a flat dict to nested dicts and lists: positions become lists again, `{"a/0": 1}` becomes
+    `{"a": [1]}`."""
     return _listed(unflatten_dict(dt, delimiter))
 
 
@@ -72,12 +73,12 @@ def _listed(value: Any) -> Any:
 
 
 def is_nan(value: Any) -> bool:
-    """Return whether a value is NaN."""
+    """Return True if a value is NaN."""
     return isinstance(value, numbers.Real) and value != value
 
 
 def is_nan_or_inf(value: Any) -> bool:
-    """Return whether a value is NaN or infinite."""
+    """Return True if a value is NaN or infinite."""
     return is_nan(value) or (isinstance(value, numbers.Real) and abs(value) == float("inf"))
 
 
@@ -139,7 +140,7 @@ def deep_update(
     for name, value in new_dict.items():
         if name not in original and not new_keys_allowed:
             known = ", ".join(sorted(map(str, original)))
-            raise KeyError(f"{name!r} is none of the settings that there are: {known}")
+            raise KeyError(f"{name!r} is not a known setting; the settings are: {known}")
         before: Any = original.get(name)
         inner = isinstance(before, dict) and isinstance(value, dict) and name not in whole
         if inner and name in (override_all_if_type_changes or ()) and "type" in value and "type" in before:
@@ -153,5 +154,5 @@ def deep_update(
 
 
 def date_str() -> str:
-    """The time now, as names of folders have it."""
+    """Return the current time in the form used in folder names."""
     return time.strftime("%Y-%m-%d_%H-%M-%S")

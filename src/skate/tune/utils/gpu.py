@@ -1,4 +1,4 @@
-"""Waiting for a GPU that another process may still use."""
+"""Wait for a GPU that another process may still use."""
 
 from __future__ import annotations
 
@@ -48,23 +48,24 @@ def wait_for_gpu(
         if used <= most:
             return True
     raise RuntimeError(
-        f"GPU {gpu_id} has {used:.0f} MiB of {total:.0f} in use after {retry} looks, {delay_s} s apart; the limit is "
+        f"GPU {gpu_id} has {used:.0f} MiB of {total:.0f} in use after {retry} checks, {delay_s} s apart; "
+        "the limit is "
         f"{most:.0f} MiB"
     )
 
 
 def _memory(gpu_id: int | str) -> tuple[float, float]:
-    """The memory in use and in total, in MiB."""
+    """Return the used and the total memory, in MiB."""
     asked = ["nvidia-smi", "--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits"]
     try:
         listed = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise RuntimeError(f"wait_for_gpu needs nvidia-smi, which cannot be run here: {error}") from error
+        raise RuntimeError(f"wait_for_gpu needs nvidia-smi, which cannot be run: {error}") from error
     found = [[each.strip() for each in line.split(",")] for line in listed.splitlines() if line.strip()]
     for number, uuid, used, total in found:
         text = str(gpu_id)
         if text == number or (not text.isdecimal() and text.removeprefix("GPU-") in uuid):
             return float(used), float(total)
     raise ValueError(
-        f"there is no GPU {gpu_id!r}; there are {', '.join(each[0] for each in found) or 'none'}"
+        f"there is no GPU {gpu_id!r}; the GPUs are {', '.join(each[0] for each in found) or 'none'}"
     )

@@ -1,4 +1,4 @@
-"""The level of how much reporters print, of one process."""
+"""The output level of reporters in this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Verbosity(Enum):
-    """Levels, from little to all."""
+    """Output levels, from least to most."""
 
     V0_MINIMAL = 0
     V1_EXPERIMENT = 1
@@ -37,7 +37,7 @@ def has_verbosity(level: int | Verbosity) -> bool:
 
 
 def disable_ipython() -> None:
-    """Have this process behave as if it were in no notebook."""
+    """Make this process behave as if it ran outside of a notebook."""
     shell = sys.modules.get("IPython.core.interactiveshell")
     if shell is not None:
         shell.InteractiveShell.clear_instance()

@@ -1,4 +1,4 @@
-"""How busy this machine is, looked at by a thread of its own."""
+"""The load of this machine, sampled by a separate thread."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 
 class UtilMonitor(threading.Thread):
-    """Looks at CPU and memory, and at GPUs if GPUtil is installed, from time to time.
+    """Samples CPU and memory, and GPUs if GPUtil is installed, at intervals.
 
     Args:
-        start: whether it begins at once.
-        delay: seconds between two looks.
+        start: True to begin immediately. delay: seconds between two samples.
     """
 
     def __init__(self, start: bool = True, delay: float = 0.7) -> None:
@@ -37,7 +36,7 @@ class UtilMonitor(threading.Thread):
                 self.values[f"vram_util_percent{gpu.id}"].append(float(gpu.memoryUtil))
 
     def get_data(self) -> dict[str, Any]:
-        """Averages since they were asked for last, under "perf"; nothing once it has been stopped."""
+        """Return the averages since the last call, under "perf"; an empty dict once stopped."""
         if self.stopped:
             return {}
         with self.lock:
@@ -46,7 +45,7 @@ class UtilMonitor(threading.Thread):
         return {"perf": found}
 
     def run(self) -> None:
-        """Look until it is stopped."""
+        """Sample until it is stopped."""
         self.stopped = False
         while not self._ended.is_set():
             self._look()

@@ -1,4 +1,4 @@
-"""JSON in which what JSON cannot hold is pickled."""
+"""JSON in which unsupported values are pickled."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ _KIND = "CLOUDPICKLE_FALLBACK"
 
 
 class TuneFunctionEncoder(json.JSONEncoder):
-    """Writes functions, and other values that JSON has no form for, as pickles in hexadecimal text."""
+    """Writes functions, and other values that JSON cannot represent, as pickles in hexadecimal text."""
 
     def default(self, obj: Any) -> Any:
-        """The form of a value that JSON has none for."""
+        """Encode a value that JSON cannot represent."""
         if not isinstance(obj, types.FunctionType):
             try:
                 return super().default(obj)
             except TypeError:
                 pass
-        import cloudpickle  # few texts hold such values
+        import cloudpickle  # few texts contain such values
 
         return {"_type": _KIND, "value": cloudpickle.dumps(obj).hex()}
 
 
 class TuneFunctionDecoder(json.JSONDecoder):
-    """Reads what `TuneFunctionEncoder` has written.
+    """Reads the output of `TuneFunctionEncoder`.
 
     Args:
         args, kwargs: those of `json.JSONDecoder`.
-        allow_cloudpickle: whether pickles are loaded. Loading one runs code that is in it, so say it of texts of your own only.
+        allow_cloudpickle: True to load pickles. Loading one runs the code in it, so set it only for trusted texts.
     """
 
     def __init__(self, *args: Any, allow_cloudpickle: bool = False, **kwargs: Any) -> None:
@@ -37,17 +37,18 @@ class TuneFunctionDecoder(json.JSONDecoder):
         super().__init__(*args, object_hook=self.object_hook, **kwargs)
 
     def object_hook(self, obj: dict[str, Any]) -> Any:
-        """The value of a JSON object.
+        """Decode a JSON object.
 
         Raises:
-            ValueError: it is a pickle, and those are not loaded.
+            ValueError: it is a pickle, and `allow_cloudpickle` is not set.
         """
         if obj.get("_type") != _KIND:
             return obj
         if not self._allow_cloudpickle:
             raise ValueError(
-                f"Refusing to deserialize an embedded cloudpickle payload ({_KIND!r}) from JSON: loading it runs code that is in "
-                "the text. If the text is your own, say TuneFunctionDecoder(allow_cloudpickle=True)"
+                f"Refusing to deserialize an embedded cloudpickle payload ({_KIND!r}) from JSON: loading it "
+                "runs code in the text. If you trust the text, use "
+                "TuneFunctionDecoder(allow_cloudpickle=True)"
             )
         import cloudpickle  # as above
 

@@ -16,7 +16,7 @@ _STEPS = 3
 def validate_save_restore(
     trainable_cls: type, config: dict[str, Any] | None = None, num_gpus: int = 0
 ) -> bool:
-    """True if one copy of a class trainable resumes from what another saves.
+    """True if one copy of a class trainable can resume from the state saved by another.
 
     Args:
         trainable_cls: the class.
@@ -50,7 +50,7 @@ def validate_save_restore(
 
 
 def diagnose_serialization(trainable: Callable[..., Any]) -> Any:
-    """Why a function cannot be sent to the process of a trial: True if it can, else the names within it that cannot."""
+    """Return True if a function can be sent to the process of a trial, else the names in it that cannot."""
     well, _ = inspect_serializability(trainable, print_file=io.StringIO())
     if well:
         return True
@@ -59,7 +59,7 @@ def diagnose_serialization(trainable: Callable[..., Any]) -> Any:
     for name, value in {**seen.globals, **seen.nonlocals}.items():
         if not inspect_serializability(value, name, print_file=io.StringIO())[0]:
             failing.add(name)
-            print(f"{name} = {value!r:.80} cannot be serialized: make it in the trainable, or leave it out")
+            print(f"{name} = {value!r:.80} cannot be serialized: create it in the trainable, or leave it out")
     return failing
 
 
@@ -83,7 +83,7 @@ def validate_warmstart(
     """
     for name, given in (("points_to_evaluate", points_to_evaluate), ("evaluated_rewards", evaluated_rewards)):
         if given and not isinstance(given, list):
-            raise TypeError(f"{name} is a list, not {type(given).__name__}: {given!r:.80}")
+            raise TypeError(f"{name} must be a list, not {type(given).__name__}: {given!r:.80}")
     for point in points_to_evaluate or ():
         if not isinstance(point, dict | list):
             raise TypeError(f"points_to_evaluate must contain dicts or lists, got {type(point).__name__}")

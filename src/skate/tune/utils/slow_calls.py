@@ -1,4 +1,4 @@
-"""Blocks of code that take longer than they should, and functions that are tried again."""
+"""Warnings for slow blocks of code, and retries of functions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ _log = logging.getLogger("skate.tune")
 
 
 class warn_if_slow:  # noqa: N801  # its name in Ray, where it stands behind `with`
-    """Say so, in the log, if what stands in the block takes long.
+    """Log a warning if the block takes long.
 
     Args:
-        name: what it is.
-        threshold: how many seconds are long; 0.5 by default, or TUNE_WARN_THRESHOLD_S in the environment.
-        message: what to say, with {name} and {duration}.
-        disable: whether to say nothing.
+        name: the name of the block. threshold: the limit in seconds; by default TUNE_WARN_THRESHOLD_S in the
+    environment, or 0.5. message: the message, with {name} and {duration}. disable: True for no warning.
     """
 
     DEFAULT_THRESHOLD = float(os.environ.get("TUNE_WARN_THRESHOLD_S", "0.5"))
@@ -53,17 +51,16 @@ def retry_fn(
     sleep_time: float = 1,
     timeout: float | None = None,
 ) -> bool:
-    """Call a function until it does not raise, with pauses.
+    """Call a function until it succeeds, with pauses.
 
     Args:
         fn: the function.
-        exception_type: exceptions after which it is called again.
-        num_retries: how often it is called at most.
-        sleep_time: seconds between two calls.
-        timeout: seconds that one call may take; one that takes longer is left behind.
+        exception_type: exceptions after which it is retried. num_retries: the most calls. sleep_time: seconds
+        between two calls. timeout: the time limit of one call in seconds; a call that takes longer is
+        abandoned.
 
     Returns:
-        Whether it has come to its end.
+        True if a call has succeeded.
     """
     kinds = exception_type if isinstance(exception_type, type) else tuple(exception_type)
     for _ in range(num_retries):

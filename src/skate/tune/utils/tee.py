@@ -54,7 +54,7 @@ class Tee:
 
     @property
     def error(self) -> Any:
-        """How the first stream treats what it cannot encode."""
+        """How the first stream handles encoding errors."""
         return self._first("error")
 
     @property
@@ -63,13 +63,11 @@ class Tee:
         return self._first("newlines")
 
     def _refused(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError(
-            "a Tee is written to; it cannot be read, and nothing can be detached from it"
-        )
+        raise NotImplementedError("a Tee supports writing only; it cannot be read or detached")
 
     detach = read = readline = tell = _refused
 
     def __getattr__(self, name: str) -> Any:
-        if name == "stream1":  # of a copy that is being made
+        if name == "stream1":  # during the creation of a copy
             raise AttributeError(name)
         return getattr(self.stream1, name)

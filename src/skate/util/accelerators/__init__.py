@@ -1,7 +1,7 @@
 """Names for the option `accelerator_type`; any other string works as well.
 
-A node carries the name of the accelerator that is found in it. Names with a memory size, such as
-`NVIDIA_A100_80G`, are not found by themselves: give them to the node as a resource.
+A node has a resource named after the accelerator that it detects. Names with a memory size, such as
+`NVIDIA_A100_80G`, are not detected: add them to the node as a resource.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names of accelerators, by the module that Ray defines them in."""
+"""The names of accelerators, under the module in which Ray defines them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray's thin client, which Skate has not: programs ask here whether they run on one, and they never do."""
+"""Ray's thin client, which Skate does not have: checks for a client connection return False."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["JobConfig", "RayAPIStub", "num_connected_contexts", "ray"]
 
 
 class RayAPIStub:
-    """The API as seen through a client; here it is the API itself."""
+    """The API as seen through a client, which is the API itself."""
 
     def is_connected(self, *args: Any, **kwargs: Any) -> bool:
         """Return False: there is no client connection."""
@@ -26,7 +26,7 @@ class RayAPIStub:
 
 
 def num_connected_contexts() -> int:
-    """How many clients are connected: none."""
+    """Return 0: no clients are connected."""
     return 0
 
 

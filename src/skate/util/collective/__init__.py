@@ -2,7 +2,7 @@
 
 collective.py        the functions
 backend_registry.py  the available backends
-rendezvous.py        how the members of a group find each other
+rendezvous.py        the rendezvous of a group's members
 types.py             Backend, ReduceOp, options
 collective_group/    one file per backend, and their base
 """

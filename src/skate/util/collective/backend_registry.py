@@ -1,4 +1,4 @@
-"""The backends that groups can be made of, by name."""
+"""The backends of groups, by name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from skate.util.collective.collective_group.base_collective_group import BaseGro
 
 
 class BackendRegistry:
-    """Names in capitals, and the classes of their groups."""
+    """Maps upper-case names to group classes."""
 
     def __init__(self) -> None:
         self._map: dict[str, type[BaseGroup]] = {}
 
     def put(self, name: str, group_cls: type[BaseGroup]) -> None:
-        """Register a backend. Raises TypeError for a class that is not a BaseGroup, ValueError for a name that is
-        taken.
+        """Register a backend. Raises TypeError for a class that is not a BaseGroup, ValueError for a taken
+        name.
         """
         if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
             raise TypeError(f"{group_cls} is not a subclass of BaseGroup: inherit from it")
@@ -22,7 +22,7 @@ class BackendRegistry:
         self._map[name.upper()] = group_cls
 
     def get(self, name: str) -> type[BaseGroup]:
-        """The class of a backend's groups. Raises ValueError for a name that is not known."""
+        """Return the class of a backend's groups. Raises ValueError for an unknown name."""
         wanted = name.upper()
         found = self._map.get("GLOO" if wanted == "TORCH_GLOO" else wanted)
         if found is None:
@@ -44,10 +44,10 @@ _global_registry = BackendRegistry()
 
 
 def register_collective_backend(name: str, group_cls: type[BaseGroup]) -> None:
-    """Add a backend: `init_collective_group(..., backend=name)` makes a `group_cls` from then on, in this process."""
+    """Add a backend: from then on `init_collective_group(..., backend=name)` creates a `group_cls` in this process."""
     _global_registry.put(name, group_cls)
 
 
 def is_registered_collective_backend(name: str) -> bool:
-    """True if a backend of that name is known."""
+    """True if a backend of this name is registered."""
     return name in _global_registry

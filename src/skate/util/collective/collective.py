@@ -35,7 +35,7 @@ class Declaration:
 
 
 class _Groups:
-    """The groups that this process is a member of, by name."""
+    """The groups of which this process is a member, by name."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -87,17 +87,17 @@ def _check_inside() -> None:
 
 
 def nccl_available() -> bool:
-    """True if groups over NCCL can be made in this process."""
+    """True if groups over NCCL can be created in this process."""
     return NCCLGroup.check_backend_availability()
 
 
 def gloo_available() -> bool:
-    """True if groups over gloo can be made in this process."""
+    """True if groups over gloo can be created in this process."""
     return TorchGLOOGroup.check_backend_availability()
 
 
 def is_backend_available(backend: str) -> bool:
-    """True if groups of this backend can be made in this process."""
+    """True if groups of this backend can be created in this process."""
     return _global_registry.is_available(backend)
 
 
@@ -110,8 +110,9 @@ def init_collective_group(
 ) -> None:
     """Become member `rank` of a group of `world_size`; every member calls this, and it returns when all have.
 
-    `gloo_timeout`, in milliseconds, is how long members wait for each other, here and later. Raises RuntimeError for a
-    group that already exists, ValueError for an invalid backend or name, AssertionError for a rank.
+    `gloo_timeout` is the time in milliseconds that members wait for each other, here and later. Raises
+    RuntimeError for a group that already exists, ValueError for an invalid backend or name, AssertionError
+    for a rank.
     """
     _check_inside()
     _global_registry.get(backend)
@@ -139,9 +140,9 @@ def create_collective_group(
     group_name: str = "default",
     gloo_timeout: int = 30000,
 ) -> None:
-    """Declare a group of these actors, with these ranks; it comes about when they make their first call in it.
+    """Declare a group of these actors with these ranks; it is created by their first collective call.
 
-    Raises RuntimeError for ranks that do not fit, or a group that was declared already.
+    Raises RuntimeError for invalid ranks, and for a group that is already declared.
     """
     _global_registry.get(backend)
     if len(ranks) != len(actors):
@@ -205,7 +206,7 @@ def get_group_handle(group_name: str = "default") -> BaseGroup:
 
 
 def allreduce(tensor: Any, group_name: str = "default", op: types.ReduceOp = types.ReduceOp.SUM) -> None:
-    """Put the tensors of all members together; each member's tensor is overwritten with the result."""
+    """Reduce the tensors of all members; each member's tensor is overwritten with the result."""
     _check_tensor(tensor)
     _groups.find(group_name).allreduce([tensor], types.AllReduceOptions(reduceOp=op))
 
@@ -213,20 +214,20 @@ def allreduce(tensor: Any, group_name: str = "default", op: types.ReduceOp = typ
 def allreduce_multigpu(
     tensor_list: list[Any], group_name: str = "default", op: types.ReduceOp = types.ReduceOp.SUM
 ) -> None:
-    """As allreduce, with a tensor on each GPU of this process."""
+    """Run allreduce with one tensor on each GPU of this process."""
     group = _several_gpus(group_name, tensor_list)
     group.allreduce(tensor_list, types.AllReduceOptions(reduceOp=op))
 
 
 def barrier(group_name: str = "default") -> None:
-    """Wait until all members have come here."""
+    """Wait until all members have reached this call."""
     _groups.find(group_name).barrier(types.BarrierOptions())
 
 
 def reduce(
     tensor: Any, dst_rank: int = 0, group_name: str = "default", op: types.ReduceOp = types.ReduceOp.SUM
 ) -> None:
-    """Put the tensors of all members together in that of `dst_rank`."""
+    """Reduce the tensors of all members into the tensor of `dst_rank`."""
     _check_tensor(tensor)
     group = _groups.find(group_name)
     _check_rank(group, dst_rank)
@@ -240,7 +241,7 @@ def reduce_multigpu(
     group_name: str = "default",
     op: types.ReduceOp = types.ReduceOp.SUM,
 ) -> None:
-    """As reduce, with a tensor on each GPU of this process."""
+    """Run reduce with one tensor on each GPU of this process."""
     group = _several_gpus(group_name, tensor_list)
     _check_rank(group, dst_rank)
     _check_index(len(tensor_list), dst_tensor)
@@ -258,7 +259,7 @@ def broadcast(tensor: Any, src_rank: int = 0, group_name: str = "default") -> No
 def broadcast_multigpu(
     tensor_list: list[Any], src_rank: int = 0, src_tensor: int = 0, group_name: str = "default"
 ) -> None:
-    """As broadcast, with a tensor on each GPU of this process."""
+    """Run broadcast with one tensor on each GPU of this process."""
     group = _several_gpus(group_name, tensor_list)
     _check_rank(group, src_rank)
     _check_index(len(tensor_list), src_tensor)
@@ -281,7 +282,7 @@ def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") 
 def allgather_multigpu(
     output_tensor_lists: list[Any], input_tensor_list: list[Any], group_name: str = "default"
 ) -> None:
-    """As allgather, with a tensor on each GPU of this process."""
+    """Run allgather with one tensor on each GPU of this process."""
     group = _several_gpus(group_name, input_tensor_list)
     group.allgather(output_tensor_lists, input_tensor_list, types.AllGatherOptions())
 
@@ -289,7 +290,7 @@ def allgather_multigpu(
 def reducescatter(
     tensor: Any, tensor_list: list[Any], group_name: str = "default", op: types.ReduceOp = types.ReduceOp.SUM
 ) -> None:
-    """Put the lists of all members together, place by place; `tensor` becomes that of this member's rank."""
+    """Reduce the lists of all members, position by position; `tensor` receives the result for this member's rank."""
     _check_tensor(tensor)
     _check_tensors(tensor_list)
     group = _groups.find(group_name)
@@ -307,7 +308,7 @@ def reducescatter_multigpu(
     group_name: str = "default",
     op: types.ReduceOp = types.ReduceOp.SUM,
 ) -> None:
-    """As reducescatter, with a tensor on each GPU of this process."""
+    """Run reducescatter with one tensor on each GPU of this process."""
     group = _several_gpus(group_name, output_tensor_list)
     group.reducescatter(output_tensor_list, input_tensor_lists, types.ReduceScatterOptions(reduceOp=op))
 
@@ -324,7 +325,7 @@ def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
 def send_multigpu(
     tensor: Any, dst_rank: int, dst_gpu_index: int, group_name: str = "default", n_elements: int = 0
 ) -> None:
-    """As send, to one of several GPUs of a process."""
+    """Run send to one of several GPUs of a process."""
     _check_tensor(tensor)
     if not nccl_available():
         raise RuntimeError("send_multigpu call requires NCCL.")
@@ -346,7 +347,7 @@ def recv(tensor: Any, src_rank: int, group_name: str = "default") -> None:
 def recv_multigpu(
     tensor: Any, src_rank: int, src_gpu_index: int, group_name: str = "default", n_elements: int = 0
 ) -> None:
-    """As recv, from one of several GPUs of a process."""
+    """Run recv from one of several GPUs of a process."""
     _check_tensor(tensor)
     if not nccl_available():
         raise RuntimeError("recv_multigpu call requires NCCL.")
@@ -356,7 +357,7 @@ def recv_multigpu(
     group.recv([tensor], types.RecvOptions(src_rank, src_gpu_index, _elements(n_elements)))
 
 
-# -- what calls take
+# -- validation of arguments
 
 
 def _several_gpus(group_name: str, tensors: list[Any]) -> BaseGroup:

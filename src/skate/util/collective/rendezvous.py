@@ -1,7 +1,7 @@
-"""Rendezvous of a group's members through a named actor, which knows the address of rank 0.
+"""Rendezvous of a group's members through a named actor, which stores the address of rank 0.
 
-Rank 0 opens a store on a port that the system chooses and publishes it; the others ask for it. When all have
-asked, the actor forgets it, so that a group of the same name can be created again.
+Rank 0 opens a store on a port chosen by the system and publishes it; the others request it. When all have
+done so, the actor forgets it, so that a group of the same name can be created again.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ NAMESPACE = "skate_collective"
 
 
 class Meeting:
-    """Where rank 0 of a group waits."""
+    """Holds the address of rank 0 of a group."""
 
     def __init__(self) -> None:
         self._address: Any = None
         self._asked = 0
 
     def offer(self, address: Any, others: int) -> None:
-        """Rank 0 waits there for this many others."""
+        """Set the address at which rank 0 waits for this many others."""
         self._address = address if others else None
         self._asked = others
 
     async def ask(self, seconds: float) -> Any:
-        """The address, once it is known; None after this long."""
+        """Return the address once it is known; None after the timeout."""
         until = time.monotonic() + seconds
         while self._address is None and time.monotonic() < until:
             await asyncio.sleep(0.005)
@@ -43,9 +43,9 @@ class Meeting:
 def meet(
     kind: str, group_name: str, rank: int, world_size: int, seconds: float, offer: Any
 ) -> tuple[Any, Any]:
-    """Agree on an address: rank 0's is what `offer()` returns. Returns it, and what to hold until all have met.
+    """Agree on an address: rank 0's is the result of `offer()`. Returns it, and an object to hold until all have met.
 
-    Raises RuntimeError if rank 0 has not come after this many seconds.
+    Raises RuntimeError if rank 0 has not joined within this many seconds.
     """
     actor = (
         ray.remote(num_cpus=0)(Meeting)

@@ -26,7 +26,7 @@ class Backend(str):
 
 
 class ReduceOp(Enum):
-    """How values are put together."""
+    """How values are combined."""
 
     SUM = 0
     PRODUCT = 1
@@ -36,7 +36,7 @@ class ReduceOp(Enum):
 
 @dataclass
 class AllReduceOptions:
-    """Of allreduce."""
+    """Options of allreduce."""
 
     reduceOp: ReduceOp = ReduceOp.SUM  # noqa: N815 (Ray's name)
     timeout_ms: timedelta = unset_timeout_ms
@@ -44,14 +44,14 @@ class AllReduceOptions:
 
 @dataclass
 class BarrierOptions:
-    """Of barrier."""
+    """Options of barrier."""
 
     timeout_ms: timedelta = unset_timeout_ms
 
 
 @dataclass
 class ReduceOptions:
-    """Of reduce."""
+    """Options of reduce."""
 
     reduceOp: ReduceOp = ReduceOp.SUM  # noqa: N815 (Ray's name)
     root_rank: int = 0
@@ -61,14 +61,14 @@ class ReduceOptions:
 
 @dataclass
 class AllGatherOptions:
-    """Of allgather."""
+    """Options of allgather."""
 
     timeout_ms: timedelta = unset_timeout_ms
 
 
 @dataclass
 class BroadcastOptions:
-    """Of broadcast."""
+    """Options of broadcast."""
 
     root_rank: int = 0
     root_tensor: int = 0
@@ -77,7 +77,7 @@ class BroadcastOptions:
 
 @dataclass
 class ReduceScatterOptions:
-    """Of reducescatter."""
+    """Options of reducescatter."""
 
     reduceOp: ReduceOp = ReduceOp.SUM  # noqa: N815 (Ray's name)
     timeout_ms: timedelta = unset_timeout_ms
@@ -85,7 +85,7 @@ class ReduceScatterOptions:
 
 @dataclass
 class SendOptions:
-    """Of send."""
+    """Options of send."""
 
     dst_rank: int = 0
     dst_gpu_index: int = 0
@@ -95,7 +95,7 @@ class SendOptions:
 
 @dataclass
 class RecvOptions:
-    """Of recv."""
+    """Options of recv."""
 
     src_rank: int = 0
     src_gpu_index: int = 0

@@ -23,7 +23,7 @@ HOOKS = (
 
 
 class RayCallback(NamedTuple):
-    """The hooks of one callback; None where it has none."""
+    """The hooks of one callback; None for missing ones."""
 
     ray_presubmit: Any = None
     ray_postsubmit: Any = None
@@ -36,8 +36,8 @@ class RayCallback(NamedTuple):
 class RayDaskCallback(Callback):  # type: ignore[misc]
     """Hooks around the tasks of Dask; active within a `with`, or after `register()`.
 
-    Hooks are given by name, or are methods of a subclass, with a leading underscore. Those of a task run where
-    the task runs, the others in the driver.
+    Hooks are given by name, or are methods of a subclass, with a leading underscore. Hooks of a task run in
+    its process, the others in the driver.
 
     Args:
         ray_presubmit: (task, key, deps): before a task is submitted; a result other than None replaces the task's.
@@ -98,7 +98,7 @@ class add_ray_callbacks:  # noqa: N801 - the name that programs know
 
 
 def normalize_ray_callback(callback: Any) -> RayCallback:
-    """The hooks of a callback, as a tuple. Raises TypeError for what has none."""
+    """Return the hooks of a callback as a tuple. Raises TypeError for anything else."""
     if isinstance(callback, RayDaskCallback):
         return callback._ray_callback
     if isinstance(callback, RayCallback):
@@ -109,13 +109,13 @@ def normalize_ray_callback(callback: Any) -> RayCallback:
 
 
 def hooks(callbacks: list[RayCallback]) -> dict[str, list[Any]]:
-    """The hooks of each kind."""
+    """Return the hooks of each kind."""
     return {name: [hook for each in callbacks if (hook := getattr(each, name)) is not None] for name in HOOKS}
 
 
 @contextlib.contextmanager
 def local_ray_callbacks(callbacks: Any = None) -> Iterator[list[RayCallback]]:
-    """The callbacks for one call: those given, or else the active ones, which calls inside of it do not see."""
+    """Provide the callbacks for one call: the given or else the active ones, which nested calls do not inherit."""
     known = callbacks is None
     active = set(RayDaskCallback.ray_active)
     if known:
@@ -128,7 +128,7 @@ def local_ray_callbacks(callbacks: Any = None) -> Iterator[list[RayCallback]]:
 
 
 class ProgressBarCallback(RayDaskCallback):
-    """Counts tasks as they are submitted, begin and end; the counts are printed at the end."""
+    """Counts submitted, started and finished tasks, and prints the counts at the end."""
 
     def __init__(self) -> None:
         class Counts:

@@ -1,4 +1,4 @@
-"""Collections of Dask that are computed and kept as refs, so that their parts stay in the object store."""
+"""Dask collections that are computed and kept as refs, with their parts in the object store."""
 
 from __future__ import annotations
 

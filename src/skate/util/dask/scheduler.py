@@ -19,8 +19,8 @@ def enable_dask_on_ray(shuffle: str | None = "tasks", use_shuffle_optimization: 
     """Make `ray_dask_get` the scheduler of all Dask collections; undone by `disable_dask_on_ray`, or by leaving a `with`.
 
     Args:
-        shuffle: how dataframes are shuffled; "tasks" is the only way that needs no scheduler of Dask's own.
-        use_shuffle_optimization: accepted for compatibility; shuffles go by shared memory anyway.
+        shuffle: how dataframes are shuffled; "tasks" is the only way that does not need Dask's own scheduler.
+    use_shuffle_optimization: accepted for compatibility; shuffles always use shared memory.
     """
     return dask.config.set({"scheduler": ray_dask_get, "dataframe.shuffle.method": shuffle})
 
@@ -44,7 +44,7 @@ def ray_dask_get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 
 
 def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
-    """The same, one task after the other, so that an error is seen where it comes from."""
+    """Compute keys one task at a time, so that an error appears at its origin."""
     return _get(dsk, keys, True, kwargs)
 
 
@@ -71,7 +71,7 @@ def _get(dsk: Any, keys: Any, one_by_one: bool, kwargs: dict[str, Any]) -> Any:
 
 
 class _Run:
-    """One graph on its way."""
+    """The execution of one graph."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ _task: Any = skate.remote(_run_node)
 
 
 def _take_in(part: Any) -> Any:
-    """Put values where a node has refs inside: those of persisted collections, which Dask may have fused into it."""
+    """Replace refs inside a node with values: refs of persisted collections, which Dask may have fused into it."""
     if isinstance(part, skate.ObjectRef):
         return skate.get(part)
     if isinstance(part, Task):
@@ -156,7 +156,7 @@ def _take_in(part: Any) -> Any:
 
 
 def _annotated(dsk: Any, of_all: dict[str, Any] | None) -> dict[Any, dict[str, Any]]:
-    """Options of single tasks, from the annotations of their layers."""
+    """Return options of individual tasks, from the annotations of their layers."""
     if isinstance(dsk, Expr):
         found: dict[Any, dict[str, Any]] = dict(dsk.__dask_annotations__().get("ray_remote_args", {}))
         return {**dict.fromkeys(dsk.__dask_graph__(), of_all), **found} if of_all else found
@@ -174,7 +174,7 @@ def _flat(keys: Any) -> list[Any]:
 
 
 def _nested(keys: Any, results: dict[Any, Any]) -> Any:
-    """The results in the form in which the keys were given; lists become tuples, as Dask's schedulers have it."""
+    """Arrange the results like the keys; lists become tuples, as in Dask's schedulers."""
     return tuple(_nested(each, results) for each in keys) if isinstance(keys, list) else results[keys]
 
 

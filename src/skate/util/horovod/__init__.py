@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 raise DeprecationWarning(
-    "ray.util.horovod has been removed from Ray; use TorchTrainer of ray.train.torch in its place"
+    "ray.util.horovod has been removed from Ray; use TorchTrainer of ray.train.torch instead"
 )

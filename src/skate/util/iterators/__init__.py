@@ -1,1 +1,1 @@
-"""Iterators: results as they are ready, and the parts behind `ray.util.iter`."""
+"""Iterators: results as they become ready, and the parts of `ray.util.iter`."""

@@ -16,7 +16,7 @@ class ParallelIteratorWorker:
 
     Args:
         item_generator: an iterable, or a function that returns one.
-        repeat: start over when there are no more items.
+        repeat: start over at the end of the items.
     """
 
     def __init__(self, item_generator: Any, repeat: bool) -> None:
@@ -45,12 +45,12 @@ class ParallelIteratorWorker:
         self._begun = set()
 
     def par_iter_next(self) -> Any:
-        """The next item. Raises StopIteration behind the last one."""
+        """Return the next item. Raises StopIteration after the last one."""
         assert self.local_it is not None, "must call par_iter_init()"
         return next(self.local_it)
 
     def par_iter_next_batch(self, batch_ms: float) -> list[Any]:
-        """The items that can be made in `batch_ms` milliseconds, one at least."""
+        """Return the items that can be created in `batch_ms` milliseconds, at least one."""
         batch = [self.par_iter_next()]
         deadline = time.monotonic() + batch_ms / 1000
         while time.monotonic() < deadline:
@@ -61,7 +61,7 @@ class ParallelIteratorWorker:
         return batch
 
     def par_iter_take(self, batch_ms: float = 0) -> list[Any]:
-        """The next item, or those that can be made in `batch_ms` milliseconds; none behind the last one."""
+        """Return the next item, or those that can be created in `batch_ms` milliseconds; none after the last one."""
         try:
             return self.par_iter_next_batch(batch_ms)
         except StopIteration:
@@ -75,17 +75,17 @@ class ParallelIteratorWorker:
             return []
 
     def par_iter_slice_begin(self, transforms: list[Any], start: int) -> None:
-        """A reader of slices begins; the second time that the same one does, the items start over."""
+        """Register a reader of slices; when the same one registers again, the items start over."""
         if self.local_it is None or not self._begun or start in self._begun:
             self.par_iter_init(transforms)
         self._begun.add(start)
 
     def par_iter_slice(self, step: int, start: int) -> Any:
-        """The next item of those at `start`, `start + step` and so on; others are kept for who asks for them."""
+        """Return the next item of those at `start`, `start + step` and so on; others are kept for their readers."""
         assert self.local_it is not None, "must call par_iter_init()"
         own = self.next_ith_buffer[start]
         while not own:
-            # One item for each reader in turn; at the end of the items the first of them are served.
+            # One item for each reader in turn; if the items run out, the first readers get theirs.
             for index in range(step):
                 try:
                     self.next_ith_buffer[index].append(next(self.local_it))
@@ -96,7 +96,7 @@ class ParallelIteratorWorker:
         return own.popleft()
 
     def par_iter_slice_batch(self, step: int, start: int, batch_ms: float) -> list[Any]:
-        """The items of a slice that can be made in `batch_ms` milliseconds, one at least."""
+        """Return the items of a slice that can be created in `batch_ms` milliseconds, at least one."""
         batch = [self.par_iter_slice(step, start)]
         deadline = time.monotonic() + batch_ms / 1000
         while time.monotonic() < deadline:

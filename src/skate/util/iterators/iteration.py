@@ -1,4 +1,4 @@
-"""Take results as they become ready, with a bound on how many tasks run ahead."""
+"""Iteration over results as they become ready, with a limit on unfinished tasks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ def as_completed(
 ) -> Iterator[Any]:
     """Iterate over the results of `refs` as they become ready.
 
-    Results come in groups: each group is awaited until it holds `chunk_size` of them, and inside a group they
-    keep the order of `refs`.
+    Results are yielded in groups of `chunk_size`; within a group they keep the order of `refs`.
 
     Args:
         refs: refs to wait for.
@@ -43,12 +42,12 @@ def map_unordered(
 ) -> Iterator[Any]:
     """Run the remote function `fn` on every item, and iterate over the results as they become ready.
 
-    Items are taken only as fast as results are: never more than `backpressure_size` calls are unfinished.
+    Items are consumed only as fast as results: there are never more than `backpressure_size` unfinished calls.
 
     Args:
         fn: a remote function of one argument.
         items: its arguments; may be endless.
-        backpressure_size: unfinished calls at most, or None for no bound.
+        backpressure_size: the most unfinished calls, or None for no limit.
         chunk_size: results to wait for at a time, at least 1.
         yield_obj_refs: yield the refs, not their values.
         **kwargs: `timeout` (seconds for one wait) and `fetch_local`, as for `wait`.

@@ -25,7 +25,7 @@ class LocalIterator:
         name: the name in its representation.
     """
 
-    #: A function that has an attribute of this name is told through it that the next item is about to be fetched.
+    #: If a function has an attribute of this name, that attribute is called before the next item is fetched.
     ON_FETCH_START_HOOK_NAME = "_on_fetch_start"
     thread_local = threading.local()
 
@@ -46,7 +46,7 @@ class LocalIterator:
 
     @staticmethod
     def get_metrics() -> MetricsContext:
-        """The metrics of the iterator whose transformation runs; ValueError outside of one."""
+        """Return the metrics of the iterator whose transformation runs. Raises ValueError outside of one."""
         metrics: MetricsContext | None = getattr(LocalIterator.thread_local, "metrics", None)
         if metrics is None:
             raise ValueError("Cannot access context outside an iterator: this thread runs no transformation")
@@ -89,7 +89,7 @@ class LocalIterator:
     def for_each(
         self, fn: Callable[[Any], Any], max_concurrency: int = 1, resources: dict[str, Any] | None = None
     ) -> LocalIterator:
-        """`fn` of each item; in up to `max_concurrency` tasks at a time if that is not 1, in order."""
+        """Apply `fn` to each item, in order; in up to `max_concurrency` tasks at a time if that is not 1."""
         if max_concurrency == 1:
             hook = getattr(fn, self.ON_FETCH_START_HOOK_NAME, None)
             return self._with(lambda items: _mapped(fn, items, hook), ".for_each()")
@@ -99,11 +99,11 @@ class LocalIterator:
         return self._with(lambda items: _mapped_in_tasks(task, items, max_concurrency), ".for_each()")
 
     def filter(self, fn: Callable[[Any], bool]) -> LocalIterator:
-        """The items for which `fn` is true."""
+        """Keep the items for which `fn` is true."""
         return self._with(lambda items: (each for each in items if fn(each)), ".filter()")
 
     def batch(self, n: int) -> LocalIterator:
-        """Lists of `n` items; the last one may have fewer."""
+        """Group the items into lists of `n`; the last one may have fewer."""
         return self._with(lambda items: _batched(items, n), f".batch({n})")
 
     def flatten(self) -> LocalIterator:
@@ -124,13 +124,13 @@ class LocalIterator:
         return found
 
     def zip_with_source_actor(self) -> LocalIterator:
-        """Pairs of the actor that an item came from and the item."""
+        """Return pairs of an item's source actor and the item."""
         found = self.for_each(lambda item: (LocalIterator.get_metrics().current_actor, item))
         found.name = self.name + ".zip_with_source_actor()"
         return found
 
     def take(self, n: int) -> list[Any]:
-        """The next `n` items, or as many as there are."""
+        """Return the next `n` items, or as many as there are."""
         found: list[Any] = []
         while len(found) < n:
             try:
@@ -145,7 +145,8 @@ class LocalIterator:
             print(each)
 
     def duplicate(self, n: int) -> list[LocalIterator]:
-        """`n` iterators over the same items, which may be read at different speeds. Raises ValueError for less than two."""
+        """Return `n` iterators over the same items, which may be read at different speeds. Raises ValueError
+        for `n` below 2."""
         if n < 2:
             raise ValueError("Number of copies must be >= 2")
         queues: list[collections.deque[Any]] = [collections.deque() for _ in range(n)]
@@ -224,7 +225,7 @@ def _mapped_in_tasks(task: Any, items: Iterable[Any], most: int) -> Iterator[Any
 
 
 def _task_options(resources: dict[str, Any]) -> dict[str, Any]:
-    """Options of a task from `for_each(resources=...)`, which may name CPUs and GPUs among them."""
+    """Return the options of a task from `for_each(resources=...)`, which may include CPUs and GPUs."""
     own = {"num_cpus", "num_gpus", "resources", "memory"}
     if resources.keys() <= own:
         return resources

@@ -19,8 +19,8 @@ from skate.util.multiprocessing.actor import Failure
 from skate.util.multiprocessing.pool import Pool
 from skate.util.multiprocessing.results import AsyncResult
 
-# Arguments from this size on are stored once for all calls that share them: the size from which joblib's own
-# process backends share memory.
+# Arguments of at least this size are stored once for all calls that share them; joblib's own process backends
+# share memory from the same size.
 _SHARE_BYTES_MIN = 1_000_000
 
 
@@ -49,11 +49,11 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
         self._stored: dict[int, tuple[Any, Any]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # It travels inside batches, to say what nested calls do; the pool stays here.
+        # Batches contain it, to configure nested calls; the pool stays here.
         return RayBackend, (self.nesting_level, self.inner_max_num_threads, self._remote_args)
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Number of actors that `n_jobs` asks for; -1 means all CPUs of the cluster."""
+        """Return the number of actors for `n_jobs`; -1 means all CPUs of the cluster."""
         if n_jobs == 0:
             raise ValueError("n_jobs=0 has no meaning; use -1 for all CPUs of the cluster")
         if n_jobs is None:
@@ -97,11 +97,11 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
             batch, callback=callback, error_callback=lambda error: callback(Failure(error))
         )
 
-    # joblib before 1.5 calls it so.
+    # The name in joblib before 1.5.
     apply_async = submit
 
     def retrieve_result_callback(self, out: Any) -> Any:
-        """The results of a batch, or its error raised."""
+        """Return the results of a batch, or raise its error."""
         if isinstance(out, Failure):
             raise out.exception()
         return out
@@ -113,7 +113,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
             self.configure(self.parallel.n_jobs, self.parallel)
 
     def terminate(self) -> None:
-        """Stop the actors and drop what was stored for them."""
+        """Stop the actors and drop the arguments stored for them."""
         self._stored.clear()
         if self._pool is not None:
             self._pool.terminate()
@@ -140,7 +140,7 @@ class RayBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
     def _stored_or_self(self, value: Any) -> Any:
         if _size_bytes(value) < _SHARE_BYTES_MIN:
             return value
-        # The value is kept along with its ref, so that its id stays its own.
+        # The value is kept with its ref, so that its id is not reused.
         if id(value) not in self._stored:
             self._stored[id(value)] = value, _Stored(skate.put(value))
         return self._stored[id(value)][1]
@@ -178,7 +178,7 @@ class _Batch:
 
 
 def _emptied(batch: Any) -> Any:
-    # The batch's own constructor arguments; its items travel beside it.
+    # The batch's own constructor arguments; its items are sent separately.
     nested = (batch._backend, batch._n_jobs)
     return type(batch)([], nested)
 

@@ -1,4 +1,4 @@
-"""joblib's backend, by the module that Ray defines it in."""
+"""joblib's backend, under the module in which Ray defines it."""
 
 from __future__ import annotations
 

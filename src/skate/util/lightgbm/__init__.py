@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 raise DeprecationWarning(
-    "ray.util.lightgbm has been removed from Ray; use LightGBMTrainer of ray.train.lightgbm in its place"
+    "ray.util.lightgbm has been removed from Ray; use LightGBMTrainer of ray.train.lightgbm instead"
 )

@@ -1,7 +1,7 @@
 """A process pool with the interface of `multiprocessing.Pool`, on actors.
 
 pool.py      Pool: the interface
-dispatch.py  which actor runs which chunk of calls, and when
+dispatch.py  assignment of chunks of calls to actors
 actor.py     the actor that runs them
 results.py   AsyncResult and the iterators of imap
 """

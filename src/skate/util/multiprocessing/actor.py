@@ -21,7 +21,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Failure(NamedTuple):
-    """A call that raised: the exception, and where it came from if that was in the actor."""
+    """A call that raised: the exception, and its remote traceback if it was raised in the actor."""
 
     error: BaseException
     remote_traceback: str | None = None
@@ -50,14 +50,14 @@ class PoolActor:
             self._initialize(initializer, initargs)
 
     def ping(self) -> None:
-        """Answer, which proves that the initializer ran."""
+        """Return, which proves that the initializer ran."""
 
     def exit(self) -> None:
         """End this process normally."""
         skate.actor.exit_actor()
 
     def run(self, function: Callable[..., Any], calls: list[Call]) -> Report:
-        """Run one chunk whose function came with it."""
+        """Run one chunk that includes its function."""
         self._share_globals(function)
         return _run(function, calls)
 
@@ -94,7 +94,7 @@ class PoolActor:
 
 
 def _functions_in(function: Any) -> list[Any]:
-    """The plain functions behind a callable: itself, a partial's, a bound method's, an instance's."""
+    """Return the plain functions of a callable: itself, or that of a partial, a bound method, or an instance."""
     if isinstance(function, functools.partial):
         return _functions_in(function.func)
     inner = getattr(function, "__func__", function)
@@ -109,18 +109,18 @@ def _run(function: Callable[..., Any], calls: list[Call]) -> Report:
     for args, kwargs in calls:
         try:
             outcomes.append(function(*args, **kwargs))
-        except Exception as error:  # the user's own: it belongs to this call, and the chunk continues
+        except Exception as error:  # the user's error: it belongs to this call, and the chunk continues
             outcomes.append(Failure(_portable(error), traceback.format_exc()))
     return Report(outcomes, time.perf_counter() - start_s)
 
 
 def _portable(error: Exception) -> Exception:
-    # Imported for failures only, which are rare.
+    # Only needed for failures, which are rare.
     import cloudpickle
 
     try:
         pickle.loads(cloudpickle.dumps(error))
-    except Exception as reason:  # whatever the user's exception class does when it is pickled
+    except Exception as reason:  # pickling the user's exception may raise anything
         replacement: Exception = MaybeEncodingError(reason, error)
         return replacement
     return error

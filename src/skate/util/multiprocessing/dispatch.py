@@ -19,8 +19,8 @@ from skate.util.multiprocessing.actor import Call, Failure, Report
 
 logger = logging.getLogger(__name__)
 
-# An actor gets chunks ahead of time only behind others of the same function, and only as many as it is
-# expected to run in this time: behind a long one they would wait while other actors are idle.
+# An actor gets chunks in advance only after others of the same function, and only as many as it should finish
+# in this time: after a long one they would wait while other actors are idle.
 _AHEAD_S = 0.005
 _AHEAD_MAX = 32
 # Functions whose duration is remembered.
@@ -31,14 +31,14 @@ _Action = Callable[[], Any]
 
 
 class SharedFunction(NamedTuple):
-    """A function stored once for many chunks: the key that actors keep it under, and its ref."""
+    """A function stored once for many chunks: its key in the actors' cache, and its ref."""
 
     key: int
     ref: Any
 
 
 class Chunk:
-    """Calls of one function that one actor runs together, and who takes their outcomes."""
+    """Calls of one function that one actor runs together, and the consumer of their outcomes."""
 
     __slots__ = ("calls", "done", "function", "same")
 
@@ -46,7 +46,7 @@ class Chunk:
         self.function = function
         self.calls = calls
         self.done = done
-        # Equal for chunks of the same function; wrongly so only for one that was made where another ended.
+        # Equal for chunks of the same function; a false match needs a new function at the address of an earlier one.
         self.same = function.key if isinstance(function, SharedFunction) else id(function)
 
     def fail(self, error: BaseException) -> None:
@@ -55,18 +55,18 @@ class Chunk:
 
 
 class _Seat:
-    """A place in the pool: its current actor, and the assigned chunks."""
+    """A slot of the pool: its current actor, and the assigned chunks."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
         self.running = 0
         self.started = 0
-        # Whose chunks it runs now, all of one function; see Chunk.same.
+        # The function whose chunks it runs now; see Chunk.same.
         self.same = -1
 
 
 class Dispatcher:
-    """Hands chunks to actors and outcomes to those who wait for them.
+    """Passes chunks to actors and outcomes to their waiters.
 
     Args:
         start_actor: starts one actor of the pool and returns its handle.
@@ -84,7 +84,7 @@ class Dispatcher:
         self._closing = False
         self._ended = False
         self._exits: list[Any] = []
-        # What the pool's thread does next, in order; None ends it.
+        # The next actions of the pool's thread, in order; None ends it.
         self._actions: queue.SimpleQueue[_Action | None] = queue.SimpleQueue()
         self._seats = [_Seat(start_actor()) for _ in range(size)]
         self._thread = threading.Thread(
@@ -110,7 +110,7 @@ class Dispatcher:
         self._actions.put(action)
 
     def end_when_idle(self) -> None:
-        """Let the actors and the thread end as soon as every chunk has been handed over."""
+        """End the actors and the thread once every chunk has been assigned."""
         with self._lock:
             self._closing = True
             self._end_if_idle()
@@ -136,7 +136,7 @@ class Dispatcher:
         self._actions.put(self.end)
 
     def join(self) -> None:
-        """Wait for the thread and for actors that were asked to end; at once on the thread itself."""
+        """Wait for the thread and for ending actors; returns immediately on the thread itself."""
         if threading.current_thread() is self._thread:
             return
         self._thread.join()
@@ -179,7 +179,7 @@ class Dispatcher:
                 ref = actor.run_shared.remote(function.key, [function.ref], chunk.calls)
             else:
                 ref = actor.run.remote(function, chunk.calls)
-        except Exception as error:  # arguments that cannot be sent, whatever their classes raise
+        except Exception as error:  # arguments that cannot be sent; their classes may raise anything
             self._fail(chunk, error)
             return
         seat.running += 1
@@ -236,7 +236,7 @@ def _act(actions: queue.SimpleQueue[_Action | None]) -> None:
     while (action := actions.get()) is not None:
         try:
             action()
-        except Exception:  # a user's callback: the pool must outlive it, and nobody waits for its error
+        except Exception:  # a user's callback: the pool must survive it, and its error has no receiver
             logger.exception("a callback of a Pool raised")
-        # Dropped before the next wait: it may be what keeps the pool alive.
+        # Dropped before the next wait, because it may keep the pool alive.
         del action

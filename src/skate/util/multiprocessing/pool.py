@@ -37,7 +37,7 @@ class Pool:
         processes: number of actors; by default the CPUs of the cluster.
         initializer: runs in each actor before its first call.
         initargs: its arguments.
-        maxtasksperchild: chunks that an actor runs before a fresh one takes its place; None means no limit.
+        maxtasksperchild: chunks that an actor runs before it is replaced; None means no limit.
         context: accepted for compatibility and ignored.
         ray_address: address of the cluster to join, as for `init`.
         ray_remote_args: options for the actors, such as `{"num_gpus": 1}`; by default they hold no resources.
@@ -90,7 +90,7 @@ class Pool:
         raise NotImplementedError("a Pool cannot be pickled or sent to another process; create one there")
 
     def __del__(self) -> None:
-        # At the end of the interpreter, the node takes the actors and the daemon thread with it.
+        # When the interpreter exits, the node ends the actors, and the daemon thread ends with the process.
         if self._state == _RUN:
             self._state = _TERMINATE
             self._dispatcher.end_soon()

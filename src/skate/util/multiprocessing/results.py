@@ -27,7 +27,7 @@ class AsyncResult:
         callback: Callable[[Any], Any] | None,
         error_callback: Callable[[BaseException], Any] | None,
     ) -> None:
-        # A pool ends when nobody holds it, and must not before its results are there.
+        # An unreferenced pool ends; results hold it until they are available.
         self._pool = pool
         self._single = single
         self._callback = callback
@@ -53,7 +53,7 @@ class AsyncResult:
         return self._error is None
 
     def wait(self, timeout: float | None = None) -> None:
-        """Return when every call has finished, or after `timeout` seconds."""
+        """Wait until every call has finished, or for `timeout` seconds."""
         self._ready.wait(timeout)
 
     def get(self, timeout: float | None = None) -> Any:
@@ -73,14 +73,14 @@ class AsyncResult:
         return self._value
 
     def take_chunk(self, index: int, outcomes: list[Any]) -> None:
-        """Take the outcomes of one chunk in; the last one makes the result ready. For the pool's thread."""
+        """Store the outcomes of one chunk; the last one makes the result ready. Called by the pool's thread."""
         self._outcomes[index] = outcomes
         self._missing -= 1
         if self._missing <= 0:
             self.finish()
 
     def finish(self) -> None:
-        """Make the result ready and run the callback that applies. For the pool's thread."""
+        """Make the result ready and run the matching callback. Called by the pool's thread."""
         self._pool = None
         flat = list(itertools.chain.from_iterable(self._outcomes))
         self._outcomes.clear()
@@ -182,7 +182,7 @@ class IMapIterator(Iterator[Any]):
             broken: list[Any] = []
             try:
                 items.extend(itertools.islice(self._items, self._chunksize))
-            except Exception as error:  # the user's iterable: its error is raised when its turn comes
+            except Exception as error:  # the user's iterable: its error is raised at its position
                 broken.append(Failure(error))
             self._exhausted = len(items) < self._chunksize
             finished = self._finished

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 raise DeprecationWarning(
-    "Ray SGD has been deprecated, and ray.util.sgd has been removed; use ray.train in its place"
+    "Ray SGD has been deprecated, and ray.util.sgd has been removed; use ray.train instead"
 )

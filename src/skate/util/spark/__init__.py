@@ -1,4 +1,4 @@
-"""Clusters inside of Spark jobs, which Skate does not support: the functions raise errors with the replacement."""
+"""Clusters in Spark jobs, which Skate does not support: the functions raise errors with the replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that list and find rows of state; they ask the running session and work in drivers, tasks and actors.
+"""Functions that list and find rows of state; they query the running session and work in drivers, tasks and actors.
 
 They share their arguments and errors, which `list_actors` describes.
 """
@@ -28,7 +28,7 @@ from skate.util.state.common import (
 )
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
 
-#: The column that names one row of a kind.
+#: The column that identifies a row, by kind.
 ID_COLUMNS = {
     "actors": "actor_id",
     "jobs": "job_id",
@@ -163,7 +163,7 @@ def list_actors(
     """List the actors of the cluster.
 
     Args:
-        address: Accepted for compatibility, and ignored: a session asks the cluster that it belongs to.
+        address: Accepted for compatibility, and ignored: a session queries its own cluster.
         filters: Conditions (column, "=" or "!=", value), all of which must hold; values are compared as text where
             their types differ. None by default.
         limit: The most rows to return, 100 by default and at most 10,000.
@@ -254,7 +254,7 @@ def list_objects(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[ObjectState]:
-    """List the objects, one row for each reason that keeps one; arguments as for `list_actors`."""
+    """List the objects, one row per reference that keeps one alive; arguments as for `list_actors`."""
     return find("objects", filters, limit, timeout, detail, raise_on_missing_output)
 
 
@@ -284,7 +284,7 @@ def list_cluster_events(
     return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output)
 
 
-#: Names that Ray has here as well; those modules stand on this one.
+#: Names that Ray also defines here; their modules import this one.
 _HOMES = {
     "skate.util.state.client": ("StateApiClient",),
     "skate.util.state.logs": ("get_log", "list_logs"),

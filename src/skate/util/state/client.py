@@ -1,4 +1,4 @@
-"""`StateApiClient`: the questions of `api` as methods of one object."""
+"""`StateApiClient`: the queries of `api` as methods of one object."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skate.version import RAY_VERSION
 
 
 class StateApiClient:
-    """The same questions as methods of one object, for programs that keep one.
+    """The queries of `api` as methods, for programs that hold a client.
 
     Args:
-        address: accepted for compatibility; the session of this process is asked.
+        address: accepted for compatibility; the client queries the session of this process.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class StateApiClient:
     def get(
         self, resource: StateResource, id: str, options: GetApiOptions | None, _explain: bool = False
     ) -> Any:
-        """The row with an id, or None; of objects and of tasks all rows."""
+        """Return the row with an id, or None; for objects and tasks, all rows."""
         timeout = DEFAULT_RPC_TIMEOUT if options is None else options.timeout
         rows = rows_of(resource.value, id, timeout)
         if resource is StateResource.OBJECTS or len(rows) > 1:
@@ -68,11 +68,11 @@ class StateApiClient:
         raise_on_missing_output: bool,
         _explain: bool = False,
     ) -> dict[str, Any]:
-        """A summary, under the name of the whole cluster."""
+        """Return a summary, under the name of the whole cluster."""
         return summarize(resource.value, options.timeout, raise_on_missing_output)
 
     def get_address(self) -> str:
-        """Where the session is joined; empty without one."""
+        """Return the address of the session; empty without one."""
         return session.address_of_node()
 
     def get_version(self) -> str:

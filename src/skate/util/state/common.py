@@ -1,4 +1,4 @@
-"""Rows of the state API, one dataclass per kind, with the columns of Ray's.
+"""Rows of the state API, one dataclass per kind, with Ray's columns.
 
 Detail columns are None unless `detail=True` was given. Columns that Ray does not have come last.
 """
@@ -18,7 +18,7 @@ RAY_MAX_LIMIT_FROM_API_SERVER = 10_000
 RAY_MAX_LIMIT_FROM_DATA_SOURCE = 10_000
 DEFAULT_DOWNLOAD_FILENAME = "file.txt"
 DRIVER_TASK_ID_PREFIX = "ffffffffffffffffffffffffffffffffffffffff"
-#: The states that each kind of row can be in.
+#: The possible states of each kind of row.
 AVAILABLE_STATES = {
     "actors": ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD"),
     "placement_groups": ("PENDING", "CREATED", "RESCHEDULING", "REMOVED"),
@@ -206,7 +206,7 @@ class WorkerState(StateSchema):
 
 @dataclass
 class ClusterEventState(StateSchema):
-    """Something that happened: a process that was lost."""
+    """An event: the loss of a process."""
 
     severity: str = column()
     time: str = column(filterable=False)
@@ -252,13 +252,13 @@ class TaskState(StateSchema):
     call_site: str | None = detail()
     label_selector: dict[str, str] | None = detail()
     fallback_strategy: dict[str, Any] | None = detail()
-    #: What a task that does not run yet waits for, in words.
+    #: The reason why a task is not running yet.
     waits_for: str | None = detail()
 
 
 @dataclass
 class ObjectState(StateSchema):
-    """One reason that keeps an object; an object that several keep has several rows.
+    """One reference that keeps an object alive; an object with several references has several rows.
 
     `reference_type`: LOCAL_REFERENCE, PINNED_IN_MEMORY (a view of the value), USED_BY_PENDING_TASK, CAPTURED_IN_OBJECT or
     ACTOR_HANDLE. `object_size` is in bytes, -1 while unknown.
@@ -273,20 +273,20 @@ class ObjectState(StateSchema):
     type: str = column()
     pid: int = column()
     ip: str = column()
-    #: The node of who keeps it; where the value is (in process, arena, disk, another node); whose count it is.
+    #: The node of the holder; the location of the value (process, arena, disk, another node); the owner of the count.
     node_id: str | None = detail(filterable=True)
     location: str | None = detail(filterable=True)
     owner_node_id: str | None = detail(filterable=True)
-    #: The task that made it.
+    #: The task that created it.
     task_name: str | None = detail(filterable=True)
-    #: Who keeps it: a process, a task, or the object or function that contains it; and by how many references.
+    #: The holder: a process, a task, or the object or function that contains it; and the number of its references.
     holder: str | None = detail(filterable=True)
     count: int | None = detail()
 
 
 @dataclass
 class RuntimeEnvState(StateSchema):
-    """A runtime environment that was asked for."""
+    """A requested runtime environment."""
 
     runtime_env: dict[str, Any] = column()
     success: bool = column()
@@ -324,14 +324,14 @@ def check_filters(filters: list[Filter] | None, limit: int) -> list[Filter]:
 
 @dataclass
 class ListApiOptions:
-    """How to list: most rows, seconds to wait, whether to fill the columns of detail, and filters that all must hold."""
+    """Options of a list: the most rows, seconds to wait, True for all columns, and filters that must all hold."""
 
     limit: int = DEFAULT_LIMIT
     timeout: float = DEFAULT_RPC_TIMEOUT
     detail: bool = False
     filters: list[Filter] | None = None
     exclude_driver: bool = True
-    #: Accepted for compatibility: the share of the time that Ray's server has for its own questions.
+    #: Accepted for compatibility: the share of the timeout for Ray's server.
     server_timeout_multiplier: float = 0.8
 
     def __post_init__(self) -> None:
@@ -348,7 +348,7 @@ class ListApiOptions:
 
 @dataclass
 class GetApiOptions:
-    """How to get one row: seconds to wait."""
+    """Options for one row: seconds to wait."""
 
     timeout: float = DEFAULT_RPC_TIMEOUT
     #: As in `ListApiOptions`.
@@ -357,7 +357,7 @@ class GetApiOptions:
 
 @dataclass
 class SummaryApiOptions:
-    """How to summarize: seconds to wait, filters, and for tasks "func_name"."""
+    """Options of a summary: seconds to wait, filters, and for tasks "func_name"."""
 
     timeout: float = DEFAULT_RPC_TIMEOUT
     filters: list[Filter] | None = None
@@ -390,7 +390,7 @@ def resource_to_schema(resource: StateResource) -> type[StateSchema]:
 
 
 def filter_fields(data: dict[str, Any], state_dataclass: type[StateSchema], detail: bool) -> dict[str, Any]:
-    """The columns of a kind of row in a dict; None for those that it lacks."""
+    """Return the columns of a kind of row from a dict; None for missing ones."""
     return {name: data.get(name) for name in sorted(state_dataclass.list_columns(detail=detail))}
 
 

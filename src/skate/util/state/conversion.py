@@ -1,4 +1,4 @@
-"""Values of the state API as people read them, and from text."""
+"""Formatting and parsing of values of the state API."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _ESCAPE_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Humanify:
-    """Columns of rows as people read them."""
+    """Formats of columns."""
 
     @staticmethod
     def timestamp(x: float) -> str:
-        """Milliseconds since 1970 as local time."""
+        """Format milliseconds since 1970 as local time."""
         return str(datetime.fromtimestamp(x / 1000))
 
     @staticmethod
     def memory(x: int) -> str:
-        """Bytes in B, KiB, MiB or GiB, as large as they are."""
+        """Format a number of bytes in B, KiB, MiB or GiB."""
         for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
             if x >= size:
                 return f"{x / size:.3f} {unit}"
@@ -29,12 +29,12 @@ class Humanify:
 
     @staticmethod
     def duration(x: int) -> str:
-        """Milliseconds as hours, minutes and seconds."""
+        """Format milliseconds as hours, minutes and seconds."""
         return str(timedelta(milliseconds=x))
 
     @staticmethod
     def events(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Events with their times as `timestamp` has them; the list is changed."""
+        """Format the times of events like `timestamp`, in place."""
         for event in events:
             if "created_ms" in event:
                 event["created_ms"] = Humanify.timestamp(event["created_ms"])
@@ -42,7 +42,7 @@ class Humanify:
 
     @staticmethod
     def node_resources(resources: dict[str, float]) -> dict[str, Any]:
-        """Resources with amounts of memory as `memory` has them; the dict is changed."""
+        """Format amounts of memory in resources like `memory`, in place."""
         for name in resources:
             if "memory" in name:
                 resources[name] = Humanify.memory(int(resources[name]))  # type: ignore[assignment]
@@ -50,14 +50,15 @@ class Humanify:
 
 
 def remove_ansi_escape_codes(text: str) -> str:
-    """A text without colours."""
+    """Remove colour codes from a text."""
     return _ESCAPE_CODES.sub("", text)
 
 
 def convert_string_to_type(val: Any, convert_type: type) -> Any:
-    """A value as int, float or bool; None stays None.
+    """Convert a value to int, float or bool; None stays None.
 
-    Texts are read: numbers, and "true", "True", "1", "false", "False" and "0" as bool. Raises ValueError for what cannot be.
+    Texts are parsed: numbers, and "true", "True", "1", "false", "False" and "0" as bool. Raises ValueError
+    for anything else.
     """
     if val is None or type(val) is convert_type:
         return val

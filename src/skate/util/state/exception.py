@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class DataSourceUnavailable(Exception):
-    """A source of the state cannot be reached."""
+    """A source of the state is unreachable."""
 
 
 class RayStateApiException(Exception):
-    """A question to the state API cannot be answered, or not in full."""
+    """A query of the state API has no answer, or only an incomplete one."""
 
 
 class ServerUnavailable(RayStateApiException):
-    """No session runs that could be asked."""
+    """No session is running."""

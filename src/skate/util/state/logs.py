@@ -1,5 +1,5 @@
-"""`list_logs` and `get_log`: the last output of workers. Nothing is written to files; the end of it is kept in
-memory.
+"""`list_logs` and `get_log`: the last output of workers. The output is not written to files; its end is kept
+in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def list_logs(
     glob_filter: str | None = None,
     timeout: float = DEFAULT_RPC_TIMEOUT,
 ) -> dict[str, list[str]]:
-    """Return the names of the outputs of workers that `get_log` takes, by "worker_out" and "worker_err".
+    """Return the names of worker outputs for `get_log`, by "worker_out" and "worker_err".
 
     Raises RayStateApiException if there is no such node.
     """
@@ -64,7 +64,7 @@ def get_log(
     """Return the last lines of a worker's output, as one text; select it by pid, actor, task, or a name of `list_logs`.
 
     Args:
-        tail: the number of lines; -1 for all that are kept (64 KiB of each worker).
+        tail: the number of lines; -1 for all kept lines (64 KiB per worker).
         suffix: "out" for its standard output, "err" for its standard error.
         encoding: None for bytes.
         follow: not supported; the text ends with the current output.

@@ -1,4 +1,4 @@
-"""`memory_summary`: who keeps which object alive, as a table to read."""
+"""`memory_summary`: the references that keep objects alive, as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many there are of what: tasks by function, actors by class, objects by the line that made them."""
+"""Counts of tasks by function, actors by class, and objects by the line of code that created them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ObjectSummaryPerKey:
 
 @dataclass
 class ObjectSummaries:
-    """All objects, by the line that made them."""
+    """All objects, by the line of code that created them."""
 
     summary: dict[str, ObjectSummaryPerKey]
     total_objects: int = 0
@@ -101,7 +101,7 @@ def _of_actors(rows: list[Any]) -> ActorSummaries:
 
 def _of_objects(rows: list[Any]) -> ObjectSummaries:
     whole = ObjectSummaries({}, len({row.object_id for row in rows}))
-    seen: set[str] = set()  # an object that several keep is there once
+    seen: set[str] = set()  # an object with several references counts once
     workers: dict[str, set[int]] = {}
     nodes: dict[str, set[str]] = {}
     for row in rows:
@@ -123,7 +123,7 @@ def _of_objects(rows: list[Any]) -> ObjectSummaries:
 
 
 def summarize(kind: str, timeout: float, raise_on_missing_output: bool) -> dict[str, Any]:
-    """Return the summary of a kind in the nesting of Ray: under the name of the cluster."""
+    """Return the summary of a kind in Ray's structure: under the name of the cluster."""
     rows = find(
         kind, None, RAY_MAX_LIMIT_FROM_API_SERVER, timeout, kind == "objects", raise_on_missing_output
     )

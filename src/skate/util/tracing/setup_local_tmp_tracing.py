@@ -1,4 +1,5 @@
-"""A hook for `init(_tracing_startup_hook=...)`: spans of OpenTelemetry go to a file for each process, one JSON text a line."""
+"""A hook for `init(_tracing_startup_hook=...)`: writes OpenTelemetry spans to one file per process, one JSON
+object per line."""
 
 from __future__ import annotations
 

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 raise DeprecationWarning(
-    "ray.util.xgboost has been removed from Ray; use XGBoostTrainer of ray.train.xgboost in its place"
+    "ray.util.xgboost has been removed from Ray; use XGBoostTrainer of ray.train.xgboost instead"
 )

@@ -1,4 +1,4 @@
-"""Requests of resources, and the managers that meet them: from a fixed budget, or by placement groups."""
+"""Resource requests, and the managers that fulfil them: from a fixed budget, or with placement groups."""
 
 from skate.air.execution.resources.request import AcquiredResources, ResourceRequest
 from skate.air.execution.resources.resource_manager import ResourceManager

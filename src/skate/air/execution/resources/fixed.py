@@ -1,4 +1,4 @@
-"""Resources of a fixed budget: what is acquired is taken from it."""
+"""A resource manager with a fixed budget."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class FixedAcquiredResources(AcquiredResources):
 
 
 class FixedResourceManager(ResourceManager):
-    """Gives from a budget; nothing is reserved in the cluster.
+    """Allocates from a budget; nothing is reserved in the cluster.
 
     Args:
-        total_resources: the budget; by default what the task has that asks, and in a driver what the cluster has.
+        total_resources: the budget; by default the resources of the calling task, in a driver those of the cluster.
     """
 
     def __init__(self, total_resources: dict[str, float] | None = None) -> None:
@@ -33,7 +33,7 @@ class FixedResourceManager(ResourceManager):
         if not total_resources:
             in_task = context.get_task_id() is not None or context.get_actor_id() is not None
             total_resources = context.get_assigned_resources() if in_task else skate.cluster_resources()
-        # On a placement group all comes from one bundle, so that it lies together.
+        # In a placement group, everything comes from one bundle, to keep it together.
         self._together = (
             skate.util.get_current_placement_group() is not None
             and context.should_capture_child_tasks_in_placement_group
@@ -48,22 +48,22 @@ class FixedResourceManager(ResourceManager):
         return dict(Resources(self._total_resources) - used)
 
     def request_resources(self, resource_request: ResourceRequest) -> None:
-        """Ask for resources.
+        """Request resources.
 
         Raises:
-            RuntimeError: the strategy is one that a budget cannot hold.
+            RuntimeError: a budget cannot fulfil the strategy.
         """
         strategy = resource_request.strategy
         if strategy == "STRICT_SPREAD" or (strategy == "STRICT_PACK" and not self._together):
             raise RuntimeError(
                 f"Requested a resource with placement strategy {strategy}, but this cannot be fulfilled by a "
-                "FixedResourceManager: it counts amounts and does not know of nodes. Ask with PACK or SPREAD, or use a "
+                "FixedResourceManager: it counts amounts, not nodes. Use PACK or SPREAD, or use a "
                 "PlacementGroupResourceManager"
             )
         self._requested_resources.append(resource_request)
 
     def cancel_resource_request(self, resource_request: ResourceRequest) -> None:
-        """Take back a request."""
+        """Cancel a request."""
         self._requested_resources.remove(resource_request)
 
     def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
@@ -73,17 +73,17 @@ class FixedResourceManager(ResourceManager):
         return Resources(resource_request.required_resources).fits(self._available_resources)
 
     def acquire_resources(self, resource_request: ResourceRequest) -> FixedAcquiredResources | None:
-        """Take from the budget; None if it has not as much."""
+        """Allocate from the budget; None if it is insufficient."""
         if not self.has_resources_ready(resource_request):
             return None
         self._used_resources.append(resource_request)
         return FixedAcquiredResources(resource_request, resource_request.bundles)
 
     def free_resources(self, acquired_resource: AcquiredResources) -> None:
-        """Give back to the budget."""
+        """Return resources to the budget."""
         self._used_resources.remove(acquired_resource.resource_request)
 
     def clear(self) -> None:
-        """Forget all requests and give everything back."""
+        """Cancel all requests and free all resources."""
         self._requested_resources.clear()
         self._used_resources.clear()

@@ -1,4 +1,4 @@
-"""Resources reserved by placement groups: one for each request."""
+"""A resource manager with one placement group per request."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class PlacementGroupAcquiredResources(AcquiredResources):
 
 
 class PlacementGroupResourceManager(ResourceManager):
-    """Makes a placement group for each request; freeing what was acquired removes it.
+    """Creates a placement group for each request, and removes it when its resources are freed.
 
     Args:
-        update_interval_s: the shortest time in seconds between two looks at which groups are ready.
+        update_interval_s: the least seconds between two checks of which groups are ready.
     """
 
     def __init__(self, update_interval_s: float = 0.1) -> None:
@@ -51,11 +51,11 @@ class PlacementGroupResourceManager(ResourceManager):
         self._last_update = time.monotonic() - self.update_interval_s - 1
 
     def get_resource_futures(self) -> list[Any]:
-        """References that are there when the groups are ready that are not so yet."""
+        """Return refs that become available when pending groups are ready."""
         return list(self._staging_future_to_pg)
 
     def update_state(self) -> None:
-        """Look which groups have become ready."""
+        """Check which groups have become ready."""
         waiting = self.get_resource_futures()
         ready = skate.wait(waiting, num_returns=len(waiting), timeout=0)[0] if waiting else []
         for future in ready:
@@ -67,7 +67,7 @@ class PlacementGroupResourceManager(ResourceManager):
         self._last_update = time.monotonic()
 
     def request_resources(self, resource_request: ResourceRequest) -> None:
-        """Make a placement group."""
+        """Create a placement group."""
         group = resource_request.to_placement_group()
         future = group.ready()
         self._pg_to_request[group] = resource_request
@@ -76,10 +76,10 @@ class PlacementGroupResourceManager(ResourceManager):
         self._pg_to_staging_future[group] = future
 
     def cancel_resource_request(self, resource_request: ResourceRequest) -> None:
-        """Remove a group that waits, or one that is ready.
+        """Remove a pending or ready group.
 
         Raises:
-            RuntimeError: there is none for such a request.
+            RuntimeError: there is none for the request.
         """
         staged, ready = (
             self._request_to_staged_pgs[resource_request],
@@ -99,14 +99,14 @@ class PlacementGroupResourceManager(ResourceManager):
         remove_placement_group(group)
 
     def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
-        """Return True if a group for such a request is ready."""
+        """Return True if a group for the request is ready."""
         late = time.monotonic() > self._last_update + self.update_interval_s
         if not self._request_to_ready_pgs[resource_request] and late:
             self.update_state()
         return bool(self._request_to_ready_pgs[resource_request])
 
     def acquire_resources(self, resource_request: ResourceRequest) -> PlacementGroupAcquiredResources | None:
-        """Take a group that is ready; None if there is none."""
+        """Take a ready group; None if there is none."""
         if not self.has_resources_ready(resource_request):
             return None
         group = self._request_to_ready_pgs[resource_request].pop()
@@ -114,7 +114,7 @@ class PlacementGroupResourceManager(ResourceManager):
         return PlacementGroupAcquiredResources(resource_request, group)
 
     def free_resources(self, acquired_resource: AcquiredResources) -> None:
-        """Remove the group that was acquired."""
+        """Remove an acquired group."""
         assert isinstance(acquired_resource, PlacementGroupAcquiredResources)
         group = acquired_resource.placement_group
         self._acquired_pgs.remove(group)
@@ -130,5 +130,5 @@ class PlacementGroupResourceManager(ResourceManager):
         self._forget()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # the interpreter may be on its way out
+        with contextlib.suppress(Exception):  # the interpreter may be shutting down
             self.clear()

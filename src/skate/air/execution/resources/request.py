@@ -1,4 +1,4 @@
-"""Bundles of resources that are asked for together, and what was given for such a request."""
+"""Bundles of resources that are requested together, and the resources acquired for a request."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from skate.resources import Resources
 
 
 class ResourceRequest:
-    """Bundles that are wanted at the same time.
+    """Bundles that are needed at the same time.
 
     Args:
-        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; amounts of 0 are left out. A first bundle that is empty means that
-            the first task or actor asks for nothing.
-        strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
-        args, kwargs: further arguments of `ray.util.placement_group`.
+        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; amounts of 0 are dropped. If the first bundle
+        is empty, the first task or actor requests nothing. strategy: PACK, SPREAD, STRICT_PACK or
+        STRICT_SPREAD. args, kwargs: further arguments of `ray.util.placement_group`.
 
     Raises:
         ValueError: there is no bundle, or only an empty one.
@@ -28,15 +27,16 @@ class ResourceRequest:
     ) -> None:
         if not bundles:
             raise ValueError(
-                "Cannot initialize a ResourceRequest with zero bundles: there is at least one bundle, such as [{'CPU': 1}]"
+                "Cannot initialize a ResourceRequest with zero bundles: pass at least one bundle, such as "
+                "[{'CPU': 1}]"
             )
         found = [self._checked(bundle) for bundle in bundles]
         self._head_bundle_is_empty = not found[0]
         self._bundles = found[1:] if self._head_bundle_is_empty else found
         if not self._bundles:
             raise ValueError(
-                "Cannot initialize a ResourceRequest with an empty head and zero worker bundles: nothing is asked for; "
-                f"got {bundles!r:.200}"
+                "Cannot initialize a ResourceRequest with an empty head and zero worker bundles: nothing "
+                f"is requested; got {bundles!r:.200}"
             )
         self._strategy = strategy
         self._options = _options(args, kwargs)
@@ -47,17 +47,17 @@ class ResourceRequest:
 
     @property
     def head_bundle_is_empty(self) -> bool:
-        """True if the first bundle, that of the starting process, asks for nothing."""
+        """True if the first bundle, for the starting process, requests nothing."""
         return self._head_bundle_is_empty
 
     @property
     def head_cpus(self) -> float:
-        """CPUs of the first bundle."""
+        """The number of CPUs of the first bundle."""
         return 0.0 if self._head_bundle_is_empty else self._bundles[0].get("CPU", 0.0)
 
     @property
     def bundles(self) -> list[dict[str, float]]:
-        """The bundles that ask for something."""
+        """The nonempty bundles."""
         return [dict(bundle) for bundle in self._bundles]
 
     @property
@@ -67,12 +67,12 @@ class ResourceRequest:
 
     @property
     def strategy(self) -> str:
-        """How the bundles are placed."""
+        """The placement strategy of the bundles."""
         return self._strategy
 
     def to_placement_group(self) -> Any:
-        """A placement group of the bundles."""
-        from skate.util.placement_group import placement_group  # few requests become one
+        """Create a placement group for the bundles."""
+        from skate.util.placement_group import placement_group  # few requests become placement groups
 
         return placement_group(self.bundles, self._strategy, **self._options)
 
@@ -93,12 +93,12 @@ class ResourceRequest:
         )
 
 
-#: The arguments of `placement_group` behind bundles and strategy, in order.
+#: The arguments of `placement_group` after bundles and strategy, in order.
 _FURTHER = ("name", "lifetime", "_soft_target_node_id", "bundle_label_selector", "topology_strategy")
 
 
 def _options(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by their names, so that requests that say the same are the same."""
+    """Bind arguments to their names, so that equal requests compare equal."""
     given = dict(zip(_FURTHER, args, strict=False)) | kwargs
     if len(args) > len(_FURTHER) or not given.keys() <= set(_FURTHER):
         raise RuntimeError(
@@ -110,12 +110,12 @@ def _options(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class AcquiredResources:
-    """Resources that were given for a request."""
+    """Resources acquired for a request."""
 
     resource_request: ResourceRequest
 
     def annotate_remote_entities(self, entities: list[Any]) -> list[Any]:
-        """Remote functions and actor classes that run on the resources, the first on the first bundle and so on.
+        """Bind remote functions and actor classes to the resources, the first to the first bundle and so on.
 
         Raises:
             RuntimeError: there are more of them than bundles.
@@ -127,7 +127,7 @@ class AcquiredResources:
                 f"The number of callables to annotate ({len(entities)}) cannot exceed the number of available bundles "
                 f"({len(bundles)})."
             )
-        # What asks for nothing shares the first bundle that there is.
+        # An entity that requests nothing shares the first bundle.
         shift = int(request.head_bundle_is_empty)
         return [
             self._annotate_remote_entity(entity, bundle, max(index - shift, 0))
@@ -139,7 +139,7 @@ class AcquiredResources:
 
 
 def options_of(bundle: dict[str, float]) -> dict[str, Any]:
-    """The options of a task or an actor that takes a whole bundle."""
+    """Return the options of a task or an actor that uses a whole bundle."""
     rest = dict(bundle)
     return {
         "num_cpus": rest.pop("CPU", 0),

@@ -9,15 +9,15 @@ from skate.air.execution.resources.request import AcquiredResources, ResourceReq
 
 
 class ResourceManager(ABC):
-    """Takes requests, says when one can be met, and gives and takes back what it is met with."""
+    """Accepts requests, reports when one can be fulfilled, and allocates and frees its resources."""
 
     @abstractmethod
     def request_resources(self, resource_request: ResourceRequest) -> None:
-        """Ask for resources. Asking twice for the same means two of them."""
+        """Request resources. Two equal requests are two requests."""
 
     @abstractmethod
     def cancel_resource_request(self, resource_request: ResourceRequest) -> None:
-        """Take back a request that nothing was acquired for."""
+        """Cancel a request that has not been fulfilled."""
 
     @abstractmethod
     def has_resources_ready(self, resource_request: ResourceRequest) -> bool:
@@ -29,15 +29,15 @@ class ResourceManager(ABC):
 
     @abstractmethod
     def free_resources(self, acquired_resource: AcquiredResources) -> None:
-        """Give back what was acquired."""
+        """Free acquired resources."""
 
     def get_resource_futures(self) -> list[Any]:
-        """References that are there when more may be ready, for `ray.wait`."""
+        """Return refs for `ray.wait` that become available when more requests may be ready."""
         return []
 
     def update_state(self) -> None:  # noqa: B027  # a budget has nothing to look at
-        """Look now at what is ready."""
+        """Update which requests are ready."""
 
     def clear(self) -> None:
-        """Forget all requests and give everything back."""
+        """Cancel all requests and free all resources."""
         raise NotImplementedError

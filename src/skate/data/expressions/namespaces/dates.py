@@ -24,7 +24,7 @@ class DatetimeNamespace(Namespace):
         return self._call("month", "month")
 
     def day(self) -> Expr:
-        """The day of the month, from 1."""
+        """Return the day of the month, from 1."""
         return self._call("day", "day")
 
     def hour(self) -> Expr:
@@ -40,11 +40,11 @@ class DatetimeNamespace(Namespace):
         return self._call("second", "second")
 
     def strftime(self, fmt: str) -> Expr:
-        """As text, by a format such as "%Y-%m-%d"."""
+        """Format as text, with a format such as "%Y-%m-%d"."""
         return self._call("strftime", "strftime", format=fmt)
 
     def ceil(self, unit: str) -> Expr:
-        """Up to the next whole unit: "day", "hour", "month" and so on."""
+        """Round up to a whole unit, such as "day"."""
         return self._call("ceil", "ceil_temporal", unit=unit)
 
     def floor(self, unit: str) -> Expr:

@@ -21,7 +21,7 @@ class ListNamespace(Namespace):
     _title = "list"
 
     def len(self) -> Expr:
-        """How many elements each list has."""
+        """Return the number of elements of each list."""
         return self._call("len", "list_value_length")
 
     def __getitem__(self, key: int | slice) -> Expr:
@@ -32,17 +32,17 @@ class ListNamespace(Namespace):
         return self.get(key)
 
     def get(self, index: int) -> Expr:
-        """The element at an index from 0. Raises ArrowInvalid when computed if a list is too short."""
+        """Return the element at an index from 0. Raises ArrowInvalid when computed if a list is too short."""
         return self._call("get", "list_element", index)
 
     def slice(self, start: int | None = None, stop: int | None = None, step: int | None = None) -> Expr:
-        """Part of each list; indices from 0."""
+        """Slice each list; indices start at 0."""
         return self._call(
             "slice", "list_slice", start=start or 0, stop=stop, step=1 if step is None else step
         )
 
     def sort(self, order: str = "ascending", null_placement: str = "at_end") -> Expr:
-        """The elements of each list in order, "ascending" or "descending", nulls "at_start" or "at_end"."""
+        """Sort each list, "ascending" or "descending", with nulls "at_start" or "at_end"."""
         if order not in ("ascending", "descending"):
             raise ValueError(f"order must be either 'ascending' or 'descending', got {order!r}")
         if null_placement not in ("at_start", "at_end"):
@@ -50,7 +50,7 @@ class ListNamespace(Namespace):
         return self._call("sort", sorted_lists, order=order, null_placement=null_placement)
 
     def flatten(self) -> Expr:
-        """Lists of lists as lists, one level less."""
+        """Flatten lists of lists by one level."""
         return self._call("flatten", flattened)
 
 
@@ -65,13 +65,13 @@ class ArrayNamespace(Namespace):
 
 
 def list_over(column: Any, element: Callable[[Any], Any]) -> Any:
-    """Lists as long as those of a column, of other elements; nulls stay."""
+    """Return lists of the same lengths as a column's, with other elements; nulls stay."""
     whole = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     made = []
     for chunk in whole.chunks:
         mask = chunk.is_null() if chunk.null_count else None
         make = pa.LargeListArray if pa.types.is_large_list(chunk.type) else pa.ListArray
-        # `offsets` are those of a slice as well, and `values` is all that they point into.
+        # `offsets` may belong to a slice; `values` is the whole array that they index.
         made.append(make.from_arrays(_offsets(chunk, mask), element(chunk)))
     if not made:
         empty = element(pa.array([], whole.type))
@@ -97,13 +97,13 @@ def _need_list(column: Any) -> Any:
 
 
 def sorted_lists(column: Any, order: str, null_placement: str) -> Any:
-    """Each list of a column in order."""
+    """Sort each list of a column."""
     column = _need_list(column)
 
     def in_order(chunk: Any) -> Any:
         flat = chunk.flatten()
         parent = pc.list_parent_indices(chunk)
-        # Nulls have a key of their own, as Arrow's releases differ in how they are asked where to put them.
+        # Nulls get a key of their own, because the option for placing them differs between Arrow releases.
         keys = pa.table({"parent": parent, "missing": flat.is_null(), "element": flat})
         nulls = "ascending" if null_placement == "at_end" else "descending"
         rows = pc.sort_indices(
@@ -146,7 +146,7 @@ def _packed(column: Any) -> Any:
 
 
 def as_lists(column: Any) -> Any:
-    """Arrays of one or of many shapes as nested lists."""
+    """Convert arrays, of one or of many shapes, to nested lists."""
     kind = column.type
     if not tensors.is_tensor(kind):
         if pa.types.is_fixed_size_list(kind):

@@ -19,21 +19,21 @@ class MapNamespace(Namespace):
     _title = "map"
 
     def keys(self) -> Expr:
-        """The keys of each map, as a list."""
+        """Return the keys of each map, as a list."""
         return self._call("keys", keys_of)
 
     def values(self) -> Expr:
-        """The values of each map, as a list."""
+        """Return the values of each map, as a list."""
         return self._call("values", values_of)
 
 
 def keys_of(column: Any) -> Any:
-    """The keys of each map of a column."""
+    """Return the keys of each map of a column."""
     return _component(column, 0)
 
 
 def values_of(column: Any) -> Any:
-    """The values of each map of a column."""
+    """Return the values of each map of a column."""
     return _component(column, 1)
 
 
@@ -47,7 +47,7 @@ def _component(column: Any, which: int) -> Any:
     if not pairs:
         raise TypeError(f".map needs a column of maps, or of lists of structs of key and value, got {kind}")
     if pa.types.is_map(kind):
-        # The same bytes seen as a list of structs.
+        # The same buffers, read as a list of structs.
         plain = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
         column = column.cast(plain)
     return list_over(column, lambda chunk: chunk.values.field(which))

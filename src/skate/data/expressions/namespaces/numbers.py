@@ -17,11 +17,11 @@ class Mathematics:
         raise NotImplementedError
 
     def abs(self) -> Expr:
-        """The number without its sign."""
+        """Return the absolute value."""
         return self._call("abs", "abs_checked")
 
     def negate(self) -> Expr:
-        """The number with the other sign."""
+        """Return the negated number."""
         return self._call("negate", "negate_checked")
 
     def sign(self) -> Expr:
@@ -29,15 +29,15 @@ class Mathematics:
         return self._call("sign", "sign")
 
     def ceil(self) -> Expr:
-        """The next whole number above."""
+        """Round up to an integer."""
         return self._call("ceil", "ceil")
 
     def floor(self) -> Expr:
-        """The next whole number below."""
+        """Round down to an integer."""
         return self._call("floor", "floor")
 
     def round(self) -> Expr:
-        """The nearest whole number, of two the even one."""
+        """Round to the nearest integer, ties to even."""
         return self._call("round", "round")
 
     def trunc(self) -> Expr:
@@ -45,7 +45,7 @@ class Mathematics:
         return self._call("trunc", "trunc")
 
     def exp(self) -> Expr:
-        """e to the power of the number."""
+        """Return e to the power of the number."""
         return self._call("exp", "exp")
 
     def ln(self) -> Expr:
@@ -61,35 +61,35 @@ class Mathematics:
         return self._call("log2", "log2")
 
     def power(self, exponent: Any) -> Expr:
-        """The number to the power of another, or of an expression."""
+        """Raise to the power of a number or an expression."""
         return self._call("power", "power", exponent)
 
     def sin(self) -> Expr:
-        """The sine of an angle in radians."""
+        """Return the sine of an angle in radians."""
         return self._call("sin", "sin")
 
     def cos(self) -> Expr:
-        """The cosine of an angle in radians."""
+        """Return the cosine of an angle in radians."""
         return self._call("cos", "cos")
 
     def tan(self) -> Expr:
-        """The tangent of an angle in radians."""
+        """Return the tangent of an angle in radians."""
         return self._call("tan", "tan")
 
     def asin(self) -> Expr:
-        """The angle whose sine this is."""
+        """Return the arc sine in radians."""
         return self._call("asin", "asin")
 
     def acos(self) -> Expr:
-        """The angle whose cosine this is."""
+        """Return the arc cosine in radians."""
         return self._call("acos", "acos")
 
     def atan(self) -> Expr:
-        """The angle whose tangent this is."""
+        """Return the arc tangent in radians."""
         return self._call("atan", "atan")
 
     def cast(self, target_type: Any, *, safe: bool = True) -> Expr:
-        """The value as another type; with `safe` what does not fit raises, without it is cut."""
+        """Convert to another type; values that do not fit raise with `safe`, and are truncated without it."""
         if isinstance(target_type, DataType) and target_type.is_python_type():
             raise TypeError(
                 f"Python-type-backed DataType ({target_type!r}) requires values to find its Arrow type, and cast() has none; "

@@ -32,7 +32,7 @@ class StringNamespace(Namespace):
         return self._call("lower", "utf8_lower")
 
     def capitalize(self) -> Expr:
-        """The first letter a capital, the others small."""
+        """Capitalize the first letter and make the others lower case."""
         return self._call("capitalize", "utf8_capitalize")
 
     def title(self) -> Expr:
@@ -40,11 +40,11 @@ class StringNamespace(Namespace):
         return self._call("title", "utf8_title")
 
     def swapcase(self) -> Expr:
-        """Capitals as small letters, and small letters as capitals."""
+        """Swap upper and lower case."""
         return self._call("swapcase", "utf8_swapcase")
 
     def reverse(self) -> Expr:
-        """The characters from last to first."""
+        """Reverse the characters."""
         return self._call("reverse", "utf8_reverse")
 
     def is_alpha(self) -> Expr:
@@ -112,11 +112,11 @@ class StringNamespace(Namespace):
         return self._call("match_regex", "match_substring_regex", pattern, *args, **kwargs)
 
     def find(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """The byte at which a text is found first, -1 if it is not."""
+        """Return the byte offset of the first occurrence of a text, or -1."""
         return self._call("find", "find_substring", pattern, *args, **kwargs)
 
     def find_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """The byte at which a regular expression matches first, or -1."""
+        """Return the byte offset of the first match of a regular expression, or -1."""
         return self._call("find_regex", "find_substring_regex", pattern, *args, **kwargs)
 
     def count(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
@@ -124,31 +124,31 @@ class StringNamespace(Namespace):
         return self._call("count", "count_substring", pattern, *args, **kwargs)
 
     def count_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """How often a regular expression matches."""
+        """Count the matches of a regular expression."""
         return self._call("count_regex", "count_substring_regex", pattern, *args, **kwargs)
 
     def split(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """The parts between occurrences of a text."""
+        """Split at occurrences of a text."""
         return self._call("split", "split_pattern", pattern, *args, **kwargs)
 
     def split_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """The parts between matches of a regular expression."""
+        """Split at matches of a regular expression."""
         return self._call("split_regex", "split_pattern_regex", pattern, *args, **kwargs)
 
     def extract(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """The named groups of the first match of a regular expression, as a struct."""
+        """Return the named groups of the first match of a regular expression, as a struct."""
         return self._call("extract", "extract_regex", pattern, *args, **kwargs)
 
     def split_whitespace(self, *args: Any, **kwargs: Any) -> Expr:
-        """The parts between white space."""
+        """Split at whitespace."""
         return self._call("split_whitespace", "utf8_split_whitespace", *args, **kwargs)
 
     def slice(self, *args: Any, **kwargs: Any) -> Expr:
-        """The characters from `start` up to `stop`, by `step`."""
+        """Return the characters from `start` up to `stop`, by `step`."""
         return self._call("slice", "utf8_slice_codeunits", *args, **kwargs)
 
     def replace(self, pattern: str, replacement: str, *args: Any, **kwargs: Any) -> Expr:
-        """With a text replaced by another."""
+        """Replace a text with another."""
         return self._call("replace", "replace_substring", pattern, replacement, *args, **kwargs)
 
     def replace_regex(self, pattern: str, replacement: str, *args: Any, **kwargs: Any) -> Expr:
@@ -156,7 +156,7 @@ class StringNamespace(Namespace):
         return self._call("replace_regex", "replace_substring_regex", pattern, replacement, *args, **kwargs)
 
     def replace_slice(self, start: int, stop: int, replacement: str, *args: Any, **kwargs: Any) -> Expr:
-        """With the characters from `start` up to `stop` replaced by a text."""
+        """Replace the characters from `start` up to `stop` with a text."""
         return self._call("replace_slice", "utf8_replace_slice", start, stop, replacement, *args, **kwargs)
 
     def repeat(self, n: int, *args: Any, **kwargs: Any) -> Expr:
@@ -164,15 +164,15 @@ class StringNamespace(Namespace):
         return self._call("repeat", "binary_repeat", n, *args, **kwargs)
 
     def center(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
-        """In the middle of at least `width` characters."""
+        """Center in at least `width` characters."""
         return self._call("center", "utf8_center", width, padding, *args, **kwargs)
 
     def lpad(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
-        """At the right end of at least `width` characters."""
+        """Align right in at least `width` characters."""
         return self._call("lpad", "utf8_lpad", width, padding, *args, **kwargs)
 
     def rpad(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
-        """At the left end of at least `width` characters."""
+        """Align left in at least `width` characters."""
         return self._call("rpad", "utf8_rpad", width, padding, *args, **kwargs)
 
     def pad(self, width: int, fillchar: str = " ", side: str = "right") -> Expr:
@@ -183,19 +183,19 @@ class StringNamespace(Namespace):
         return self._call("pad", functions[side], width, fillchar)
 
     def strip(self, characters: str | None = None) -> Expr:
-        """Without white space, or without the characters given, at both ends."""
+        """Strip whitespace, or the given characters, from both ends."""
         if characters is None:
             return self._call("strip", "utf8_trim_whitespace")
         return self._call("strip", "utf8_trim", characters)
 
     def lstrip(self, characters: str | None = None) -> Expr:
-        """Without white space, or without the characters given, at the beginning."""
+        """Strip whitespace, or the given characters, from the beginning."""
         if characters is None:
             return self._call("lstrip", "utf8_ltrim_whitespace")
         return self._call("lstrip", "utf8_ltrim", characters)
 
     def rstrip(self, characters: str | None = None) -> Expr:
-        """Without white space, or without the characters given, at the end."""
+        """Strip whitespace, or the given characters, from the end."""
         if characters is None:
             return self._call("rstrip", "utf8_rtrim_whitespace")
         return self._call("rstrip", "utf8_rtrim", characters)

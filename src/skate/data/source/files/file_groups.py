@@ -1,18 +1,18 @@
-"""Files shared out over tasks: neighbours together, as many bytes each."""
+"""Files divided among tasks: neighbours together, with equal shares of bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeVar
 
-#: What opening a file costs, in bytes read at the same time: 10,000 tiny files are work for several tasks.
+#: The cost of opening a file, in bytes that could be read meanwhile: 10,000 tiny files are work for several tasks.
 OPEN_COST = 32 << 10
 
 T = TypeVar("T")
 
 
 def shared_out(items: Sequence[T], sizes: Sequence[int], parts: int) -> list[list[T]]:
-    """Neighbouring items in at most `parts` groups, none empty, whose sizes are as even as their order allows."""
+    """Divide items, in order, into at most `parts` nonempty groups of sizes as even as possible."""
     parts = max(1, min(parts, len(items)))
     if parts == 1:
         return [list(items)] if items else []
@@ -26,7 +26,7 @@ def shared_out(items: Sequence[T], sizes: Sequence[int], parts: int) -> list[lis
         left = len(items) - at
         open_groups = parts - len(groups)
         full = done + size / 2 > total * (len(groups) + 1) / parts
-        # A group also ends where the items left are just enough for one a group.
+        # A group also ends when there is exactly one item left per remaining group.
         if group and open_groups > 1 and (full or left < open_groups):
             groups.append(group)
             group = []

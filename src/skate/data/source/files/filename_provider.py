@@ -1,4 +1,4 @@
-"""The names of files that are written."""
+"""The names of written files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FilenameProvider:
         self._file_format = file_format
 
     def get_filename_for_block(self, block: Any, write_uuid: str, task_index: int, block_index: int) -> str:
-        """The name of a block's file: of the write's id, the task's number, and the block's number in its task."""
+        """Return the name of a block's file: the write's id, the task's number, and the block's number in its task."""
         return self._ending(f"{self.get_filename_for_task(write_uuid, task_index)}_{block_index:06d}")
 
     def get_filename_for_row(

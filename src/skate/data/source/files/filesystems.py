@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 
 from skate.installed import require
 
-#: Arrow has filesystems of its own for these; all others are looked up in fsspec.
+#: Arrow's own filesystems; all others are looked up in fsspec.
 _ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
 _LOCAL_SCHEMES = frozenset({"", "file", "local"})
 
@@ -54,7 +54,8 @@ def resolve(paths: Any, filesystem: Any = None) -> tuple[list[str], pafs.FileSys
 
 
 def as_list(paths: Any) -> list[str]:
-    """One path or several as strings. Raises ValueError for other types and for none, TypeError for other types in a list."""
+    """Convert one or several paths to strings. Raises ValueError for other types and for an empty list,
+    TypeError for other types in a list."""
     if isinstance(paths, (str, Path)):
         paths = [paths]
     elif isinstance(paths, bytes) or not isinstance(paths, Iterable):
@@ -76,7 +77,7 @@ def scheme_of(path: str) -> str:
 
 
 def as_arrow(filesystem: Any) -> pafs.FileSystem:
-    """A filesystem of Arrow's or of fsspec's as one of Arrow's. Raises TypeError for anything else."""
+    """Convert a filesystem of Arrow or fsspec to one of Arrow. Raises TypeError for anything else."""
     if isinstance(filesystem, pafs.FileSystem):
         return filesystem
     if hasattr(filesystem, "unwrap"):
@@ -90,7 +91,7 @@ def as_arrow(filesystem: Any) -> pafs.FileSystem:
 
 
 def of_fsspec(filesystem: pafs.FileSystem) -> Any:
-    """The fsspec filesystem inside one of Arrow's, or None."""
+    """Return the fsspec filesystem inside one of Arrow, or None."""
     handler = getattr(filesystem, "handler", None)
     return getattr(handler, "fs", None)
 
@@ -185,7 +186,7 @@ def _without_scheme(path: str) -> str:
 
 
 def _in_filesystem(path: str, filesystem: pafs.FileSystem, asked: Any) -> str:
-    """A path for a filesystem that the user has named."""
+    """Convert a path for the user's filesystem."""
     inner = of_fsspec(filesystem)
     if inner is not None:
         return str(inner._strip_protocol(path))

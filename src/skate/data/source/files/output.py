@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 from skate.data.source.files import streams
 from skate.data.source.files.filesystems import of_fsspec, renames
 
-#: What is put as a whole is kept in memory up to so many bytes, and on disk above.
+#: A file to upload as a whole is kept in memory up to this many bytes, and on disk above.
 _IN_MEMORY = 32 << 20
 _COPIED = 8 << 20
 
@@ -37,7 +37,7 @@ class Output:
         self._options = given
         if renames(filesystem):
             directory, _, name = path.rpartition("/")
-            # Readers leave out names that begin with a dot.
+            # Readers skip names that begin with a dot.
             self._temporary = f"{directory}/.{name}.{uuid.uuid4().hex[:8]}.part"
             self.file = filesystem.open_output_stream(self._temporary, compression=compression, **given)
         else:
@@ -119,11 +119,11 @@ def write_file(
     retried: Sequence[str],
     write: Callable[[Any], None],
 ) -> None:
-    """One file from a function that is given it, opened."""
+    """Write one file with a function that receives the open file."""
     output = Output(filesystem, path, options, retried)
     try:
         write(output.file)
         output.done()
-    except BaseException:  # Ctrl-C as well: no half file may take the name
+    except BaseException:  # Ctrl-C as well: an incomplete file must not get the name
         output.drop()
         raise

@@ -1,4 +1,4 @@
-"""Values that stand in the paths of files: `year=2024/month=05/x.parquet`, or `2024/05/x.parquet` with names given."""
+"""Values in the paths of files: `year=2024/month=05/x.parquet`, or `2024/05/x.parquet` with names given."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyarrow.fs as pafs
 
 from skate.data.source.files.filesystems import resolve
 
-#: What writers put into a path for null.
+#: The path component that writers use for null.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 Value = Any
 
 
 class PartitionStyle(str, Enum):
-    """How values stand in a path: `HIVE` as `name=value`, `DIRECTORY` as the value alone."""
+    """The form of values in a path: `HIVE` is `name=value`, `DIRECTORY` only the value."""
 
     HIVE = "hive"
     DIRECTORY = "dir"
@@ -82,7 +82,7 @@ class Partitioning:
         return self.filesystem
 
     def to_pyarrow(self) -> pads.Partitioning:
-        """The same for `pyarrow.dataset`."""
+        """Return the equivalent for `pyarrow.dataset`."""
         types = {name: _ARROW_TYPES[kind] for name, kind in (self.field_types or {}).items()}
         schema = pa.schema([(name, types.get(name, pa.string())) for name in self.field_names or types])
         if self.style is PartitionStyle.HIVE:
@@ -91,9 +91,9 @@ class Partitioning:
 
 
 class PathPartitionParser:
-    """A function of a path that gives its values by name; empty for paths without any.
+    """A function that returns the values of a path by name; empty for paths without any.
 
-    Raises ValueError for a path that has not the fields it should have.
+    Raises ValueError for a path that lacks expected fields.
     """
 
     def __init__(self, partitioning: Partitioning) -> None:
@@ -108,7 +108,7 @@ class PathPartitionParser:
         field_types: dict[str, type] | None = None,
         filesystem: pafs.FileSystem | None = None,
     ) -> PathPartitionParser:
-        """A parser from the arguments of a `Partitioning`."""
+        """Build a parser from the arguments of a `Partitioning`."""
         return PathPartitionParser(Partitioning(style, base_dir, field_names, field_types, filesystem))
 
     @property
@@ -150,7 +150,8 @@ class PathPartitionParser:
             below = f" below {self._base}" if self._base else ""
             raise ValueError(
                 f"Expected {len(names)} partition value(s) but found {len(directories)}: {path} has the directories "
-                f"{directories}{below}, but field_names are {names}; give base_dir if the first ones are no values"
+                f"{directories}{below}, but field_names are {names}; set base_dir if the first ones are not "
+                "values"
             )
         pairs = zip(names, directories, strict=True)
         return {name: unquote(value) for name, value in pairs if name is not None}
@@ -169,12 +170,12 @@ class PathPartitionParser:
             ) from None
 
     def type_of(self, name: str) -> pa.DataType:
-        """The Arrow type of a field."""
+        """Return the Arrow type of a field."""
         return _ARROW_TYPES[(self._scheme.field_types or {}).get(name, str)]
 
     def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
-        """True if files of a path may have rows for which an expression is true; also if the path has no values to
-        decide it.
+        """True if a file may have rows for which an expression is true, judged by its path; also if the path
+        cannot decide it.
         """
         values = self(path)
         if not values:
@@ -182,14 +183,14 @@ class PathPartitionParser:
         try:
             table = pa.table({name: pa.array([value], self.type_of(name)) for name, value in values.items()})
             found = predicate.evaluate(table)
-        except (KeyError, ValueError, pa.ArrowException):  # it is about other columns as well
+        except (KeyError, ValueError, pa.ArrowException):  # it uses other columns as well
             return True
         first = found[0] if hasattr(found, "__getitem__") else found
         return bool(first.as_py() if hasattr(first, "as_py") else first)
 
 
 class PathPartitionFilter:
-    """Keeps the paths for whose values a function is true; for a path without values the function receives {}."""
+    """A filter that keeps paths by a function of their values, which is {} for a path without values."""
 
     def __init__(
         self, path_partition_parser: PathPartitionParser, filter_fn: Callable[[dict[str, str]], bool]
@@ -206,7 +207,7 @@ class PathPartitionFilter:
         field_types: dict[str, type] | None = None,
         filesystem: pafs.FileSystem | None = None,
     ) -> PathPartitionFilter:
-        """A filter from a function and the arguments of a `Partitioning`."""
+        """Build a filter from a function and the arguments of a `Partitioning`."""
         parser = PathPartitionParser.of(style, base_dir, field_names, field_types, filesystem)
         return PathPartitionFilter(parser, filter_fn)
 

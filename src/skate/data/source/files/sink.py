@@ -1,4 +1,4 @@
-"""The base of datasinks that write files: a file (or several) for each task, or a file for each row."""
+"""Base classes of datasinks that write files: one or several per task, or one per row."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FileDatasink(Datasink[Any]):
             self.mode = SaveMode(mode)
         except ValueError:
             names = ", ".join(repr(each.value) for each in SaveMode)
-            raise ValueError(f"mode is one of {names}, not {mode!r}") from None
+            raise ValueError(f"mode must be one of {names}, not {mode!r}") from None
         self.write_uuid = uuid.uuid4().hex
         self._before: list[str] = []
         self._made: set[str] = set()
@@ -86,11 +86,12 @@ class FileDatasink(Datasink[Any]):
             raise NotADirectoryError(
                 20, "a dataset is written into a directory, but this is a file", self.path
             )
-        # What is replaced goes when everything new is there: a write that fails, or reads what it replaces, loses nothing.
+        # Replaced files are deleted once all new ones exist: a write that fails, or reads the files it
+        # replaces, loses nothing.
         self._before = self._all_files() if there and self.mode is SaveMode.OVERWRITE else []
 
     def make_directory(self, below: str = "") -> str:
-        """The directory that a file is about to be written into, made if it is not there: an empty dataset makes none."""
+        """Return the directory for a file, creating it if necessary: an empty dataset creates none."""
         where = "/".join(part for part in (self.path, below) if part)
         if (self.try_create_dir or below) and where not in self._made and self._has_directories():
             self.filesystem.create_dir(where, recursive=True)
@@ -115,7 +116,7 @@ class FileDatasink(Datasink[Any]):
             self._before = []
 
     def on_write_failed(self, error: Exception) -> None:
-        """Take away the files that other tasks had written by then; those of a provider's names are not known."""
+        """Delete the files that other tasks have written so far; files named by a provider are not known."""
         if not self.own_names:
             return
         with contextlib.suppress(OSError, pa.ArrowException):
@@ -140,17 +141,17 @@ class FileDatasink(Datasink[Any]):
         by_task = kind.get_filename_for_task is not FilenameProvider.get_filename_for_task
         if not by_task or kind.get_filename_for_block is not FilenameProvider.get_filename_for_block:
             return provider.get_filename_for_block(block, self.write_uuid, ctx.task_idx, block_index)
-        # A provider that names a task's file alone: further files of a task have their number before the extension.
+        # The provider names only the first file of a task: further files have their number before the extension.
         name = provider.get_filename_for_task(self.write_uuid, ctx.task_idx)
         stem, dot, extension = name.partition(".")
         return name if not block_index else f"{stem}-{block_index}{dot}{extension}"
 
 
 class BlockBasedFileDatasink(FileDatasink):
-    """Writes a file for each task. A subclass has `write_block_to_file(block, file)`, where block is a `BlockAccessor`.
+    """Writes one file per task. Subclasses define `write_block_to_file(block, file)`, where block is a `BlockAccessor`.
 
     Args:
-        min_rows_per_file: rows that each file should have at least, if there are as many.
+        min_rows_per_file: the least number of rows per file, if there are enough.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ class BlockBasedFileDatasink(FileDatasink):
         raise NotImplementedError(f"{type(self).__name__} must define write_block_to_file(block, file)")
 
     def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
-        """Write blocks, all of one schema, to an open file, one after the other; by default all together as one block."""
+        """Write blocks of one schema to an open file; by default combined into one block."""
         self.write_block_to_file(BlockAccessor.for_block(concat(tables)), file)
 
     def write_block(self, block: BlockAccessor, block_index: int, ctx: TaskContext) -> str:
@@ -189,7 +190,7 @@ class BlockBasedFileDatasink(FileDatasink):
 
 
 class RowBasedFileDatasink(FileDatasink):
-    """Writes a file for each row. A subclass has `write_row_to_file(row, file)`."""
+    """Writes one file per row. Subclasses define `write_row_to_file(row, file)`."""
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
         """Write a row to an open file."""
@@ -213,8 +214,8 @@ class RowBasedFileDatasink(FileDatasink):
 
 
 def runs_of_one_schema(blocks: Iterable[pa.Table]) -> Iterator[Iterator[pa.Table]]:
-    """Group nonempty blocks into runs of one schema: a block that differs is cast if that loses nothing, or begins
-    a new run.
+    """Group nonempty blocks into runs of one schema: a block that differs is cast if that is lossless, else
+    it begins a new run.
 
     Each run must be consumed before the next is requested.
     """
@@ -239,7 +240,7 @@ def runs_of_one_schema(blocks: Iterable[pa.Table]) -> Iterator[Iterator[pa.Table
 
 
 def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
-    """A table in a schema, or None if that would lose something."""
+    """Cast a table to a schema, or return None if that would lose something."""
     if table.schema.equals(schema):
         return table
     if set(table.column_names) != set(schema.names) or len(table.column_names) != len(schema):
@@ -251,13 +252,13 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
 
 
 def chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """A table and those behind it."""
+    """Yield a table and those after it."""
     yield first
     yield from rest
 
 
 def arguments_of(function: Callable[[], dict[str, Any]] | None, given: dict[str, Any]) -> dict[str, Any]:
-    """A writer's arguments: those that a function makes where the file is written, over those given."""
+    """Merge a writer's arguments: those that a function returns on the worker override the given ones."""
     return {**given, **(function() if function is not None else {})}
 
 

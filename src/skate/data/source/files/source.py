@@ -27,12 +27,12 @@ from skate.data.source.files.file_list import Listed, list_files
 from skate.data.source.files.filesystems import as_list, is_local, resolve, scheme_of
 from skate.data.source.files.path_partitions import Partitioning, PathPartitionParser
 
-#: Files of other machines up to so many bytes are fetched whole, several at a time.
+#: Remote files up to this many bytes are fetched whole, several at a time.
 _FETCHED_WHOLE = 8 << 20
 _FETCHES = 16
-#: Blocks of small files are joined up to about so many bytes.
+#: Blocks of small files are joined up to about this many bytes.
 _JOINED_BYTES = 1 << 20
-#: A file is cut for several tasks into pieces of no fewer bytes.
+#: A file is divided among tasks into pieces of at least this many bytes.
 _PIECE_BYTES_MIN = 16 << 20
 _UNKNOWN_SIZE = 1 << 20
 
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class FileShuffleConfig:
-    """Files in random order: with a seed the same for every program, and with `reseed_after_execution` another each epoch."""
+    """Files in random order: the same for a given seed, and with `reseed_after_execution` a new one in each epoch."""
 
     seed: int | None = None
     reseed_after_execution: bool = True
@@ -60,7 +60,7 @@ class FileShuffleConfig:
             object.__setattr__(self, "seed", random.randrange(1 << 32))
 
     def get_seed(self, execution_idx: int = 0) -> int | None:
-        """The seed of the run with this number, or None for any order."""
+        """Return the seed of the run with this number, or None for any order."""
         if self.seed is None:
             return None
         if self.reseed_after_execution:
@@ -91,15 +91,15 @@ class FileBasedDatasource(Datasource):
 
     _WRITE_FILE_PER_ROW = False
     _FILE_EXTENSIONS: list[str] | None = None
-    #: Whether files are opened to be read at any place, rather than from beginning to end.
+    #: True if files are opened for random access rather than sequential reading.
     _SEEKS = False
-    #: Whether `_read_range` can read the lines that begin in a range of bytes.
+    #: True if `_read_range` can read the lines that begin in a range of bytes.
     _SPLITS = False
-    #: Whether a value in the path may differ from the one in the file, and counts then.
+    #: True if a value in the path overrides a different one in the file.
     _PATH_WINS = False
-    #: Whether files are read by workers only: a library in C reads them that trusts them more than the driver should.
+    #: True if only workers read the files, because a C library parses them and a crash must not end the driver.
     _APART = False
-    #: Bytes in memory for a byte of a file, if nothing better is known.
+    #: The bytes in memory per byte of a file, if there is no better estimate.
     _INFLATION = 1.0
 
     def __init__(
@@ -151,7 +151,7 @@ class FileBasedDatasource(Datasource):
             )
 
     def _keep(self, partition_filter: Any) -> None:
-        """Leave out the files that a filter of the user's is false for."""
+        """Drop the files that the user's filter rejects."""
         if partition_filter is None:
             return
         if hasattr(partition_filter, "apply"):
@@ -167,7 +167,7 @@ class FileBasedDatasource(Datasource):
         raise NotImplementedError(f"{type(self).__name__} must define _read_stream(f, path)")
 
     def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[Any]:
-        """The blocks of the lines that begin in a range of bytes of a file."""
+        """Yield the blocks of the lines that begin in a range of bytes of a file."""
         raise NotImplementedError
 
     def _open_input_source(self, filesystem: pafs.FileSystem, path: str, **open_args: Any) -> pa.NativeFile:
@@ -177,11 +177,11 @@ class FileBasedDatasource(Datasource):
         return streams.open_stream(filesystem, path, open_args, None)
 
     def _explained(self, error: BaseException, path: str) -> BaseException | None:
-        """A better error for one that reading a file raised, or None."""
+        """Return a better error for one raised by reading a file, or None."""
         return None
 
     def resolve_compression(self, path: str, open_args: dict[str, Any]) -> str | None:
-        """The compression that a file is read with."""
+        """Return the compression of a file."""
         asked = open_args.get("compression", "detect")
         return streams.compression_of(path) if asked == "detect" else asked
 
@@ -259,7 +259,7 @@ class FileBasedDatasource(Datasource):
         return pieces
 
     def _light(self) -> FileBasedDatasource:
-        """The same without its list of files, to go along with each task."""
+        """Return a copy without the list of files, to send with each task."""
         light = copy.copy(self)
         light._files = []
         return light
@@ -267,7 +267,7 @@ class FileBasedDatasource(Datasource):
     # -- in a task
 
     def read_pieces(self, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-        """The blocks of some files, those of small ones joined."""
+        """Yield the blocks of some files, joining those of small ones."""
         seen: dict[str, pa.Schema] = {}
         try:
             yield from joined(self._each(pieces, seen), self._limit)
@@ -275,7 +275,7 @@ class FileBasedDatasource(Datasource):
             raise _naming_files(error, seen) from None
 
     def _each(self, pieces: Sequence[Piece], seen: dict[str, pa.Schema]) -> Iterator[pa.Table]:
-        """The blocks of some files; the schema of each file is entered in `seen`."""
+        """Yield the blocks of some files; add the schema of each file to `seen`."""
         ahead: Iterable[tuple[Piece, bytes | None]] = ((piece, None) for piece in pieces)
         if not is_local(self._filesystem) and len(pieces) > 1:
             ahead = self._fetched(pieces)
@@ -320,14 +320,14 @@ class FileBasedDatasource(Datasource):
                     yield self._with_path(blocks.from_batch(table), path)
         except GeneratorExit:
             raise
-        except Exception as error:  # whatever a library raises for a file it cannot read: the file is named
+        except Exception as error:  # any error of a library: the file's name is added
             better = self._explained(error, path) or named(error, path)
             if better is error:
                 raise
             raise better from error
 
     def _with_path(self, table: pa.Table, path: str) -> pa.Table:
-        """A block with the columns that the path gives."""
+        """Add the columns from the path to a block."""
         if self._parser is not None:
             for name, value in self._parser(path).items():
                 column = pa.repeat(pa.scalar(value, self._parser.type_of(name)), table.num_rows)
@@ -344,7 +344,7 @@ class FileBasedDatasource(Datasource):
 
 
 class PiecesRead:
-    """The function of a read task."""
+    """The function that a read task calls."""
 
     def __init__(self, reader: FileBasedDatasource, pieces: Sequence[Any]) -> None:
         self.reader = reader
@@ -403,7 +403,7 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:
-    """A column that the path gives as well must have the path's value."""
+    """Raise unless a column that the path also has agrees with the path's value."""
     for there in table.column(name).unique().to_pylist():
         if there is not None and str(there) != str(value):
             raise ValueError(
@@ -412,7 +412,7 @@ def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:
 
 
 def named(error: BaseException, path: str) -> BaseException:
-    """Add the file's path to an error; the type stays the same where it can be built from a text."""
+    """Add the file's path to an error, keeping its type if that can be built from a text."""
     if path in str(error) or getattr(error, "filename", None):
         return error
     if isinstance(error, OSError) and error.errno:
@@ -422,7 +422,7 @@ def named(error: BaseException, path: str) -> BaseException:
         make = ValueError
     try:
         return make(f"{path}: {error}")
-    except TypeError:  # an exception type that wants other arguments
+    except TypeError:  # an exception type that takes other arguments
         return ValueError(f"{path}: {type(error).__name__}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""Files opened, decompressed by their names, and tried again after errors that pass."""
+"""Opening of files: decompression by file name, retries after transient errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WAIT_SECONDS_MAX = 32.0
 
 
 def compression_of(path: str) -> str | None:
-    """The compression implied by a file's name, as Arrow calls it."""
+    """Return the compression implied by a file's name, in Arrow's terms."""
     dot = path.rfind(".")
     return _COMPRESSIONS.get(path[dot:].lower()) if dot >= 0 else None
 
@@ -31,7 +31,7 @@ def compression_of(path: str) -> str | None:
 def open_stream(
     filesystem: pafs.FileSystem, path: str, options: dict[str, Any], buffer_size: int | None = None
 ) -> pa.NativeFile:
-    """A file to be read from its beginning to its end; `options` are those of `open_input_stream`."""
+    """Open a file for sequential reading; `options` are those of `open_input_stream`."""
     given = dict(options)
     compression = given.pop("compression", "detect")
     if compression == "detect":
@@ -51,7 +51,7 @@ def _unsnap(data: bytes) -> bytes:
 
 
 def open_file(filesystem: pafs.FileSystem, path: str, options: dict[str, Any]) -> pa.NativeFile:
-    """A file to be read at any place."""
+    """Open a file for random access."""
     given = {name: value for name, value in options.items() if name == "buffer_size"}
     return filesystem.open_input_file(path, **given)
 
@@ -67,7 +67,7 @@ def retried(call: Callable[[], T], patterns: Sequence[str], attempts: int = ATTE
     for attempt in range(1, attempts):
         try:
             return call()
-        except Exception as error:  # whatever a filesystem raises; its text decides
+        except Exception as error:  # filesystems raise any type of error; its text decides
             if not passes(error, patterns):
                 raise
             _pause(attempt)
@@ -90,7 +90,7 @@ def retried_each(
                     yield value
                     given = at
             return
-        except Exception as error:  # whatever a filesystem or a format raises; its text decides
+        except Exception as error:  # filesystems and formats raise any type of error; its text decides
             if attempt == attempts or not passes(error, patterns):
                 raise
             _pause(attempt)
@@ -101,7 +101,7 @@ def _pause(attempt: int) -> None:
 
 
 def chunks(file: Any, size: int) -> Iterator[bytes]:
-    """A stream's bytes, about so many at a time."""
+    """Yield the bytes of a stream in pieces of about `size`."""
     while True:
         data = file.read(size)
         if not data:
@@ -110,10 +110,10 @@ def chunks(file: Any, size: int) -> Iterator[bytes]:
 
 
 def lines_at_once(file: Any, size: int) -> Iterator[bytes]:
-    """A stream's bytes, about so many at a time, cut behind the ends of lines."""
+    """Yield the bytes of a stream in pieces of about `size`, cut at the ends of lines."""
     kept = b""
     for data in chunks(file, size):
-        # What is left at the end comes with what was before it, so that a small file is one piece.
+        # The remainder is joined with the piece before it, so that a small file is one piece.
         cut = kept.rfind(b"\n") + 1
         if cut:
             yield kept[:cut]
@@ -123,14 +123,14 @@ def lines_at_once(file: Any, size: int) -> Iterator[bytes]:
 
 
 def lines_of_range(file: Any, start: int, end: int, size: int) -> Iterator[bytes]:
-    """The lines that begin in a range of bytes of a file that can be read at any place, about so many bytes at a time."""
-    if start:  # a line that begins here has the end of another one before it
+    """Yield the lines that begin in a range of bytes of a random-access file, in pieces of about `size` bytes."""
+    if start:  # a line that begins here follows the end of another
         file.seek(start - 1)
     return lines_at_once(_Range(file, start, end), size)
 
 
 class _Range:
-    """The bytes of the lines that begin in a range, as a stream."""
+    """A stream of the lines that begin in a range of bytes."""
 
     def __init__(self, file: Any, start: int, end: int) -> None:
         self._file = file
@@ -158,7 +158,7 @@ class _Range:
                     break
             after = self._at + len(data)
             if after >= self._end:
-                # The line that has the last byte of the range is the last one.
+                # The line with the last byte of the range is the last one.
                 cut = data.find(b"\n", self._end - 1 - self._at if self._end - 1 >= self._at else 0) + 1
                 if cut:
                     self._over = True
@@ -170,7 +170,8 @@ class _Range:
 
 
 class Joined(io.RawIOBase):
-    """Pieces of bytes as a stream that gives as many bytes as are asked for until it ends: Arrow takes fewer for the end."""
+    """A stream of pieces of bytes. It returns as many bytes as requested until it ends, because Arrow takes a
+    short read for the end."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)

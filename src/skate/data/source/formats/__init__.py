@@ -1,4 +1,4 @@
-"""Formats of files: one file a format, with its datasource and its datasink."""
+"""File formats: one module per format, with its datasource and its datasink."""
 
 from __future__ import annotations
 

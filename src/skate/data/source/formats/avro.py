@@ -16,7 +16,7 @@ _ROWS_AT_ONCE = 8192
 
 
 class AvroDatasource(FileBasedDatasource):
-    """Records of Avro files."""
+    """Reads the records of Avro files."""
 
     _INFLATION = 2.0
     _APART = True

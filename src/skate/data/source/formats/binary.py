@@ -1,4 +1,4 @@
-"""Files as they are: a row a file."""
+"""Raw files: one row per file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.data.source.files.source import FileBasedDatasource
 
 
 class BinaryDatasource(FileBasedDatasource):
-    """The bytes of each file in a column "bytes"."""
+    """Reads the bytes of each file into a column "bytes"."""
 
     def get_name(self) -> str:
         return "Binary"

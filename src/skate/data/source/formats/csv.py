@@ -14,9 +14,9 @@ import pyarrow.csv as pacsv
 from skate.data.source.files import streams
 from skate.data.source.files.source import FileBasedDatasource, Piece, named
 
-#: A file up to so many bytes is read at once, so that a column's type fits all of its values.
+#: A file up to this many bytes is read at once, so that a column's type fits all of its values.
 _WHOLE = 32 << 20
-#: A larger one is read by so many bytes; the first of them decide the types.
+#: A larger one is read in chunks of this many bytes; the first chunk determines the types.
 _CHUNK = 8 << 20
 _OPTION_TYPES = {
     "read_options": pacsv.ReadOptions,
@@ -26,7 +26,8 @@ _OPTION_TYPES = {
 
 
 class CSVDatasource(FileBasedDatasource):
-    """Rows of CSV files; `arrow_csv_args` are read_options, parse_options and convert_options as `pyarrow.csv` has them."""
+    """Reads the rows of CSV files; `arrow_csv_args` are the read_options, parse_options and convert_options
+    of `pyarrow.csv`."""
 
     _INFLATION = 1.5
 
@@ -44,7 +45,7 @@ class CSVDatasource(FileBasedDatasource):
         self._csv = {name: given.get(name) or kind() for name, kind in _OPTION_TYPES.items()}
         self._block_size = given["read_options"].block_size if given.get("read_options") else None
         self._columns: list[str] | None = None
-        # Quoted values may hold the ends of lines, and what skips rows counts from the beginning.
+        # Quoted values may contain line ends, and options that skip rows count from the beginning.
         plain = self._csv["read_options"]
         self._SPLITS = not (
             self._csv["parse_options"].newlines_in_values or plain.skip_rows or plain.skip_rows_after_names
@@ -56,7 +57,7 @@ class CSVDatasource(FileBasedDatasource):
 
     def with_columns(self, columns: tuple[str, ...]) -> CSVDatasource | None:
         if self._parser is not None or self._include_paths or self._csv["convert_options"].include_columns:
-            return None  # which columns the path gives is known when a file is read
+            return None  # the columns from the path are known when a file is read
         made = copy.copy(self)
         made._columns = list(columns)
         return made
@@ -114,7 +115,7 @@ class CSVDatasource(FileBasedDatasource):
         yield from self._streamed(streams.Joined(itertools.chain((first,), lines)), reading, piece.path)
 
     def _header(self, f: pa.NativeFile) -> list[str]:
-        """The names of the columns, which only the first piece of a file contains; generated if the file has none."""
+        """Return the column names, which only the first piece of a file contains; generated if the file has none."""
         f.seek(0)
         first = next(streams.lines_at_once(f, 1 << 20), b"")
         cut = first[: first.find(b"\n") + 1] or first
@@ -135,7 +136,7 @@ class CSVDatasource(FileBasedDatasource):
         }
 
     def _located(self, error: pa.ArrowInvalid, data: bytes, path: str) -> BaseException:
-        """The error with its row: Arrow knows it when it reads one part after the other."""
+        """Return the error with its row, which Arrow knows when it reads the parts sequentially."""
         if "Row #" not in str(error):
             options = _copied(self._csv["read_options"])
             options.use_threads = False
@@ -168,7 +169,7 @@ def _copied_convert(options: pacsv.ConvertOptions) -> pacsv.ConvertOptions:
 
 
 def _unknown(error: KeyError, path: str) -> BaseException:
-    """Arrow's error for a column that is asked for and not there, with the file."""
+    """Return Arrow's error for a missing column, with the file's name."""
     text = str(error.args[0]) if error.args else str(error)
     found = re.search(r"'([^']*)'", text)
     return ValueError(f"{path} has no column {found.group(1)!r}" if found else f"{path}: {text}")

@@ -12,7 +12,8 @@ from skate.data.source.files.sink import BlockBasedFileDatasink, arguments_of
 
 
 class CSVDatasink(BlockBasedFileDatasink):
-    """Blocks as CSV files; `arrow_csv_args` are write_options, or single options of `pyarrow.csv.WriteOptions`."""
+    """Writes blocks as CSV files; `arrow_csv_args` are write_options, or single options of
+    `pyarrow.csv.WriteOptions`."""
 
     def __init__(
         self,

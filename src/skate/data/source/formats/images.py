@@ -19,7 +19,7 @@ _SAMPLED = 4
 
 
 class ImageDatasource(FileBasedDatasource):
-    """Images as arrays of (height, width[, channels]) in a column "image".
+    """Reads images as arrays of (height, width[, channels]) into a column "image".
 
     Args:
         size: (height, width) to scale all images to.
@@ -58,7 +58,8 @@ class ImageDatasource(FileBasedDatasource):
         return int(self._bytes_each * (file.size or 1 << 16))
 
     def _sampled(self) -> float:
-        """Bytes of an image in memory: of each if all are scaled, else for a byte of the file, by some of the files."""
+        """Return the bytes in memory: per image if all are scaled, else per byte of a file, estimated from
+        some of the files."""
         image = require("PIL.Image", "read_images", "pillow")
         if self._size is not None:
             channels = len(image.new(self._mode, (1, 1)).getbands()) if self._mode else 3
@@ -68,7 +69,7 @@ class ImageDatasource(FileBasedDatasource):
             try:
                 with self._open_input_source(self._filesystem, file.path) as f:
                     head = image.open(io.BytesIO(f.read(file.size or 1 << 20)))
-            except Exception:  # Pillow raises what it likes for what is no image: reading it will tell
+            except Exception:  # any error of Pillow: reading the file will report it
                 continue
             channels = len(image.new(self._mode, (1, 1)).getbands()) if self._mode else len(head.getbands())
             found.append(head.width * head.height * channels / max(1, file.size or 1))
@@ -86,7 +87,7 @@ class ImageDatasource(FileBasedDatasource):
                 if self._mode is not None:
                     made = made.convert(self._mode)
                 array = np.array(made)
-        except Exception as error:  # Pillow raises many types for bytes that are no image
+        except Exception as error:  # Pillow raises many types for bytes that are not an image
             if isinstance(error, ImportError):
                 raise
             raise ValueError(f"{path} does not decode as an image: {error}") from error
@@ -94,7 +95,7 @@ class ImageDatasource(FileBasedDatasource):
 
 
 class ImageDatasink(RowBasedFileDatasink):
-    """One column of arrays as image files, a file a row."""
+    """Writes one column of arrays as image files, one per row."""
 
     def __init__(self, path: str, column: str, file_format: str, **files: Any) -> None:
         require("PIL.Image", "write_images", "pillow")

@@ -1,4 +1,4 @@
-"""JSON: a value a line, or one array of values; read by Arrow as long as it can, else by Python."""
+"""JSON: one value per line, or one array of values; read by Arrow where it can, else by Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skate.data.steps.place import watched
 
 _CHUNK = 16 << 20
 _ROWS_AT_ONCE = 10_000
-#: Values nested deeper than this are refused before Arrow, whose reader calls itself for each level, sees them.
+#: Values nested deeper than this are rejected before they reach Arrow, whose reader is recursive.
 DEPTH_MAX = 500
 _LOOKED_THROUGH = 1 << 20
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -31,7 +31,7 @@ JSON_EXTENSIONS = [
 
 
 class JSONDatasource(FileBasedDatasource):
-    """Rows of JSON files; `arrow_json_args` are read_options and parse_options as `pyarrow.json` has them."""
+    """Reads the rows of JSON files; `arrow_json_args` are the read_options and parse_options of `pyarrow.json`."""
 
     _FILE_EXTENSIONS = JSON_EXTENSIONS
     _SPLITS = True
@@ -58,7 +58,7 @@ class JSONDatasource(FileBasedDatasource):
         pieces = super()._pieces(files, parallelism)
         if not any(piece.end is not None for piece in pieces) or self._only_lines:
             return pieces
-        # An array cannot be cut at the ends of lines: whoever is to be cut is looked at first.
+        # An array cannot be divided at line ends, so a file is inspected before it is divided.
         arrays = {piece.path for piece in pieces if piece.end is not None and piece.start == 0}
         arrays = {path for path in arrays if self._is_array(path)}
         whole = {each.path: Piece(each.path, self._bytes_of(each)) for each in files}
@@ -103,7 +103,8 @@ class JSONDatasource(FileBasedDatasource):
         try:
             return pajson.read_json(pa.BufferReader(data), read_options=reading, parse_options=self._parsing)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            # Arrow wants one type a column and an object a line; Python reads the rest, and says where it cannot.
+            # Arrow needs one type per column and one object per line; Python reads the rest, and its errors
+            # give the position.
             return from_rows(list(self._by_python(data, path, line, first)))
 
     def _by_python(self, data: bytes, path: str, line: int | None, first: bool) -> Iterator[dict[str, Any]]:
@@ -124,7 +125,7 @@ class JSONDatasource(FileBasedDatasource):
             yield _row(value, path, None if line is None else line + number)
 
     def _array(self, head: bytes, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
-        """The elements of an array, as many at a time as have been read."""
+        """Yield the elements of an array, as many at a time as have been read."""
         rows: list[dict[str, Any]] = []
         for at, value in enumerate(_elements(_Prefixed(head, f), path)):
             rows.append(_row(value, path, None, at))
@@ -144,7 +145,7 @@ def is_too_deep(data: bytes) -> bool:
         len(data) > _LOOKED_THROUGH and watched() is None
     ):
         return False
-    bare = np.frombuffer(_QUOTED.sub(b"", data), np.uint8)  # brackets in text do not count
+    bare = np.frombuffer(_QUOTED.sub(b"", data), np.uint8)  # ignore brackets in text
     steps = np.isin(bare, _OPEN).astype(np.int64) - np.isin(bare, _CLOSE)
     return bool(len(steps)) and int(np.cumsum(steps).max()) > DEPTH_MAX
 
@@ -168,13 +169,13 @@ def _said(error: ValueError) -> str:
 
 
 def _elements(file: Any, path: str) -> Iterator[Any]:
-    """The elements of one JSON array, read as a stream."""
+    """Yield the elements of one JSON array, read as a stream."""
     decode = json.JSONDecoder().raw_decode
     parts = _texts(file)
     text = next(parts, "")
     at = _blanks(text, 1 if text.startswith("\ufeff") else 0) + 1
     count = 0
-    complete = False  # whether all text is there
+    complete = False  # True if all text has been read
     while True:
         start = at
         at = _blanks(text, at)
@@ -195,7 +196,7 @@ def _elements(file: Any, path: str) -> Iterator[Any]:
             except ValueError as caught:
                 error = f"{_said(caught)}: {text[at : at + 80]!r}"
             else:
-                if end < len(text) or complete:  # a number may go on in what was not read yet
+                if end < len(text) or complete:  # a number may continue in the text not read yet
                     yield value
                     count += 1
                     at = end
@@ -208,14 +209,14 @@ def _elements(file: Any, path: str) -> Iterator[Any]:
 
 
 def _blanks(text: str, at: int) -> int:
-    """Where the blanks that begin at a place end."""
+    """Return the end of the whitespace that begins at a position."""
     found = _BLANKS.match(text, at)
     assert found is not None
     return found.end()
 
 
 def _texts(file: Any) -> Iterator[str]:
-    """Text a piece at a time; pieces grow, so that a long element is not tried often."""
+    """Read text in pieces, which grow so that a long element is parsed only a few times."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     size = 1 << 16
     while data := file.read(size):
@@ -225,7 +226,7 @@ def _texts(file: Any) -> Iterator[str]:
 
 
 class _Prefixed:
-    """A stream with what was read of it already put back."""
+    """A stream with the bytes already read from it put back."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
         self._head = head

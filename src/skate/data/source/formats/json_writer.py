@@ -1,4 +1,5 @@
-"""JSON, written: an object a line. Plain columns are made text by Arrow, a column at a time; the others value by value."""
+"""JSON output: one object per line. Arrow formats plain columns as a whole; other columns are formatted value
+by value."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _ROWS_AT_ONCE = 100_000
 
 
 class JSONDatasink(BlockBasedFileDatasink):
-    """Blocks as files of a JSON object a line; with `pandas_json_args` as `DataFrame.to_json` makes them."""
+    """Writes blocks as files with one JSON object per line; with `pandas_json_args`, as `DataFrame.to_json` does."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class JSONDatasink(BlockBasedFileDatasink):
 
 
 def json_lines(table: pa.Table) -> pa.ChunkedArray:
-    """A table's rows as JSON objects, each with the end of its line."""
+    """Return a table's rows as JSON objects, each with its line end."""
     parts: list[Any] = []
     for at, name in enumerate(table.column_names):
         lead = ("{" if not at else ",") + json.dumps(name) + ":"
@@ -71,7 +72,7 @@ def json_lines(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column's values as JSON text; null stays null."""
+    """Return a column's values as JSON text; null stays null."""
     kind = column.type
     if pa.types.is_null(kind):
         return pa.chunked_array([pa.nulls(len(column), pa.string())])
@@ -94,7 +95,7 @@ def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _plain(value: Any) -> Any:
-    """A value of types that JSON has."""
+    """Convert a value to types that JSON has."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, int, bool)):
@@ -125,7 +126,7 @@ def _plain(value: Any) -> Any:
 
 
 def _bytes_of(lines: pa.Array) -> Any:
-    """The text of an array, end to end."""
+    """Concatenate the texts of an array."""
     lines = lines.cast(pa.large_string()) if not pa.types.is_large_string(lines.type) else lines
     offsets = np.frombuffer(lines.buffers()[1], np.int64)[lines.offset : lines.offset + len(lines) + 1]
     return lines.buffers()[2][int(offsets[0]) : int(offsets[-1])]

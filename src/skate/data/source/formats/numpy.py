@@ -15,7 +15,7 @@ from skate.data.source.files.source import FileBasedDatasource
 
 
 class NumpyDatasource(FileBasedDatasource):
-    """Arrays in a column "data"; `load_args` are those of `numpy.load`."""
+    """Reads arrays into a column "data"; `load_args` are those of `numpy.load`."""
 
     _COLUMN = "data"
     _FILE_EXTENSIONS = ["npy"]
@@ -35,7 +35,7 @@ class NumpyDatasource(FileBasedDatasource):
 
 
 class NumpyDatasink(BlockBasedFileDatasink):
-    """One column of each block as a `.npy` file."""
+    """Writes one column of each block as a `.npy` file."""
 
     def __init__(self, path: str, column: str, **files: Any) -> None:
         self.column = column

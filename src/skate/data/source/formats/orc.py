@@ -15,7 +15,7 @@ from skate.data.source.files.source import FileBasedDatasource
 
 
 class ORCDatasource(FileBasedDatasource):
-    """Rows of ORC files."""
+    """Reads the rows of ORC files."""
 
     _FILE_EXTENSIONS = ["orc"]
     _SEEKS = True
@@ -42,7 +42,7 @@ class ORCDatasource(FileBasedDatasource):
 
 
 class ORCDatasink(BlockBasedFileDatasink):
-    """Blocks as ORC files."""
+    """Writes blocks as ORC files."""
 
     def __init__(
         self, path: str, *, arrow_orc_args_fn: Any = None, arrow_orc_args: Any = None, **files: Any
@@ -58,6 +58,6 @@ class ORCDatasink(BlockBasedFileDatasink):
         with paorc.ORCWriter(file, **arguments_of(self.args_fn, self.args)) as writer:
             for table in tables:
                 if any(pa.types.is_nested(field.type) for field in table.schema):
-                    # Arrow's writer forgets which rows are null in a struct that begins inside another array.
+                    # Arrow's writer loses the nulls of a struct that begins inside another array.
                     table = table.take(pa.array(np.arange(table.num_rows)))
                 writer.write(table)

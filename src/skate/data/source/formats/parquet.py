@@ -22,12 +22,12 @@ from skate.data.source.files.source import FileBasedDatasource, PiecesRead
 from skate.data.source.formats.parquet_footers import Footer, merged, one_schema, read_footers
 from skate.data.source.formats.parquet_rows import row_hashes, with_raw_tensors, with_ray_tensors
 
-#: Of so many files all footers are read at once; of more only these, spread over all.
+#: The footers of up to this many files are all read at once; of more files only this many, spread evenly.
 _FOOTERS = 16
-#: Row groups up to so many bytes are read at once, larger ones in batches of so many.
+#: Row groups up to this many bytes are read at once, larger ones in batches of this size.
 _WHOLE = 48 << 20
 _BATCH = 16 << 20
-#: A limit of so few rows is read in batches of that size.
+#: A limit up to this many rows is read in batches of that size.
 _FEW_ROWS = 50_000
 _KNOWN_ARGS = (
     "filter", "filters", "schema", "batch_size", "use_threads", "dataset_kwargs", "fragment_scan_options", "memory_pool",
@@ -36,8 +36,8 @@ _KNOWN_ARGS = (
 
 
 class GroupsPiece(NamedTuple):
-    """Some row groups of a file, or all of it if `groups` is None; with bytes in memory, and the rows before them
-    in the file.
+    """Some row groups of a file, or all of them if `groups` is None, with their bytes in memory and the rows
+    before them.
     """
 
     path: str
@@ -47,7 +47,7 @@ class GroupsPiece(NamedTuple):
 
 
 class ParquetDatasource(FileBasedDatasource):
-    """Rows of Parquet files.
+    """Reads the rows of Parquet files.
 
     Args:
         columns: the columns to read; None for all.
@@ -59,7 +59,7 @@ class ParquetDatasource(FileBasedDatasource):
 
     Raises:
         ValueError: for columns that no file has, and for files with incompatible types.
-        pyarrow.ArrowInvalid: for a file that is not Parquet; a ValueError as well.
+        pyarrow.ArrowInvalid: for a file that is not Parquet; also a ValueError.
     """
 
     _FILE_EXTENSIONS = ["parquet"]
@@ -113,7 +113,7 @@ class ParquetDatasource(FileBasedDatasource):
     def get_name(self) -> str:
         return "Parquet"
 
-    # -- what is known without reading rows
+    # -- facts known without reading rows
 
     def _read_some_footers(self) -> None:
         paths = self._paths()
@@ -137,7 +137,7 @@ class ParquetDatasource(FileBasedDatasource):
             )
 
     def _whole_schema(self) -> pa.Schema:
-        """All columns that could be asked for."""
+        """Return all columns that can be requested."""
         schema = self._file_schema
         for name, (dtype, shape) in (self._raw_tensors or {}).items():
             at = schema.get_field_index(name)
@@ -172,7 +172,7 @@ class ParquetDatasource(FileBasedDatasource):
         return sum(self._sizes(self._files))
 
     def _sizes(self, files: Sequence[Listed]) -> list[int]:
-        """The size in memory of each file: from its footer, or extrapolated from the footers that were read."""
+        """Return the size in memory of each file: from its footer, or extrapolated from the footers that were read."""
         growth = self._growth()
         known = self._footers
         return [
@@ -183,12 +183,12 @@ class ParquetDatasource(FileBasedDatasource):
         ]
 
     def _growth(self) -> float:
-        """Bytes in memory for a byte of a file, by the footers that were read."""
+        """Return the bytes in memory per byte of a file, from the footers that were read."""
         sizes = {each.path: each.size or 1 for each in self._files if each.path in self._footers}
         in_memory = sum(self._footers[path].bytes_of(self._columns) for path in sizes)
         return max(0.1, in_memory / max(1, sum(sizes.values())))
 
-    # -- what rules ask for
+    # -- queries of rules
 
     def with_columns(self, columns: tuple[str, ...]) -> ParquetDatasource | None:
         if self._row_hash or (self._include_paths and "path" not in columns):
@@ -205,7 +205,7 @@ class ParquetDatasource(FileBasedDatasource):
             return None
         try:
             wanted = convert()
-            # What Arrow cannot evaluate, and columns that are not there, show with an empty table.
+            # An empty table reveals expressions that Arrow cannot evaluate, and missing columns.
             self._whole_schema().empty_table().filter(wanted)
         except (TypeError, ValueError, NotImplementedError, KeyError, pa.ArrowException):
             return None
@@ -266,7 +266,7 @@ class ParquetDatasource(FileBasedDatasource):
             yield from self._tables(piece)
         except GeneratorExit:
             raise
-        except Exception as error:  # whatever Arrow or a filesystem raises: the file is named
+        except Exception as error:  # any error of Arrow or a filesystem: the file's name is added
             better = self._explained(error, piece.path)
             if better is error:
                 raise
@@ -332,7 +332,7 @@ class ParquetDatasource(FileBasedDatasource):
     def _read_groups(
         self, opened: pq.ParquetFile, groups: list[int], names: list[str] | None, metadata: Any
     ) -> pa.Table:
-        if names == []:  # rows count, though none of their columns is wanted
+        if names == []:  # the rows are needed, though none of their columns is
             rows = sum(metadata.row_group(at).num_rows for at in groups)
             return pa.table({_COUNTED: pa.nulls(rows)})
         if len(groups) == metadata.num_row_groups:
@@ -340,11 +340,11 @@ class ParquetDatasource(FileBasedDatasource):
         return opened.read_row_groups(groups, columns=names, use_threads=self._use_threads)
 
     def _names_in(self, schema: pa.Schema) -> list[str] | None:
-        """The columns to read of a file; None for all."""
+        """Return the columns to read from a file; None for all."""
         if self._columns is None:
             return None
         if self._filter is not None:
-            return None  # the filter may be about columns that are not wanted
+            return None  # the filter may use columns that are not requested
         return [name for name in self._columns if name.split(".", 1)[0] in schema.names]
 
     def _finished(self, table: pa.Table, path: str, start: int) -> pa.Table:
@@ -379,7 +379,7 @@ class ParquetDatasource(FileBasedDatasource):
                 made[name] = table.column(name)
             elif top in table.column_names:
                 made[top] = table.column(top)
-            else:  # this file has not what others have
+            else:  # this file lacks a column that others have
                 kind = self._file_schema.field(name).type if name in self._file_schema.names else pa.null()
                 made[name] = (
                     pa.nulls(table.num_rows, kind)
@@ -389,7 +389,7 @@ class ParquetDatasource(FileBasedDatasource):
         return pa.table(made)
 
     def _filtered(self, piece: GroupsPiece, schema: pa.Schema) -> pa.Table:
-        """The rows of some row groups for which the filter is true; row groups without any are not read."""
+        """Yield the rows of some row groups for which the filter is true; row groups without any are not read."""
         partition = None
         whole = merged(self._file_schema, schema, "others", piece.path)
         values = {} if self._parser is None else self._parser(piece.path)
@@ -417,7 +417,7 @@ _COUNTED = "__rows__"
 
 
 def together(pieces: Sequence[GroupsPiece]) -> list[GroupsPiece]:
-    """The same row groups, those of one file that follow each other as one piece."""
+    """Merge consecutive row groups of one file into one piece."""
     found: list[GroupsPiece] = []
     for piece in pieces:
         last = found[-1] if found else None
@@ -440,7 +440,7 @@ def _rows_of(piece: GroupsPiece, footer: Footer) -> int:
 
 
 def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns and types that the user has asked for."""
+    """Convert a table to the columns and types that the user requested."""
     made = {}
     for field in schema:
         if field.name in table.column_names:

@@ -16,19 +16,19 @@ from skate.data.source.files import streams
 from skate.data.source.files.source import named
 
 _THREADS = 16
-#: Bytes in memory of a value of a physical type; of the others what the column chunk has, and an offset.
+#: The bytes in memory per value of a physical type; for other types, the size of the column chunk plus offsets.
 _WIDTHS = {"BOOLEAN": 0.125, "INT32": 4.0, "INT64": 8.0, "INT96": 8.0, "FLOAT": 4.0, "DOUBLE": 8.0}
 _OFFSET = 4
 
 
 class RowGroup(NamedTuple):
-    """Rows of a row group, and about how many bytes each of its columns takes in memory, by top-level name."""
+    """The rows of a row group, and the approximate bytes of each column in memory, by top-level name."""
 
     rows: int
     columns: dict[str, int]
 
     def bytes_of(self, columns: Sequence[str] | None) -> int:
-        """Bytes in memory of some columns, or of all."""
+        """Return the bytes in memory of some columns, or of all."""
         if columns is None:
             return sum(self.columns.values())
         return sum(self.columns.get(name, 0) for name in columns)
@@ -43,12 +43,12 @@ class Footer:
     schema: pa.Schema
 
     def bytes_of(self, columns: Sequence[str] | None) -> int:
-        """Bytes in memory of some columns of the file, or of all."""
+        """Return the bytes in memory of some columns of the file, or of all."""
         return sum(group.bytes_of(columns) for group in self.groups)
 
 
 def footer_of(metadata: Any) -> Footer:
-    """A footer from what Arrow reads."""
+    """Build a footer from Arrow's metadata."""
     groups = []
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)
@@ -71,12 +71,12 @@ def footer_of(metadata: Any) -> Footer:
 def read_footers(
     paths: Sequence[str], filesystem: pafs.FileSystem, retried: Sequence[str]
 ) -> dict[str, Footer]:
-    """The footers of files, several read at a time. Raises what reading raises, with the file's name."""
+    """Read the footers of files, several at a time. Errors get the file's name."""
 
     def one(path: str) -> Footer:
         try:
             return footer_of(streams.retried(lambda: pq.read_metadata(path, filesystem=filesystem), retried))
-        except Exception as error:  # whatever Arrow or a filesystem raises: the file is named
+        except Exception as error:  # any error of Arrow or a filesystem: the file's name is added
             better = named(error, path)
             if better is error:
                 raise
@@ -89,9 +89,9 @@ def read_footers(
 
 
 def one_schema(schemas: dict[str, pa.Schema]) -> pa.Schema:
-    """One schema for files; types are widened where they differ.
+    """Return one schema for files; types that differ are widened.
 
-    Raises ValueError naming the column and two files if their types cannot be one.
+    Raises ValueError naming the column and two files if their types are incompatible.
     """
     (first, schema), *others = schemas.items()
     for path, other in others:
@@ -101,7 +101,7 @@ def one_schema(schemas: dict[str, pa.Schema]) -> pa.Schema:
 
 
 def merged(schema: pa.Schema, other: pa.Schema, first: str, path: str) -> pa.Schema:
-    """A schema with the columns of both."""
+    """Return a schema with the columns of both."""
     fields = {field.name: field for field in schema}
     for field in other:
         known = fields.get(field.name)

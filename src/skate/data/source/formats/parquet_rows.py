@@ -16,7 +16,7 @@ _RAY_RAGGED = b"ray.data.arrow_variable_shaped_tensor"
 
 
 def with_raw_tensors(table: pa.Table, kinds: dict[str, tuple[Any, tuple[int, ...]]]) -> pa.Table:
-    """A table whose binary columns named hold raw arrays, with arrays instead."""
+    """Convert the named binary columns, which hold raw arrays, to arrays."""
     for name, (dtype, shape) in kinds.items():
         at = table.schema.get_field_index(name)
         if at < 0:
@@ -28,7 +28,7 @@ def with_raw_tensors(table: pa.Table, kinds: dict[str, tuple[Any, tuple[int, ...
 
 
 def with_ray_tensors(table: pa.Table) -> pa.Table:
-    """A table with its columns of arrays that Ray has written, which Arrow reads as the lists they are stored in."""
+    """Restore columns of arrays written by Ray, which Arrow reads as the lists in which they are stored."""
     for at, field in enumerate(table.schema):
         kind = (field.metadata or {}).get(b"ARROW:extension:name")
         if kind is None or isinstance(field.type, pa.BaseExtensionType):
@@ -47,7 +47,7 @@ def with_ray_tensors(table: pa.Table) -> pa.Table:
 
 
 def row_hashes(path: str, start: int, rows: int) -> pa.Array:
-    """A number for each row of a file that depends on the file's path and the row's place alone (splitmix64)."""
+    """Return a number for each row that depends only on the file's path and the row's position (splitmix64)."""
     data = path.encode()
     seed = zlib.crc32(data) | zlib.crc32(data[::-1]) << 32
     with np.errstate(over="ignore"):

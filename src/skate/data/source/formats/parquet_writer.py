@@ -1,4 +1,4 @@
-"""Parquet, written: block by block into a file a task, in a directory for each value of some columns if that is asked for."""
+"""Parquet output: block by block into one file per task, optionally with a directory for each value of some columns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from skate.data.source.files.output import Output
 from skate.data.source.files.path_partitions import NULL_PARTITION
 from skate.data.source.files.sink import BlockBasedFileDatasink, arguments_of, fitted
 
-#: Files of so many partitions are open at once; the one longest not written to is closed for another.
+#: The most files of partitions open at once; the least recently written one is closed for another.
 _OPEN_MAX = 64
-#: Small blocks are gathered up to so many bytes, so that row groups are not tiny.
+#: Small blocks are combined up to this many bytes, so that row groups are not tiny.
 _GATHERED = 32 << 20
 
 
 class ParquetDatasink(BlockBasedFileDatasink):
-    """Blocks as Parquet files; `arrow_parquet_args` are those of `pyarrow.parquet.ParquetWriter`, and row_group_size."""
+    """Writes blocks as Parquet files; `arrow_parquet_args` are those of `pyarrow.parquet.ParquetWriter`, and
+    row_group_size."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
                 for directory, part in self._parts(table):
                     files.add(directory, part)
             files.close()
-        except BaseException:  # Ctrl-C as well: no half files may stay
+        except BaseException:  # Ctrl-C as well: incomplete files must not stay
             files.drop()
             raise
         return files.written
@@ -107,7 +108,7 @@ class ParquetDatasink(BlockBasedFileDatasink):
 
 
 class _OpenFiles:
-    """The files that a task writes to, one a directory."""
+    """The files that a task writes to, one per directory."""
 
     def __init__(self, sink: ParquetDatasink, ctx: TaskContext) -> None:
         self._sink = sink
@@ -198,7 +199,7 @@ class _OpenFile:
 
 
 def gathered(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Blocks with rows, small ones of one schema together."""
+    """Yield nonempty blocks, combining small ones of one schema."""
     waiting: list[pa.Table] = []
     size = 0
     for table in blocks:

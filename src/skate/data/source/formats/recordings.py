@@ -1,4 +1,4 @@
-"""Recordings: sound through soundfile, video through PyAV, logs of robots through mcap."""
+"""Recordings: audio through soundfile, video through PyAV, robot logs through mcap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MESSAGES_AT_ONCE = 4096
 
 
 class AudioDatasource(FileBasedDatasource):
-    """A row a file: "amplitude", an array of (channels, samples) of float32, and "sample_rate"."""
+    """Reads one row per file: "amplitude", an array of (channels, samples) of float32, and "sample_rate"."""
 
     _FILE_EXTENSIONS = [
         "mp3", "wav", "aac", "flac", "ogg", "m4a", "wma", "alac", "aiff", "pcm", "amr", "opus", "ra", "rm", "au", "mid",
@@ -42,12 +42,13 @@ class AudioDatasource(FileBasedDatasource):
 
 
 class VideoDatasource(FileBasedDatasource):
-    """A row a frame: "frame", an array of (height, width, 3), and "frame_index"; with times also "frame_timestamp".
+    """Reads one row per frame: "frame", an array of (height, width, 3), and "frame_index"; optionally also
+    "frame_timestamp".
 
     Args:
-        include_timestamps: have [start, end] of each frame in seconds.
+        include_timestamps: add [start, end] of each frame in seconds.
         fps: frames a second to keep, at most as many as there are.
-        resize: (height, width) that all are scaled to.
+        resize: (height, width) to scale all frames to.
     """
 
     _FILE_EXTENSIONS = [
@@ -100,7 +101,7 @@ class VideoDatasource(FileBasedDatasource):
 
 @dataclass(frozen=True)
 class TimeRange:
-    """From `start_time` to before `end_time`, in nanoseconds."""
+    """A time range from `start_time` (inclusive) to `end_time` (exclusive), in nanoseconds."""
 
     start_time: int
     end_time: int
@@ -113,7 +114,7 @@ class TimeRange:
 
 
 class MCAPDatasource(FileBasedDatasource):
-    """A row a message of an MCAP file: its bytes, its topic, its times, and how it is encoded."""
+    """Reads one row per message of an MCAP file: its bytes, topic, times and encoding."""
 
     _SEEKS = True
 

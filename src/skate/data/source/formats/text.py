@@ -1,4 +1,4 @@
-"""Text: a row a line."""
+"""Text: one row per line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SMALL = 64 << 10
 
 
 class TextDatasource(FileBasedDatasource):
-    """Lines in a column "text", without line ends; empty and blank lines are skipped if requested."""
+    """Reads lines into a column "text", without line ends; empty and blank lines are skipped if requested."""
 
     _SPLITS = True
     _INFLATION = 1.3
@@ -28,7 +28,7 @@ class TextDatasource(FileBasedDatasource):
         self._encoding = codecs.lookup(encoding).name
         self._drop_empty = drop_empty_lines
         super().__init__(paths, **files)
-        # In other encodings the byte of a line's end may be part of a character.
+        # In other encodings the line-end byte may be part of a character.
         self._SPLITS = self._encoding in ("utf-8", "ascii", "iso8859-1")
 
     def get_name(self) -> str:
@@ -53,12 +53,13 @@ class TextDatasource(FileBasedDatasource):
             data = data[3:]
         if len(data) < _SMALL:
             return self._few(data.decode())
-        whole = pa.array([data], pa.large_binary()).cast(pa.large_string())  # raises for what is not UTF-8
+        # raises for anything that is not UTF-8
+        whole = pa.array([data], pa.large_binary()).cast(pa.large_string())
         parts = pc.split_pattern(whole, "\n").flatten().cast(pa.string())
         return self._table(parts, data.endswith(b"\n"))
 
     def _few(self, text: str) -> pa.Table:
-        """As `_table`, quicker for little text: each call of Arrow has its price."""
+        """Like `_table`, but faster for small texts, where the overhead of each Arrow call matters."""
         lines = text.split("\n")
         if text.endswith("\n"):
             lines.pop()
@@ -69,7 +70,7 @@ class TextDatasource(FileBasedDatasource):
         return pa.table({"text": pa.array(lines, pa.string())})
 
     def _table(self, lines: pa.Array, ended: bool) -> pa.Table:
-        if ended:  # what comes behind the last end of a line is no line
+        if ended:  # there is no line after the last line end
             lines = lines.slice(0, len(lines) - 1)
         lines = pc.utf8_rtrim(lines, "\r")
         if self._drop_empty:

@@ -1,7 +1,8 @@
-"""tf.train.Example as bytes, read and made by hand: the few fields of Protocol Buffers that it is made of.
+"""tf.train.Example as bytes, parsed and built by hand from the few Protocol Buffers fields that it uses.
 
 An Example is a map from names to features; a feature is a list of bytes, of float32 or of int64. See
-https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/{example,feature}.proto for the numbers of fields.
+https://protobuf.dev/programming-guides/encoding and tensorflow/core/example/{example,feature}.proto for the
+field numbers.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _values(kind: str, data: memoryview) -> list[Any]:
         if kind == "bytes" and isinstance(value, memoryview):
             values.append(bytes(value))
         elif kind == "float":
-            values += np.frombuffer(value, "<f4").tolist()  # packed, or one in four bytes
+            values += np.frombuffer(value, "<f4").tolist()  # packed, or a single 4-byte value
         elif isinstance(value, int):
             values.append(_signed(value))
         elif kind == "int":
@@ -76,7 +77,7 @@ def _values(kind: str, data: memoryview) -> list[Any]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: their numbers, and an int or the bytes."""
+    """Yield the fields of a message: their numbers, and an int or the bytes."""
     at = 0
     size = len(data)
     while at < size:
@@ -118,7 +119,7 @@ def _signed(value: int) -> int:
 
 
 def build(features: Mapping[str, tuple[str, Sequence[Any]]]) -> bytes:
-    """The bytes of an Example from a kind and values for each name."""
+    """Return the bytes of an Example, from a kind and values for each name."""
     entries = b"".join(
         _tagged(1, _tagged(1, name.encode()) + _tagged(2, _feature_bytes(kind, values)))
         for name, (kind, values) in sorted(features.items())

@@ -29,7 +29,7 @@ _TYPES = {"bytes": pa.binary(), "float": pa.float32(), "int": pa.int64()}
 
 
 class TFRecordDatasource(FileBasedDatasource):
-    """The features of each record as columns."""
+    """Reads the features of each record as columns."""
 
     _INFLATION = 1.2
 
@@ -77,7 +77,7 @@ class TFRecordDatasource(FileBasedDatasource):
 
 
 def kinds_of(tf_schema: Any) -> dict[str, tuple[str, bool]]:
-    """The kind of each feature in a tensorflow-metadata schema, and whether it is a list."""
+    """Return the kind of each feature in a tensorflow-metadata schema, and True if it is a list."""
     found = {}
     for feature in tf_schema.feature:
         dims = getattr(getattr(feature, "shape", None), "dim", ())
@@ -87,7 +87,7 @@ def kinds_of(tf_schema: Any) -> dict[str, tuple[str, bool]]:
 
 
 def records(f: Any, path: str) -> Iterator[bytes]:
-    """The data of each record. Raises ValueError for a file that is cut off, or whose checksums are not right."""
+    """Yield the data of each record. Raises ValueError for a truncated file and for wrong checksums."""
     number = 0
     while header := f.read(_HEADER.size):
         if len(header) < _HEADER.size:
@@ -97,13 +97,14 @@ def records(f: Any, path: str) -> Iterator[bytes]:
         length, check = _HEADER.unpack(header)
         if masked(header[:8]) != check:
             raise ValueError(
-                f"{path} is no TFRecord file, or damaged: the length of record {number} has a wrong checksum"
+                f"{path} is not a TFRecord file, or is damaged: the length of record {number} has a wrong "
+                "checksum"
             )
         data = f.read(length)
         footer = f.read(_FOOTER.size)
         if len(data) < length or len(footer) < _FOOTER.size:
             raise ValueError(f"{path} is cut off in record {number}: {len(data)} of {length} bytes")
-        # Without a library a checksum takes longer than anything else: large records are taken as they are.
+        # Without a library the checksum dominates the time, so large records are not checked.
         if length <= _CHECKED_MAX and masked(data) != _FOOTER.unpack(footer)[0]:
             raise ValueError(f"{path} is damaged: record {number} has a wrong checksum")
         yield data
@@ -111,7 +112,7 @@ def records(f: Any, path: str) -> Iterator[bytes]:
 
 
 class TFRecordDatasink(BlockBasedFileDatasink):
-    """Rows as tf.train.Example records."""
+    """Writes rows as tf.train.Example records."""
 
     def __init__(self, path: str, *, tf_schema: Any = None, **files: Any) -> None:
         self._kinds = None if tf_schema is None else kinds_of(tf_schema)
@@ -137,7 +138,7 @@ class TFRecordDatasink(BlockBasedFileDatasink):
 
 
 def kind_of(name: str, kind: pa.DataType) -> str:
-    """Which of the three kinds of features a column's values are. Raises ValueError for others."""
+    """Return which of the three kinds of features a column's values are. Raises ValueError for others."""
     inner = getattr(kind, "value_type", kind) if not pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(inner) or pa.types.is_boolean(inner):
         return "int"
@@ -158,7 +159,7 @@ def kind_of(name: str, kind: pa.DataType) -> str:
 
 
 def values_of(value: Any, kind: str) -> list[Any]:
-    """A row's value as the values of a feature."""
+    """Convert a row's value to the values of a feature."""
     if value is None:
         return []
     if isinstance(value, np.ndarray):

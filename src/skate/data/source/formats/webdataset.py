@@ -1,4 +1,5 @@
-"""WebDataset: samples in tar files, a member a field; see https://github.com/webdataset/webdataset for the conventions."""
+"""WebDataset: samples in tar files, one member per field; see https://github.com/webdataset/webdataset for
+the conventions."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _NUMBERS = frozenset({"cls", "cls2", "index", "inx", "id", "count"})
 
 
 class WebDatasetDatasource(FileBasedDatasource):
-    """The samples of tar files, a row each."""
+    """Reads the samples of tar files, one row each."""
 
     _INFLATION = 2.0
 
@@ -65,7 +66,7 @@ class WebDatasetDatasource(FileBasedDatasource):
             yield from_rows(waiting)
 
     def _samples(self, f: Any, path: str) -> Iterator[dict[str, Any]]:
-        """Members next to each other whose names are the same up to the first dot of their last part."""
+        """Group adjacent members whose names agree up to the first dot of their last part."""
         current: dict[str, Any] | None = None
         try:
             with tarfile.open(fileobj=f, mode="r|*") as tar:
@@ -101,7 +102,7 @@ class WebDatasetDatasource(FileBasedDatasource):
 
 
 class WebDatasetDatasink(BlockBasedFileDatasink):
-    """Rows as the samples of tar files."""
+    """Writes rows as the samples of tar files."""
 
     def __init__(self, path: str, *, encoder: Any = True, **files: Any) -> None:
         self._encoders = _listed(encoder)
@@ -127,14 +128,14 @@ class WebDatasetDatasink(BlockBasedFileDatasink):
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """A member's name as the key of its sample and its field: cut at the first dot of the last part."""
+    """Split a member's name into the key of its sample and its field, at the first dot of the last part."""
     directory, separator, last = name.rpartition("/")
     stem, _, suffix = last.partition(".")
     return f"{directory}{separator}{stem}" if stem else "", suffix
 
 
 def decode(sample: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """A sample with its members decoded by the extensions of their names."""
+    """Decode the members of a sample by their extensions."""
     made: dict[str, Any] = {}
     for name, value in sample.items():
         if name.startswith("__") or not isinstance(value, bytes):
@@ -144,7 +145,7 @@ def decode(sample: dict[str, Any], path: str = "") -> dict[str, Any]:
             made[name] = _decoded(name.rpartition(".")[2].lower(), value)
         except ImportError:
             raise
-        except Exception as error:  # each decoder raises errors of its own for bytes it cannot read
+        except Exception as error:  # decoders raise various errors for invalid bytes
             raise ValueError(f"{path}: {sample.get('__key__')}.{name} does not decode: {error}") from error
     return made
 
@@ -172,7 +173,7 @@ def _decoded(kind: str, value: bytes) -> Any:
 
 
 def encode(sample: dict[str, Any]) -> dict[str, Any]:
-    """A sample with its values encoded by the extensions of their names."""
+    """Encode the values of a sample by their extensions."""
     return {
         name: value
         if name.startswith("__") or value is None

@@ -1,4 +1,4 @@
-"""Databases, table formats and queues: each through the library that its makers keep, imported when it is used."""
+"""Databases, table formats and queues: each through its vendor's library, imported on use."""
 
 from __future__ import annotations
 

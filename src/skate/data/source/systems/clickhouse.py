@@ -1,4 +1,4 @@
-"""ClickHouse: queries as streams of Arrow's, rows inserted by tasks."""
+"""ClickHouse: queries as Arrow streams, rows inserted by tasks."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ClickHouseDatasink(Datasink[None]):
         try:
             there = str(client.command(f"EXISTS TABLE {table}")).strip() == "1"
             if there and self._mode is SinkMode.CREATE:
-                raise ValueError(f"the table {table} is there already; use mode=SinkMode.APPEND or OVERWRITE")
+                raise ValueError(f"the table {table} already exists; use mode=SinkMode.APPEND or OVERWRITE")
             if there and self._mode is SinkMode.OVERWRITE:
                 client.command(f"DROP TABLE {table}")
             if not there or self._mode is SinkMode.OVERWRITE:
@@ -129,7 +129,7 @@ class ClickHouseDatasink(Datasink[None]):
 
 
 def create_statement(table: str, schema: pa.Schema, settings: ClickHouseTableSettings) -> str:
-    """The CREATE TABLE of a schema. Raises TypeError for types that ClickHouse has no name for here."""
+    """Return the CREATE TABLE statement for a schema. Raises TypeError for types without a ClickHouse equivalent."""
     columns = ", ".join(f"`{field.name}` {_type_of(field.type, field.nullable)}" for field in schema)
     clauses = [f"CREATE TABLE {table} ({columns}) ENGINE = {settings.engine}"]
     if settings.partition_by:

@@ -84,7 +84,7 @@ class DeltaDatasink(Datasink[Any]):
             self._files.on_write_start(schema)
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
-        """The files of a task, and the schema of their rows."""
+        """The files written by a task, and the schema of their rows."""
         schemas: list[pa.Schema] = []
 
         def passing() -> Iterator[pa.Table]:
@@ -148,7 +148,7 @@ class DeltaDatasink(Datasink[Any]):
 
 
 def _in_delta(schema: pa.Schema) -> pa.Schema:
-    """A schema with times as Delta has them."""
+    """Convert the times of a schema to Delta's."""
     kinds = [
         pa.timestamp("us", field.type.tz) if pa.types.is_timestamp(field.type) else field.type
         for field in schema

@@ -1,4 +1,4 @@
-"""Datasets of Arrow (`pyarrow.dataset`), read a fragment at a time: how Delta tables come."""
+"""Arrow datasets (`pyarrow.dataset`), read one fragment at a time; used for Delta tables."""
 
 from __future__ import annotations
 

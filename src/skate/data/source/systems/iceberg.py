@@ -15,7 +15,7 @@ from skate.installed import require
 
 
 def table_of(identifier: str, catalog_kwargs: dict[str, Any] | None, what: str) -> Any:
-    """A table of a catalog; `catalog_kwargs` are those of pyiceberg's `load_catalog`."""
+    """Load a table from a catalog; `catalog_kwargs` are those of pyiceberg's `load_catalog`."""
     given = dict(catalog_kwargs or {})
     name = given.pop("name", "default")
     catalog = require("pyiceberg.catalog", what, "pyiceberg").load_catalog(name, **given)
@@ -23,7 +23,7 @@ def table_of(identifier: str, catalog_kwargs: dict[str, Any] | None, what: str) 
 
 
 class IcebergDatasource(Datasource):
-    """The rows of a table; row_filter, selected_fields and snapshot_id are those of pyiceberg's `Table.scan`."""
+    """Reads the rows of a table; row_filter, selected_fields and snapshot_id are those of pyiceberg's `Table.scan`."""
 
     def __init__(self, identifier: str, catalog_kwargs: dict[str, Any] | None = None, **scan: Any) -> None:
         table = table_of(identifier, catalog_kwargs, "read_iceberg")

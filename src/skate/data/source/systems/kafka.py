@@ -1,4 +1,4 @@
-"""Kafka, through confluent-kafka: what topics have between two offsets, and rows as messages."""
+"""Kafka, through confluent-kafka: messages between two offsets of topics, and rows as messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 30.0
 
 @dataclass
 class KafkaAuthConfig:
-    """Authentication for Kafka; the names are those of its clients' settings, with underscores."""
+    """Authentication for Kafka; the fields are named like the settings of its clients, with underscores."""
 
     security_protocol: str | None = None
     sasl_mechanism: str | None = None
@@ -42,7 +42,7 @@ class KafkaAuthConfig:
     ssl_crlfile: str | None = None
 
 
-#: The settings of librdkafka by the names that other clients give them.
+#: The settings of librdkafka by their names in other clients.
 _SETTINGS = {
     "security_protocol": "security.protocol", "sasl_mechanism": "sasl.mechanism", "sasl_plain_username": "sasl.username",
     "sasl_plain_password": "sasl.password", "sasl_kerberos_service_name": "sasl.kerberos.service.name",
@@ -55,7 +55,7 @@ _SETTINGS = {
 def settings(
     servers: str | list[str], auth: KafkaAuthConfig | None, more: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The settings of a client. Raises NotImplementedError for those of `auth` that librdkafka has not."""
+    """Return the settings of a client. Raises NotImplementedError for settings in `auth` that librdkafka lacks."""
     found: dict[str, Any] = {"bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers)}
     for field in fields(auth) if auth is not None else ():
         value = getattr(auth, field.name)
@@ -70,7 +70,7 @@ def settings(
 
 
 class KafkaDatasource(Datasource):
-    """The messages of topics, a task for each partition."""
+    """Reads the messages of topics, one task per partition."""
 
     def __init__(
         self, topics: list[str], config: dict[str, Any], start: Any, end: Any, timeout_ms: int | None
@@ -167,7 +167,7 @@ def _row(message: Any) -> dict[str, Any]:
 
 
 class KafkaDatasink(Datasink[None]):
-    """Rows as messages of a topic."""
+    """Writes rows as messages of a topic."""
 
     def __init__(
         self, topic: str, config: dict[str, Any], key_field: str | None, keys: str, values: str

@@ -20,7 +20,7 @@ def lance(what: str) -> Any:
 
 
 class LanceDatasource(Datasource):
-    """The rows of a dataset, its fragments shared out over tasks."""
+    """Reads the rows of a dataset, its fragments divided among tasks."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class LanceDatasink(Datasink[Any]):
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         try:
             self._version = lance("write_lance").dataset(self._uri, storage_options=self._storage).version
-        except ValueError:  # there is none
+        except ValueError:  # the dataset does not exist
             self._version = None
         if self._version is not None and self.mode is SaveMode.CREATE:
             raise ValueError(f"{self._uri} exists already; write it with mode='append' or 'overwrite'")

@@ -17,7 +17,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class MongoDatasource(Datasource):
-    """The documents of a collection, or the results of a pipeline; several tasks read ranges of ids."""
+    """Reads the documents of a collection, or the results of a pipeline; several tasks read ranges of ids."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class MongoDatasource(Datasource):
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         matches: list[list[Any]] = [[]]
-        # A pipeline that groups or sorts is about all documents: only one that matches or projects can be cut.
+        # A pipeline that groups or sorts needs all documents; only one that matches or projects can be divided.
         simple = all(
             set(stage) <= {"$match", "$project", "$addFields", "$set", "$unset"} for stage in self._pipeline
         )
@@ -94,7 +94,7 @@ class _Documents:
 
 
 class MongoDatasink(Datasink[None]):
-    """Rows as documents of a collection."""
+    """Inserts rows as documents of a collection."""
 
     def __init__(self, uri: str, database: str, collection: str) -> None:
         require("pymongo", "write_mongo")
@@ -117,12 +117,12 @@ class MongoDatasink(Datasink[None]):
 
 
 def opened(uri: str, options: dict[str, Any]) -> Any:
-    """A client, to be used in a `with`."""
+    """Return a client for a `with` statement."""
     return require("pymongo", "MongoDB").MongoClient(uri, **options)
 
 
 def plain(value: Any) -> Any:
-    """A value of a document as one that columns have: ids become text."""
+    """Convert a value of a document for a column: ids become text."""
     if type(value).__name__ == "ObjectId":
         return str(value)
     if isinstance(value, dict):
@@ -131,5 +131,5 @@ def plain(value: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """A value of a row as one that documents have."""
+    """Convert a value of a row for a document."""
     return value.tolist() if hasattr(value, "tolist") else value

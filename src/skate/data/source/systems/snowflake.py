@@ -27,7 +27,7 @@ class Connect:
 
 
 class SnowflakeDatasink(Datasink[None]):
-    """Rows into a table that is there."""
+    """Inserts rows into an existing table."""
 
     def __init__(self, table: str, parameters: dict[str, Any]) -> None:
         self._table = table

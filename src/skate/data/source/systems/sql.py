@@ -12,15 +12,15 @@ from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 
 _ROWS_AT_ONCE = 8192
-#: About so many rows are worth a task of their own.
+#: The approximate number of rows that are worth a separate task.
 _ROWS_A_TASK = 50_000
-#: A connection as PEP 249 has it.
+#: A connection as defined by PEP 249.
 Connection = Any
 Factory = Callable[[], Connection]
 
 
 class SQLDatasource(Datasource):
-    """The rows of a query; by `shard_keys` in several tasks, each of which asks for the rows whose hash is its own."""
+    """Reads the rows of a query; with `shard_keys` in several tasks, each of which selects the rows with its hash."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Query:
 
 
 def _fetched(sql: str, connect: Factory, params: Any) -> Iterator[pa.Table]:
-    """A query's rows, some at a time."""
+    """Yield a query's rows in batches."""
     connection = connect()
     try:
         cursor = connection.cursor()
@@ -97,7 +97,7 @@ def _fetched(sql: str, connect: Factory, params: Any) -> Iterator[pa.Table]:
 
 
 class SQLDatasink(Datasink[None]):
-    """Rows through an INSERT statement with a placeholder for each column; a task's rows are committed together."""
+    """Inserts rows with a statement that has a placeholder for each column; a task's rows are committed together."""
 
     def __init__(self, sql: str, connection_factory: Factory) -> None:
         self.sql = sql
@@ -115,7 +115,7 @@ class SQLDatasink(Datasink[None]):
                     values = [tuple(row.values()) for row in rows_of(table.slice(at, _ROWS_AT_ONCE))]
                     cursor.executemany(self.sql, values)
             connection.commit()
-        except BaseException:  # Ctrl-C as well: all rows of the task are there, or none
+        except BaseException:  # Ctrl-C as well: a task's rows are inserted completely or not at all
             connection.rollback()
             raise
         finally:

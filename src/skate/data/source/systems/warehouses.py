@@ -1,4 +1,4 @@
-"""BigQuery, Delta Sharing and Hudi, each through the client that its makers keep."""
+"""BigQuery, Delta Sharing and Hudi, each through its vendor's client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.installed import require
 
 
 class Calls(Datasource):
-    """A task for each of some calls that give tables."""
+    """Reads with one task per function that returns tables."""
 
     def __init__(self, name: str, calls: Sequence[Any]) -> None:
         self._name = name
@@ -81,7 +81,7 @@ def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]
 
 
 class BigQueryDatasink(Datasink[None]):
-    """Rows into a table of BigQuery, loaded as Parquet."""
+    """Loads rows into a BigQuery table as Parquet."""
 
     def __init__(self, project_id: str, dataset: str, attempts: int, overwrite: bool) -> None:
         require("google.cloud.bigquery", "write_bigquery", "google-cloud-bigquery")

@@ -1,4 +1,4 @@
-"""A line through points, fitted by several workers."""
+"""Linear regression by several workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LinearDataset(Dataset[Any]):
 
     Args:
         a, b: slope and height of the line.
-        size: how many points; x goes from 0 to 10.
+        size: the number of points; x runs from 0 to 10.
     """
 
     def __init__(self, a: float, b: float, size: int = 1000) -> None:
@@ -35,7 +35,7 @@ class LinearDataset(Dataset[Any]):
 
 
 def train_epoch(epoch: int, dataloader: Any, model: Any, loss_fn: Any, optimizer: Any) -> None:
-    """One round of training."""
+    """Train for one epoch."""
     if train.get_context().get_world_size() > 1:
         dataloader.sampler.set_epoch(epoch)
     for x, y in dataloader:
@@ -45,7 +45,7 @@ def train_epoch(epoch: int, dataloader: Any, model: Any, loss_fn: Any, optimizer
 
 
 def validate_epoch(dataloader: Any, model: Any, loss_fn: Any) -> float:
-    """The mean loss over the points for tests."""
+    """Return the mean loss over the test points."""
     model.eval()
     with torch.no_grad():
         losses = [float(loss_fn(model(x), y)) for x, y in dataloader]
@@ -54,7 +54,7 @@ def validate_epoch(dataloader: Any, model: Any, loss_fn: Any) -> float:
 
 
 def train_func(config: dict[str, Any]) -> list[float]:
-    """Trains for `config["epochs"]` rounds, reports "loss", and returns the losses; rank 0 adds checkpoints."""
+    """Train for `config["epochs"]` epochs, report "loss", and return the losses; rank 0 adds checkpoints."""
     size = config.get("batch_size", 32)
     parts = [LinearDataset(2, 5), LinearDataset(2, 5, size=200)]
     loaders = [prepare_data_loader(DataLoader(part, batch_size=size)) for part in parts]

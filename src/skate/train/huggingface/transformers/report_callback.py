@@ -16,10 +16,10 @@ from skate.train.worker.shared_folders import brings, link_or_copy
 
 
 class RayTrainReportCallback(TrainerCallback):
-    """Reports what was logged last, with the files, whenever the trainer has saved a checkpoint.
+    """Reports the last logged metrics with the files whenever the trainer has saved a checkpoint.
 
-    The files lie in the folder `checkpoint` of the reported one. Metrics of an evaluation are those of this save if both happen
-    at the same steps.
+    The files are in the folder `checkpoint` of the reported checkpoint. Evaluation metrics belong to a save
+    if both happen at the same steps.
     """
 
     CHECKPOINT_NAME = "checkpoint"

@@ -1,1 +1,1 @@
-"""Groups, one file a backend."""
+"""Groups, one file per backend."""

@@ -27,7 +27,7 @@ class BaseGroup(metaclass=ABCMeta):
 
     @property
     def rank(self) -> int:
-        """This member's number, from 0."""
+        """This member's rank, from 0."""
         return self._rank
 
     @property
@@ -82,7 +82,7 @@ class BaseGroup(metaclass=ABCMeta):
         tensor_list: Any,
         reducescatter_options: ReduceScatterOptions = ReduceScatterOptions(),
     ) -> None:
-        """Put the tensors of each place together, and give each member those of its own."""
+        """Reduce the tensors at each position, and give each member its own result."""
 
     @abstractmethod
     def send(self, tensor: Any, send_options: SendOptions) -> None:

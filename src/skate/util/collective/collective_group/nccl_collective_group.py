@@ -1,4 +1,4 @@
-"""Groups over NCCL: tensors on GPUs, one GPU a member."""
+"""Groups over NCCL: tensors on GPUs, one GPU per member."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class NCCLGroup(BaseGroup):
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         super().__init__(world_size, rank, group_name)
-        torch: Any = importlib.import_module("torch")  # seconds, which only members of groups pay
+        # takes seconds, which only members of groups should pay
+        torch: Any = importlib.import_module("torch")
         dist: Any = importlib.import_module("torch.distributed")
 
         timeout = datetime.timedelta(seconds=MEETING_SECONDS)
@@ -69,7 +70,7 @@ class NCCLGroup(BaseGroup):
         """True if torch has NCCL and sees a GPU."""
         if importlib.util.find_spec("torch") is None:
             return False
-        import torch  # seconds, and only asked for when a GPU may be there
+        import torch  # takes seconds, and is needed only if there may be a GPU
 
         return bool(torch.cuda.is_available() and torch.distributed.is_nccl_available())
 
@@ -91,7 +92,7 @@ class NCCLGroup(BaseGroup):
         self._torch.cuda.synchronize()
 
     def reduce(self, tensor: Any, reduce_options: ReduceOptions = ReduceOptions()) -> None:
-        """Put all members' tensors together in that of the root."""
+        """Reduce all members' tensors into the root's."""
         options = self._dist.ReduceOptions()
         options.reduceOp = self._ops[reduce_options.reduceOp]
         options.rootRank = reduce_options.root_rank
@@ -117,7 +118,7 @@ class NCCLGroup(BaseGroup):
         tensor_list: Any,
         reducescatter_options: ReduceScatterOptions = ReduceScatterOptions(),
     ) -> None:
-        """Put the tensors of each place together, and give each member those of its own."""
+        """Reduce the tensors at each position, and give each member its own result."""
         options = self._dist.ReduceScatterOptions()
         options.reduceOp = self._ops[reducescatter_options.reduceOp]
         sources = tensor_list if isinstance(tensor_list[0], list) else [tensor_list]

@@ -29,13 +29,14 @@ DEFAULT_TIMEOUT_MS = 30_000
 
 
 class TorchGLOOGroup(BaseGroup):
-    """A member of a group over gloo, by torch.distributed; it leaves torch's default group alone."""
+    """A member of a group over gloo, by torch.distributed; it does not use torch's default group."""
 
     def __init__(
         self, world_size: int, rank: int, group_name: str, gloo_timeout: int | None = DEFAULT_TIMEOUT_MS
     ) -> None:
         super().__init__(world_size, rank, group_name)
-        dist: Any = importlib.import_module("torch.distributed")  # seconds, which only members of groups pay
+        # takes seconds, which only members of groups should pay
+        dist: Any = importlib.import_module("torch.distributed")
 
         milliseconds = DEFAULT_TIMEOUT_MS if gloo_timeout is None else gloo_timeout
         timeout = datetime.timedelta(milliseconds=milliseconds)
@@ -69,7 +70,7 @@ class TorchGLOOGroup(BaseGroup):
         }
         self._dist = dist
         self._timeout = timeout
-        self.barrier()  # a store that goes before all have come would leave some of them alone
+        self.barrier()  # if the store closes before all have joined, some members would fail
         del held
 
     @classmethod
@@ -99,12 +100,12 @@ class TorchGLOOGroup(BaseGroup):
         self._group.barrier(self._dist.BarrierOptions()).wait()
 
     def reduce(self, tensor: Any, reduce_options: ReduceOptions = ReduceOptions()) -> None:
-        """Put all members' tensors together in that of the root; the others stay as they are."""
+        """Reduce all members' tensors into the root's; the others stay unchanged."""
         options = self._dist.ReduceOptions()
         options.reduceOp = self._ops[reduce_options.reduceOp]
         options.rootRank = reduce_options.root_rank
         with self._tensors(tensor) as (flat, _):
-            # gloo leaves partial sums in the tensors of the others.
+            # gloo leaves partial sums in the other members' tensors.
             work = flat if self._rank == reduce_options.root_rank else [flat[0].clone()]
             self._group.reduce(work, options).wait()
 
@@ -130,11 +131,11 @@ class TorchGLOOGroup(BaseGroup):
         tensor_list: Any,
         reducescatter_options: ReduceScatterOptions = ReduceScatterOptions(),
     ) -> None:
-        """Put the tensors of each place together, and give each member those of its own."""
+        """Reduce the tensors at each position, and give each member its own result."""
         sources = tensor_list[0] if tensor_list and isinstance(tensor_list[0], list) else tensor_list
         options = self._dist.AllreduceOptions()
         options.reduceOp = self._ops[reducescatter_options.reduceOp]
-        import torch  # there, as torch.distributed is
+        import torch  # available together with torch.distributed
 
         with self._tensors(tensor) as (flat, _), self._tensors(sources) as (given, _):
             together = torch.stack([each.contiguous() for each in given])
@@ -165,8 +166,8 @@ class TorchGLOOGroup(BaseGroup):
 
 
 def _as_tensor(value: Any) -> Any:
-    """A torch tensor over the same memory."""
-    import torch  # there, as torch.distributed is
+    """Return a torch tensor over the same memory."""
+    import torch  # available together with torch.distributed
 
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
@@ -179,7 +180,7 @@ def _as_tensor(value: Any) -> Any:
             "a collective call writes into the array, but this one is a read-only view of the object store; copy it first"
         )
     with warnings.catch_warnings():
-        # An array that came as an argument is marked read-only; its bytes are this process's own.
+        # An array passed as an argument is marked read-only, but its bytes belong to this process.
         warnings.simplefilter("ignore")
         return torch.from_numpy(value)
 
