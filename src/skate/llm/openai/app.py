@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from skate.llm.errors import BadRequest, UnknownModel
 from skate.llm.openai import failures
+from skate.llm.openai.client_identity import client_of
 from skate.llm.openai.keys import ApiKeys, KeyCheck
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import (
@@ -62,9 +63,9 @@ class Models(Protocol):
         """The card of a model or of an unlisted adapter. Raises UnknownModel."""
 
     def call(
-        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
-        """Yield a model's response to a request. Raises UnknownModel."""
+        """Yield a model's response to a request of a client. Raises UnknownModel."""
 
     async def check_health(self) -> None:
         """Raises if a model does not answer."""
@@ -102,11 +103,11 @@ class LocalModels:
         return ModelCard(id=model, metadata={"base_model_id": base})
 
     def call(
-        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
         """Call the model."""
         base, _ = base_of(model, self._servings)
-        found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request)
+        found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request, client)
         return found
 
     async def check_health(self) -> None:
@@ -208,7 +209,7 @@ class Endpoints:
             asked: Any = model.model_validate(body)
             if asked.model is None:
                 asked.model = await self._only_model()
-            found = self._models.call(asked.model, method, asked, request.headers)
+            found = self._models.call(asked.model, method, asked, request.headers, client_of(request.scope))
         except TooLarge as error:
             return UnreadBody(failures.response(413, str(error), code="request_too_large"))
         except (BadRequest, ValidationError) as error:
