@@ -11,12 +11,13 @@ import os
 import time
 from typing import Any
 
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from skate.serve import context, metrics_http, tracing
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
-from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
+from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange, unsupported_charset
 from skate.serve.ingress.front import GUARDED, Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
@@ -122,6 +123,10 @@ class Ingress:
         try:
             if exchange.announced_too_large(scope["headers"]):
                 await exchange.refuse_body()
+                return
+            charset = unsupported_charset(scope["headers"])
+            if charset is not None:
+                await exchange.text(400, f"multipart forms in the charset {charset!r} are not supported")
                 return
             if gate.full:
                 self._refuse_if_too_many()
@@ -233,6 +238,8 @@ class Ingress:
             await exchange.text(error.status_code, error.message, [(b"retry-after", str(retry).encode())])
         elif isinstance(error, DeploymentUnavailableError):
             await exchange.text(503, error.message, [(b"retry-after", b"1")])
+        elif isinstance(error, MultiPartException):
+            await exchange.text(400, error.message)
         else:
             self.logger.error("the request failed", exc_info=error)
             await exchange.text(500, "Internal Server Error")

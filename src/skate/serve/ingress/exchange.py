@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from encodings.aliases import aliases
 from typing import Any
 
 from skate.serve.ingress.response_encoder import TEXT
@@ -129,3 +132,33 @@ class Exchange:
             self._joining.linger()
         said = f"{self.too_large}, but this server accepts at most {self._limit:,}"
         await self.text(413, said, [(b"connection", b"close")])
+
+
+# -- the charset of a multipart form
+
+# Starlette decodes the fields of a form by whatever codec of Python the request names. Some of these take quadratic time
+# ("punycode": 20 s for 1 MiB), and Python keeps every name that it does not know for the life of the process.
+
+#: Codecs that are no encodings of text, and those of Python's own that take long or raise errors of their own.
+_REFUSED = frozenset(
+    {"base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec", "zlib_codec", "mbcs", "punycode", "idna"}
+)  # fmt: skip
+_KNOWN = frozenset(
+    name for pair in aliases.items() if pair[1] not in _REFUSED for name in pair if name not in _REFUSED
+)
+#: Also the continued and encoded parameters of RFC 2231, each of whose values has to be known by itself.
+_CHARSET = re.compile(rb'charset[^=;]*=\s*"?([^;"]*)', re.IGNORECASE)
+
+
+def unsupported_charset(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the unknown or refused charset of a multipart request; None for all other requests."""
+    for name, value in headers:
+        if name == b"content-type":
+            if value[:10].lower() != b"multipart/":
+                return None
+            for charset in _CHARSET.findall(value):
+                known = charset.strip().lower().decode("latin-1").replace("-", "_").replace(" ", "_")
+                if known not in _KNOWN:
+                    return str(charset[:40].decode("latin-1"))
+            return None
+    return None
