@@ -50,7 +50,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "node": 4,
     "private_names": 13,
     "runtime_env": 9,
-    "serve": 28,
+    "serve": 15,
     "simulation": 5,
     "train": 22,
     "tune": 24,

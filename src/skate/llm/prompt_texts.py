@@ -115,7 +115,7 @@ class PromptTexts:
         *_, job = self._waiting.of(largest)
         self._waiting.remove(job)
         refused = Overloaded("other clients need the place in the queue; try again later")
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             job.loop.call_soon_threadsafe(_settle, job.result, None, refused)
         return True
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from encodings.aliases import aliases
-from typing import Any
+
+from starlette.types import Message, Receive, Send
 
 from skate.serve.ingress.response_encoder import TEXT
 
@@ -30,7 +31,7 @@ class Exchange:
         "too_large",
     )
 
-    def __init__(self, receive: Any, send: Any, request_id: str, limit: int | None) -> None:
+    def __init__(self, receive: Receive, send: Send, request_id: str, limit: int | None) -> None:
         self._inner_receive = receive
         self._inner_send = send
         self._named = (REQUEST_HEADER, request_id.encode("latin-1"))
@@ -43,11 +44,11 @@ class Exchange:
         self.too_large = ""
 
     @property
-    def asgi_receive(self) -> Any:
+    def asgi_receive(self) -> Receive:
         """The `receive` callable for the application."""
         return self._inner_receive if self._limit is None else self.receive
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: Message) -> None:
         """Forward a message of the application."""
         kind = message["type"]
         if kind == "http.response.start":
@@ -67,7 +68,9 @@ class Exchange:
             self.status = 403
         await self._inner_send(message)
 
-    async def answer(self, status: int, kind: bytes, body: bytes, more: Any = ()) -> None:
+    async def answer(
+        self, status: int, kind: bytes, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
         """Send a whole answer, in one piece."""
         if self.too_large and status != 413:
             await self.refuse_body()
@@ -89,13 +92,13 @@ class Exchange:
             if joining is not None:
                 joining.flush()
 
-    async def text(self, status: int, text: str, more: Any = ()) -> None:
+    async def text(self, status: int, text: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Answer with plain text."""
         await self.answer(status, TEXT, text.encode(), more)
 
     # -- bodies that are too long
 
-    def announced_too_large(self, headers: Any) -> bool:
+    def announced_too_large(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """True if the request's headers announce a body over the limit."""
         limit = self._limit
         if limit is None:
@@ -111,7 +114,7 @@ class Exchange:
                     return True
         return False
 
-    async def receive(self) -> Any:
+    async def receive(self) -> Message:
         """Receive, as long as the body is within its limit. Raises BodyTooLarge beyond it."""
         if self.too_large:
             raise BodyTooLarge(self.too_large)
