@@ -115,7 +115,7 @@ class PromptTexts:
         *_, job = self._waiting.of(largest)
         self._waiting.remove(job)
         refused = Overloaded("other clients need the place in the queue; try again later")
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
             job.loop.call_soon_threadsafe(_settle, job.result, None, refused)
         return True
 
@@ -133,9 +133,9 @@ class PromptTexts:
             error: BaseException | None = None
             try:
                 found = job.work()
-            except BaseException as caught:  # a tokenizer may also panic; whoever waits is to hear of it
+            except BaseException as caught:  # a tokenizer may also panic; the caller gets the error
                 error = caught
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
                 job.loop.call_soon_threadsafe(_settle, job.result, found, error)
 
 

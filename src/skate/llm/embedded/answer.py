@@ -104,7 +104,7 @@ class Answer:
             new.ttft_s = now - self.arrived
             new.cached_tokens = self.reused
         if token in self.ends or token in self.stop_tokens:
-            # Its text is no part of the answer, its number is.
+            # The text of an end token is not part of the answer; its id is.
             new.finish_reason = "stop"
             new.stop_reason = token if token in self.stop_tokens else None
             new.text = self._last("")

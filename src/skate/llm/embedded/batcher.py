@@ -56,7 +56,7 @@ class Batcher:
         self._news = threading.Event()
         self._ready = threading.Event()
         self._stopping = False
-        # No command may come in behind the last look at them.
+        # No command may be added after the last one was taken.
         self._door = threading.Lock()
         self._ended = False
         self._waiting: FairQueue[Answer] = FairQueue()
@@ -69,7 +69,7 @@ class Batcher:
     # Called from other threads.
 
     def start(self) -> Model:
-        """Load the model in the engine's thread. Raises what went wrong there."""
+        """Load the model in the engine's thread. Raises the error of loading it."""
         self._thread.start()
         self._ready.wait()
         if self.model is None:
@@ -129,7 +129,7 @@ class Batcher:
             places = 1 if self.model.embeds else self.model.cache.slots
             self._slots: Slots[Answer] = Slots(places)
             self.prefixes = Prefixes(places, 0 if self.model.embeds else self.model.cache.rows - places)
-        except Exception as error:  # whatever loading raised goes to who started the engine
+        except Exception as error:  # `start` raises whatever loading raised
             self.error = error
             self._ready.set()
             return
@@ -368,7 +368,7 @@ class Batcher:
             vectors = self.model.embed(
                 [each.prompt for each in good], [each.adapter for each in good]
             ).tolist()
-        except Exception as error:  # the model may raise anything, and those who wait must hear of it
+        except Exception as error:  # the model may raise anything; the callers get the error
             for each in good:
                 each.done(EngineStopped(f"the model failed: {type(error).__name__}: {error}"))
             return

@@ -1,4 +1,4 @@
-"""The embedded engine: transformers on the CPU behind the seam that vLLM is behind as well."""
+"""The embedded engine: transformers on the CPU, behind the same interface as vLLM."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class EmbeddedEngine:
             try:
                 loop.call_soon_threadsafe(settle, result)
             except RuntimeError:
-                pass  # the loop is closed, and nobody waits any more
+                pass  # the loop is closed, so that no one waits for the result
 
         self._batcher.embed(EmbedRequest(tokens, adapter, done, client, request_id.rpartition("-")[0]))
         return Embedding(await found, len(tokens))

@@ -35,17 +35,17 @@ from skate.llm.openai.requests import (
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.unread_body import UnreadBody
 
-#: The environment's say on the length of bodies, in bytes; longer ones are refused with 413, unread where they say their length.
+#: The variable that limits bodies, in bytes. Longer ones are refused with 413, unread if they announce their length.
 BODY_MAX_VARIABLE = "SKATE_LLM_MAX_BODY_BYTES"
 BODY_BYTES_MAX = 8 * 1024 * 1024
-#: A body may be nested so deep; what is deeper is nobody's request, and costs stack wherever it goes.
+#: The deepest nesting of a body. Real requests are not deeper, and depth costs stack in each parser.
 _DEPTH_MAX = 100
 #: Beyond this a body is read in a thread.
 _SHORT_BYTES = 64 * 1024
 
 
 class TooLarge(Exception):
-    """A body is longer than is taken."""
+    """A body exceeds the limit."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
@@ -331,7 +331,7 @@ def _check_depth(body: Any) -> None:
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """A path or method that is not there, in OpenAI's shape."""
+    """Return 404 or 405 in OpenAI's format."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
     return as_json(failures.response(error.status_code, message, code=None))

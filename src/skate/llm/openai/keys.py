@@ -19,7 +19,7 @@ class ApiKeys:
     def __init__(self, keys: Iterable[str]) -> None:
         given = [key.strip() for key in keys]
         if not given or not all(given):
-            raise ValueError("api_keys is a list of keys that are not empty, one or more")
+            raise ValueError("api_keys must be a non-empty list of keys that are not empty")
         self._digests = [_digest(key.encode()) for key in given]
 
     def has(self, key: bytes) -> bool:

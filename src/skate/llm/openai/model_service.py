@@ -142,7 +142,7 @@ class ModelService:
                     began = True
                     yield each
             ended = "ok"
-        except Exception as error:  # whatever it is, the caller gets it in OpenAI's shape
+        except Exception as error:  # the caller gets any error in OpenAI's format
             found = failures.of(error)
             ended = "error"
             if began:
@@ -206,7 +206,7 @@ class ModelService:
         async with aclosing(merged(streams)) as found:
             async for number, new in found:
                 if first and self._metrics is not None:
-                    # Where nothing is told before the end, the way back of the first token is nobody's wait.
+                    # Without streaming, no client waits for the first token.
                     back = time.perf_counter() - asked if request.stream else new.ttft_s or 0.0
                     self._metrics.first(asked - started + back, new.ttft_s)
                 first = False

@@ -326,7 +326,7 @@ class Controller:
         if not self._awake.is_set():
             try:
                 await asyncio.wait_for(self._awake.wait(), 5.0)
-            except (TimeoutError, asyncio.TimeoutError):  # nobody is left who remembers: begin anew
+            except (TimeoutError, asyncio.TimeoutError):  # no process remembers the state: start empty
                 self._awake.set()
                 self.hands.find_again()
                 self._tick()

@@ -53,7 +53,7 @@ class Ingress:
         #: What answers: the user's ASGI application or the plain call, inside the middlewares.
         self.app: Any = self._plain
         own, numbers = os.urandom(8).hex(), itertools.count()
-        #: Ids that nobody else makes: random by replica, counted in it.
+        #: Unique ids: a random part for each replica, and a counter.
         self.new_id = lambda: f"{own}{next(numbers):016x}"
         self.body_max: int | None = options.max_request_body_bytes
         self.docs_path: str | None = None
@@ -144,12 +144,12 @@ class Ingress:
             ended = True
         except asyncio.CancelledError:
             if timer is None or not timer.late:
-                exchange.status = exchange.status or 499  # the client went
+                exchange.status = exchange.status or 499  # the client disconnected
                 return
             if not exchange.status:
                 body = f"Request {around.request_id} timed out after {self.options.request_timeout_s}s."
                 await exchange.text(408, body)
-        except Exception as error:  # whatever user code ends in, the client gets an answer
+        except Exception as error:  # user code may raise anything; the client gets a response
             await self._failed(scope, exchange, error)
             if span is not None:
                 span.end(error, exchange.status)

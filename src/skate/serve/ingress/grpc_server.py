@@ -218,10 +218,10 @@ class GrpcServer:
             raise
         except asyncio.CancelledError:
             if timer is None or not timer.late:
-                raise  # the client went
+                raise  # the client disconnected
             text = f"the request took longer than {limit} s"
             await call_context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text, (("request_id", request_id),))
-        except Exception as error:  # whatever user code ends in, the client gets a status
+        except Exception as error:  # user code may raise anything; the client gets a status
             code, text = status_of(error)
             await call_context.abort(code, text[:_DETAILS_MAX], (("request_id", request_id),))
         finally:

@@ -277,7 +277,7 @@ class HttpServer:
             self.loop.call_later(limit, late)
 
     def demand(self) -> None:
-        """Report waiting requests to the controller, so that it starts replicas where there are none."""
+        """Report waiting requests to the controller, which starts replicas where there are none."""
         self._watching.demand({key: len(each) for key, each in self.held.items() if each})
 
     # -- the end
@@ -369,7 +369,7 @@ def _most_connections() -> int:
 
 
 def _no_mistake(record: logging.LogRecord) -> bool:
-    """False for what a client did wrong: its answer says so, and nobody else is to read of it for each request."""
+    """Return False for a client's mistake: the response reports it, and the log need not."""
     return record.msg not in _MISTAKES
 
 
@@ -415,5 +415,5 @@ class Demand:
         """Report the current number of waiting requests."""
         if waiting != self._told:
             self._told = waiting
-            # Its future, so that it leaves at once: no task of this process ends here, which would send what lies ready.
+            # Asking for the future sends the call at once; no task of this process ends here and would flush it.
             self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()
