@@ -151,6 +151,28 @@ def test_extreme_params_get_an_answer_and_harm_nobody(params: dict[str, Any], ht
     assert http.post("/v1/chat/completions", content=chat()).status_code == 200
 
 
+def test_no_address_in_a_request_is_fetched(http: Any) -> None:
+    """Images and parts of schemas, by URL and by file: a listener that nobody connects to, and a file that nobody opens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        for address in (url, "file:///etc/hostname"):
+            schema = {"type": "object", "properties": {"a": {"$ref": address}}}
+            asked = (
+                {
+                    "messages": [
+                        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": address}}]}
+                    ]
+                },
+                {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}},
+            )
+            for more in asked:
+                answer = http.post("/v1/chat/completions", content=chat(**more))
+                assert 400 <= answer.status_code < 500, answer.text
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
 def test_a_row_that_cannot_be_chosen_from_fails_alone() -> None:
     import torch
 

@@ -65,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     said = made.serve("start", "--http-port", str(made.port), "--rest-port", str(made.rest_port))
     assert f"127.0.0.1:{made.port}" in said and "made up" not in said
     yield made
-    assert "nobody is there to answer" in made.serve("shutdown", code=1)
+    assert "standard input is not a terminal" in made.serve("shutdown", code=1)
     assert made.ask()[0] == 200
     made.serve("shutdown", "-y")
     assert made.ask()[1]["applications"] == {} and get(made.port) == (0, "")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeGuard
 
 from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.output import Embedding, Increment, ModelInfo
@@ -102,6 +103,43 @@ class Engine(Protocol):
 
     async def stop(self) -> None:
         """Release the model's resources. Requests in progress end with EngineStopped."""
+
+
+class SharedEngine(Engine, Protocol):
+    """An engine that shares its steps between clients, so that one client delays another only by a bounded amount."""
+
+    shares_by_client: bool
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        request_id: str,
+        adapter: str | None = None,
+        every_s: float = 0.0,
+        client: str = "",
+    ) -> AsyncGenerator[Increment, None]:
+        """Yield increments of the answers for a client; callers in the same process are one client, ""."""
+
+    async def embed(
+        self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None, client: str = ""
+    ) -> Embedding:
+        """Compute the embedding of a prompt for a client."""
+
+
+def shares_by_client(engine: Engine) -> TypeGuard[SharedEngine]:
+    """Return True if an engine wants to know which client sends a request."""
+    return bool(getattr(engine, "shares_by_client", False))
+
+
+def generates_for(client: str, engine: Engine) -> Callable[..., AsyncGenerator[Increment, None]]:
+    """Return the engine's `generate`, with the client if the engine wants it."""
+    return partial(engine.generate, client=client) if shares_by_client(engine) else engine.generate
+
+
+def embeds_for(client: str, engine: Engine) -> Callable[..., Coroutine[Any, Any, Embedding]]:
+    """Return the engine's `embed`, with the client if the engine wants it."""
+    return partial(engine.embed, client=client) if shares_by_client(engine) else engine.embed
 
 
 EngineFactory = Callable[[EngineArgs], Engine]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from skate.installed import there
 from skate.llm.engine import Engine, EngineArgs, EngineFactory
 
-#: Says which engine runs models, whatever configs say; for programs that are tried on a machine without GPUs.
+#: Overrides the engine of all configs, to try programs on a machine without GPUs.
 SETTING = "SKATE_LLM_ENGINE"
 _log = logging.getLogger("skate.llm")
 

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from skate.llm.engine import Text
 from skate.llm.errors import Overloaded, PromptTooLong
+from skate.llm.fair_queue import FairQueue
 
 R = TypeVar("R")
 #: A text up to this many characters is worked on at once: that takes less than it takes to ask a thread.
@@ -21,11 +22,22 @@ _SHORT_MESSAGES = 16
 _WAITING_MAX = 64
 
 
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """Work on a long text that waits for the thread."""
+
+    client: str
+    work: Callable[[], Any]
+    result: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    request: str = ""
+
+
 class PromptTexts:
     """Tokenizes the texts of requests.
 
     A text that must exceed the context, given the vocabulary's longest token, is rejected without tokenizing.
-    Long texts share one thread: a client that sends many of them waits for its own, and short ones pass.
+    Long texts share one thread, in which clients take turns. Short texts do not wait for it.
 
     Args:
         text: the tokenizer.
@@ -36,23 +48,22 @@ class PromptTexts:
         self._text = text
         self._limit = limit
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any], asyncio.AbstractEventLoop]] = (
-            deque()
-        )
+        self._waiting: FairQueue[_Job] = FairQueue()
         self._works = False
 
-    async def encode(self, text: str, special: bool = True) -> list[int]:
+    async def encode(self, text: str, special: bool = True, client: str = "") -> list[int]:
         """The tokens of a text. Raises PromptTooLong, Overloaded."""
         self._measure(len(text))
         if len(text) <= _SHORT_CHARS:
             return self._text().encode(text, special)
-        return await self._beside(lambda: self._text().encode(text, special))
+        return await self._beside(lambda: self._text().encode(text, special), client)
 
     async def chat(
         self,
         messages: Sequence[dict[str, Any]],
         template: str | None = None,
         options: dict[str, Any] | None = None,
+        client: str = "",
     ) -> list[int]:
         """The tokens of a conversation. Raises what `encode` raises, and BadRequest for messages that the template refuses."""
         size = sum(len(each["content"]) for each in messages)
@@ -69,11 +80,11 @@ class PromptTexts:
         # A template of the request's own is a program of a stranger.
         if size <= _SHORT_CHARS and len(messages) <= _SHORT_MESSAGES and template is None and not options:
             return work()
-        return await self._beside(work)
+        return await self._beside(work, client)
 
-    async def apart(self, size: int, work: Callable[[], R]) -> R:
+    async def apart(self, size: int, work: Callable[[], R], client: str = "") -> R:
         """Do other work on texts of a request, of so many characters."""
-        return work() if size <= _SHORT_CHARS else await self._beside(work)
+        return work() if size <= _SHORT_CHARS else await self._beside(work, client)
 
     def _measure(self, characters: int) -> None:
         longest = getattr(self._text(), "longest_token", None)
@@ -84,36 +95,48 @@ class PromptTexts:
         if least > limit:
             raise PromptTooLong(least, limit, at_least=True)
 
-    async def _beside(self, work: Callable[[], R]) -> R:
-        if len(self._waiting) >= _WAITING_MAX:
-            raise Overloaded(f"{_WAITING_MAX} long prompts are already waiting; try again later")
+    async def _beside(self, work: Callable[[], R], client: str) -> R:
         loop = asyncio.get_running_loop()
         result: asyncio.Future[R] = loop.create_future()
         with self._lock:
-            self._waiting.append((work, result, loop))
+            if len(self._waiting) >= _WAITING_MAX and not self._evict(client):
+                raise Overloaded(f"{_WAITING_MAX} long prompts are already waiting; try again later")
+            self._waiting.extend([_Job(client, work, result, loop)])
             if not self._works:
                 self._works = True
                 threading.Thread(target=self._work, name="skate-llm-text", daemon=True).start()
         return await result
 
+    def _evict(self, client: str) -> bool:
+        """Refuse the last text of the client that has most, if `client` has less with a new one; True if one was."""
+        largest = self._waiting.largest()
+        if largest is None or self._waiting.size(largest) <= self._waiting.size(client) + 1:
+            return False
+        *_, job = self._waiting.of(largest)
+        self._waiting.remove(job)
+        refused = Overloaded("other clients need the place in the queue; try again later")
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
+            job.loop.call_soon_threadsafe(_settle, job.result, None, refused)
+        return True
+
     def _work(self) -> None:
-        """One text after the other; the thread ends when none waits."""
+        """Work on one text after the other; the thread ends when none waits."""
         while True:
             with self._lock:
                 if not self._waiting:
                     self._works = False
                     return
-                work, result, loop = self._waiting.popleft()
-            if result.cancelled():  # its client has gone
+                job = self._waiting.popleft()
+            if job.result.cancelled():  # its client has gone
                 continue
             found: Any = None
             error: BaseException | None = None
             try:
-                found = work()
-            except BaseException as caught:  # a tokenizer may also panic; whoever waits is to hear of it
+                found = job.work()
+            except BaseException as caught:  # a tokenizer may also panic; the caller gets the error
                 error = caught
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-                loop.call_soon_threadsafe(_settle, result, found, error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
+                job.loop.call_soon_threadsafe(_settle, job.result, found, error)
 
 
 def _settle(result: asyncio.Future[Any], found: Any, error: BaseException | None) -> None:

@@ -72,17 +72,17 @@ class RunTarget:
     target: Application
     name: str = "default"
     route_prefix: str | None = "/"
-    logging_config: Any = None
+    logging_config: LoggingConfig | dict[str, Any] | None = None
     external_scaler_enabled: bool = False
 
 
 def start(
-    proxy_location: Any = None,
-    http_options: Any = None,
-    grpc_options: Any = None,
-    logging_config: Any = None,
-    tracing_config: Any = None,
-    controller_options: Any = None,
+    proxy_location: ProxyLocation | str | None = None,
+    http_options: HTTPOptions | dict[str, Any] | None = None,
+    grpc_options: gRPCOptions | dict[str, Any] | None = None,
+    logging_config: LoggingConfig | dict[str, Any] | None = None,
+    tracing_config: TracingConfig | dict[str, Any] | None = None,
+    controller_options: ControllerOptions | dict[str, Any] | None = None,
     **kwargs: Any,
 ) -> None:
     """Start Serve before the first `serve.run`, which otherwise starts it; if it runs already, its options stay.
@@ -111,11 +111,11 @@ def start(
         raise getattr(error, "cause", None) or error from None
 
 
-def _dumped(options: Any) -> Any:
+def _dumped(options: HTTPOptions | dict[str, Any] | None) -> dict[str, Any] | None:
     return options.model_dump(exclude_unset=True) if isinstance(options, HTTPOptions) else options
 
 
-def _started(controller_options: Any = None) -> Any:
+def _started(controller_options: ControllerOptions | dict[str, Any] | None = None) -> Any:
     """Return the controller; start it, and a session, if there is none."""
     _prepare()
     try:
@@ -161,10 +161,10 @@ def run(
     blocking: bool = False,
     name: str = "default",
     route_prefix: str | None = "/",
-    logging_config: Any = None,
+    logging_config: LoggingConfig | dict[str, Any] | None = None,
     _local_testing_mode: bool = False,
     external_scaler_enabled: bool = False,
-    controller_options: Any = None,
+    controller_options: ControllerOptions | dict[str, Any] | None = None,
     *,
     host: str | None = None,
     port: int | None = None,
@@ -197,7 +197,7 @@ def run_many(
     wait_for_ingress_deployment_creation: bool = True,
     wait_for_applications_running: bool = True,
     _local_testing_mode: bool = False,
-    controller_options: Any = None,
+    controller_options: ControllerOptions | dict[str, Any] | None = None,
 ) -> list[DeploymentHandle]:
     """Serve several applications at once and return handles to their ingresses, in the same order.
 
@@ -224,7 +224,11 @@ def run_many(
 
 
 def _run_many(
-    targets: list[RunTarget], blocking: bool, wait: bool, controller_options: Any, options: HTTPOptions | None
+    targets: list[RunTarget],
+    blocking: bool,
+    wait: bool,
+    controller_options: ControllerOptions | dict[str, Any] | None,
+    options: HTTPOptions | None,
 ) -> list[DeploymentHandle]:
     for each in targets:
         checked_prefix(each.route_prefix)
@@ -242,7 +246,10 @@ def _run_many(
 
 
 def _serve(
-    built: list[Built], wait: bool, controller_options: Any, options: HTTPOptions | None
+    built: list[Built],
+    wait: bool,
+    controller_options: ControllerOptions | dict[str, Any] | None,
+    options: HTTPOptions | None,
 ) -> dict[str, Any]:
     """Have them served; where Serve listens."""
     controller = _started(controller_options)
@@ -267,7 +274,7 @@ def _serve(
     return listening
 
 
-def _with_logging(app: Built, logging_config: Any) -> None:
+def _with_logging(app: Built, logging_config: LoggingConfig | dict[str, Any] | None) -> None:
     if logging_config is None:
         return
     for part in app.parts:

@@ -187,7 +187,7 @@ class _Batcher:
                 else:
                     each.queue.put_nowait((value,))
             if all(at in ended or each.future.cancelled() for at, each in enumerate(batch)):
-                await generator.aclose()  # nobody listens any more
+                await generator.aclose()  # the caller stopped reading
                 break
         for at, each in enumerate(batch):
             if at not in ended:

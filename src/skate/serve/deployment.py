@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate import lazy_loader
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.autoscaling import AutoscalingConfig
-from skate.serve.config.deployment import BackpressureConfig, DeploymentConfig
+from skate.serve.config.deployment import (
+    BackpressureConfig,
+    DeploymentActorConfig,
+    DeploymentConfig,
+    GangSchedulingConfig,
+    LoggingConfig,
+    RequestRouterConfig,
+)
 from skate.serve.config.wrong_field import WrongField
 from skate.serve.identity import DEFAULT
 
@@ -54,7 +61,7 @@ class Deployment:
         self,
         name: str,
         deployment_config: DeploymentConfig,
-        replica_config: Any,
+        replica_config: ReplicaConfig,
         version: str | None = None,
         _internal: bool = False,
     ) -> None:
@@ -139,7 +146,7 @@ class Deployment:
         kwargs: dict[str, Any] = self._replica.kwargs
         return kwargs
 
-    def set_logging_config(self, logging_config: Any) -> None:
+    def set_logging_config(self, logging_config: LoggingConfig | dict[str, Any] | None) -> None:
         """Change how its replicas write their log."""
         self._config = self._config.model_copy(update={"logging_config": logging_config})
 
@@ -152,34 +159,34 @@ class Deployment:
     def options(
         self,
         func_or_class: Callable[..., Any] | str | None = None,
-        name: Any = DEFAULT.VALUE,
-        version: Any = DEFAULT.VALUE,
-        num_replicas: Any = DEFAULT.VALUE,
-        ray_actor_options: Any = DEFAULT.VALUE,
-        placement_group_bundles: Any = DEFAULT.VALUE,
-        placement_group_strategy: Any = DEFAULT.VALUE,
-        placement_group_bundle_label_selector: Any = DEFAULT.VALUE,
-        max_replicas_per_node: Any = DEFAULT.VALUE,
+        name: str | DEFAULT = DEFAULT.VALUE,
+        version: str | None | DEFAULT = DEFAULT.VALUE,
+        num_replicas: int | str | None | DEFAULT = DEFAULT.VALUE,
+        ray_actor_options: dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+        placement_group_bundles: list[dict[str, float]] | None | DEFAULT = DEFAULT.VALUE,
+        placement_group_strategy: str | None | DEFAULT = DEFAULT.VALUE,
+        placement_group_bundle_label_selector: list[dict[str, str]] | None | DEFAULT = DEFAULT.VALUE,
+        max_replicas_per_node: int | None | DEFAULT = DEFAULT.VALUE,
         user_config: Any = DEFAULT.VALUE,
-        max_ongoing_requests: Any = DEFAULT.VALUE,
-        max_queued_requests: Any = DEFAULT.VALUE,
-        backpressure_config: Any = DEFAULT.VALUE,
-        autoscaling_config: Any = DEFAULT.VALUE,
-        graceful_shutdown_wait_loop_s: Any = DEFAULT.VALUE,
-        graceful_shutdown_timeout_s: Any = DEFAULT.VALUE,
-        health_check_period_s: Any = DEFAULT.VALUE,
-        health_check_timeout_s: Any = DEFAULT.VALUE,
-        logging_config: Any = DEFAULT.VALUE,
-        request_router_config: Any = DEFAULT.VALUE,
-        _init_args: Any = DEFAULT.VALUE,
-        _init_kwargs: Any = DEFAULT.VALUE,
+        max_ongoing_requests: int | DEFAULT = DEFAULT.VALUE,
+        max_queued_requests: int | DEFAULT = DEFAULT.VALUE,
+        backpressure_config: BackpressureConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+        autoscaling_config: AutoscalingConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+        graceful_shutdown_wait_loop_s: float | DEFAULT = DEFAULT.VALUE,
+        graceful_shutdown_timeout_s: float | DEFAULT = DEFAULT.VALUE,
+        health_check_period_s: float | DEFAULT = DEFAULT.VALUE,
+        health_check_timeout_s: float | DEFAULT = DEFAULT.VALUE,
+        logging_config: LoggingConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+        request_router_config: RequestRouterConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+        _init_args: tuple[Any, ...] | DEFAULT = DEFAULT.VALUE,
+        _init_kwargs: dict[str, Any] | DEFAULT = DEFAULT.VALUE,
         _internal: bool = False,
-        max_constructor_retry_count: Any = DEFAULT.VALUE,
-        gang_scheduling_config: Any = DEFAULT.VALUE,
-        deployment_actors: Any = DEFAULT.VALUE,
-        max_surge_percent: Any = DEFAULT.VALUE,
-        rolling_update_percentage: Any = DEFAULT.VALUE,
-        in_process: Any = DEFAULT.VALUE,
+        max_constructor_retry_count: int | DEFAULT = DEFAULT.VALUE,
+        gang_scheduling_config: GangSchedulingConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+        deployment_actors: Sequence[DeploymentActorConfig | dict[str, Any]] | None | DEFAULT = DEFAULT.VALUE,
+        max_surge_percent: float | None | DEFAULT = DEFAULT.VALUE,
+        rolling_update_percentage: float | None | DEFAULT = DEFAULT.VALUE,
+        in_process: bool | DEFAULT = DEFAULT.VALUE,
     ) -> Deployment:
         """Return the same deployment with other options. Raises ValueError for invalid options."""
         given = {
@@ -231,7 +238,11 @@ class ReplicaConfig:
         self.actor_options = actor
 
     def replaced(
-        self, func_or_class: Callable[..., Any] | str | None, args: Any, kwargs: Any, given: dict[str, Any]
+        self,
+        func_or_class: Callable[..., Any] | str | None,
+        args: tuple[Any, ...] | DEFAULT,
+        kwargs: dict[str, Any] | DEFAULT,
+        given: dict[str, Any],
     ) -> ReplicaConfig:
         """The same with what was given in its place."""
         if func_or_class is not None and not callable(func_or_class) and not isinstance(func_or_class, str):
@@ -266,7 +277,7 @@ class ReplicaConfig:
         )
 
 
-def checked_name(name: Any) -> str:
+def checked_name(name: str | DEFAULT) -> str:
     """Return a checked name of a deployment; raises TypeError if it is not text, ValueError if it is invalid."""
     if not isinstance(name, str):
         raise TypeError(f"name must be a string. Got {name!r}")
@@ -314,12 +325,13 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
     return DeploymentConfig.model_validate(merged)
 
 
-def _followed(scaling: Any) -> AutoscalingConfig:
+def _followed(scaling: AutoscalingConfig | dict[str, Any] | None) -> AutoscalingConfig:
     """The configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
-    said = scaling or {}
     if isinstance(scaling, AutoscalingConfig):
         said = {name: getattr(scaling, name) for name in scaling.model_dump(exclude_unset=True)}
+    else:
+        said = scaling or {}
     return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
 
 
@@ -339,7 +351,12 @@ def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:
         )
 
 
-def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> Deployment:
+def make(
+    func_or_class: Callable[..., Any] | Application,
+    name: str | DEFAULT,
+    version: str | DEFAULT | None,
+    given: dict[str, Any],
+) -> Deployment:
     """Create a deployment from a class or a function, as the decorator does."""
     if isinstance(func_or_class, (Deployment, Application)):
         raise TypeError(f"{func_or_class!r} is already a deployment; change its options with .options(...)")
@@ -361,31 +378,31 @@ def make(func_or_class: Any, name: Any, version: Any, given: dict[str, Any]) -> 
 
 def deployment(
     _func_or_class: Callable[..., Any] | None = None,
-    name: Any = DEFAULT.VALUE,
-    version: Any = DEFAULT.VALUE,
-    num_replicas: Any = DEFAULT.VALUE,
-    ray_actor_options: Any = DEFAULT.VALUE,
-    placement_group_bundles: Any = DEFAULT.VALUE,
-    placement_group_strategy: Any = DEFAULT.VALUE,
-    placement_group_bundle_label_selector: Any = DEFAULT.VALUE,
-    max_replicas_per_node: Any = DEFAULT.VALUE,
+    name: str | DEFAULT = DEFAULT.VALUE,
+    version: str | None | DEFAULT = DEFAULT.VALUE,
+    num_replicas: int | str | None | DEFAULT = DEFAULT.VALUE,
+    ray_actor_options: dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+    placement_group_bundles: list[dict[str, float]] | None | DEFAULT = DEFAULT.VALUE,
+    placement_group_strategy: str | None | DEFAULT = DEFAULT.VALUE,
+    placement_group_bundle_label_selector: list[dict[str, str]] | None | DEFAULT = DEFAULT.VALUE,
+    max_replicas_per_node: int | None | DEFAULT = DEFAULT.VALUE,
     user_config: Any = DEFAULT.VALUE,
-    max_ongoing_requests: Any = DEFAULT.VALUE,
-    max_queued_requests: Any = DEFAULT.VALUE,
-    backpressure_config: Any = DEFAULT.VALUE,
-    autoscaling_config: Any = DEFAULT.VALUE,
-    graceful_shutdown_wait_loop_s: Any = DEFAULT.VALUE,
-    graceful_shutdown_timeout_s: Any = DEFAULT.VALUE,
-    health_check_period_s: Any = DEFAULT.VALUE,
-    health_check_timeout_s: Any = DEFAULT.VALUE,
-    logging_config: Any = DEFAULT.VALUE,
-    request_router_config: Any = DEFAULT.VALUE,
-    max_constructor_retry_count: Any = DEFAULT.VALUE,
-    gang_scheduling_config: Any = DEFAULT.VALUE,
-    deployment_actors: Any = DEFAULT.VALUE,
-    rolling_update_percentage: Any = DEFAULT.VALUE,
-    max_surge_percent: Any = DEFAULT.VALUE,
-    in_process: Any = DEFAULT.VALUE,
+    max_ongoing_requests: int | DEFAULT = DEFAULT.VALUE,
+    max_queued_requests: int | DEFAULT = DEFAULT.VALUE,
+    backpressure_config: BackpressureConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+    autoscaling_config: AutoscalingConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+    graceful_shutdown_wait_loop_s: float | DEFAULT = DEFAULT.VALUE,
+    graceful_shutdown_timeout_s: float | DEFAULT = DEFAULT.VALUE,
+    health_check_period_s: float | DEFAULT = DEFAULT.VALUE,
+    health_check_timeout_s: float | DEFAULT = DEFAULT.VALUE,
+    logging_config: LoggingConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+    request_router_config: RequestRouterConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+    max_constructor_retry_count: int | DEFAULT = DEFAULT.VALUE,
+    gang_scheduling_config: GangSchedulingConfig | dict[str, Any] | None | DEFAULT = DEFAULT.VALUE,
+    deployment_actors: Sequence[DeploymentActorConfig | dict[str, Any]] | None | DEFAULT = DEFAULT.VALUE,
+    rolling_update_percentage: float | None | DEFAULT = DEFAULT.VALUE,
+    max_surge_percent: float | None | DEFAULT = DEFAULT.VALUE,
+    in_process: bool | DEFAULT = DEFAULT.VALUE,
 ) -> Any:
     """Make a class or function a deployment; used bare or with options.
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
 
 #: Upper bounds of the classes that latencies are counted in, in milliseconds.
 BOUNDS_MS = (
@@ -42,7 +46,7 @@ class Requests:
         self.classes: dict[str, list[int]] = {}
         self.sums: dict[str, float] = {}
 
-    def done(self, scope: Any, route: str, status: int, seconds: float) -> None:
+    def done(self, scope: Scope, route: str, status: int, seconds: float) -> None:
         """Record the end of a request."""
         method = scope.get("method", "WS")
         # A client may make up methods; each would be a line of its own for good.

@@ -80,7 +80,7 @@ class RunningReplica:
         return dict(self._target.place.metadata or {})
 
     async def get_queue_len(self, *, deadline_s: float) -> int:
-        """The same as `queue_len`; nobody needs to be asked."""
+        """Same as `queue_len`, which needs no request to the replica."""
         return self.queue_len
 
     def __repr__(self) -> str:

@@ -16,12 +16,15 @@ import json
 import os
 import socket
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate.serve import api, config_loader
 from skate.serve.identity import NAMESPACE
 from skate.serve.routing import watch
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 _PATH = "/api/serve/applications/"
 _BODY_BYTES_MAX = 16 << 20
@@ -45,7 +48,7 @@ class Api:
         #: One change after the other: two configs at once would be mixed.
         self._changing = threading.Lock()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
@@ -156,7 +159,7 @@ def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
     return 200, {"message": f"{deployment!r} of {app!r} is being scaled to {want} replicas"}
 
 
-async def _answer(send: Any, status: int, said: Any) -> None:
+async def _answer(send: Send, status: int, said: Any) -> None:
     body = json.dumps(said, default=str).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

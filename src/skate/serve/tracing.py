@@ -7,10 +7,14 @@ code. All others only pass the W3C trace context on.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.installed import missing
 from skate.serve import context
+from skate.serve.identity import ReplicaID
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 #: What the context travels in: the headers of W3C, or those of the propagator that the process has chosen.
 Carrier = dict[str, str]
@@ -22,7 +26,7 @@ def active() -> bool:
     return _SDK in sys.modules
 
 
-def set_up(config: Any, replica: Any = None) -> None:
+def set_up(config: Any, replica: ReplicaID | None = None) -> None:
     """Configure the exporters of a `TracingConfig`. Raises RuntimeError if OpenTelemetry is not installed."""
     if not config.enabled:
         return
@@ -110,7 +114,7 @@ class Span:
         self._span.end()
 
 
-def of_request(scope: Any, around: context.RequestContext, replica: Any) -> Span:
+def of_request(scope: Scope, around: context.RequestContext, replica: ReplicaID) -> Span:
     """The span of a request over HTTP or WebSocket; it continues the trace that the headers name."""
     method = scope.get("method", "WEBSOCKET")
     return Span(
@@ -136,7 +140,7 @@ def of_call(deployment: str, meta: tuple[Any, ...]) -> Span:
     )
 
 
-def of_work(meta: tuple[Any, ...], replica: Any) -> Span | None:
+def of_work(meta: tuple[Any, ...], replica: ReplicaID) -> Span | None:
     """The span of a replica's work on a traced handle call; None if this process creates none."""
     if len(meta) < 7 or not active():
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ class Answer:
         text, stops: turn tokens into text, and find stop texts.
         stream: receives increments.
         adapter: a LoRA adapter's name.
+        client: the client that shares the engine with others; "" for callers in the same process.
         arrived: the engine's clock time of arrival, in seconds.
     """
 
@@ -41,19 +43,42 @@ class Answer:
     stops: StopTexts
     stream: Stream
     adapter: str | None = None
+    client: str = ""
     arrived: float = 0.0
     slot: int = -1
+    #: The number of its admission; a later one is preempted first.
+    admitted: int = 0
+    #: True if it has lost its slot to another client and resumes later.
+    preempted: bool = False
     #: How many of its tokens, prompt first, have keys in the cache.
     cached: int = 0
     #: How many of the prompt's were there before.
     reused: int = 0
     tokens: list[int] = field(default_factory=list)
     finished: bool = False
+    _resumed: list[int] | None = None
+
+    @property
+    def request(self) -> str:
+        """The request that it belongs to; the prompts of a request differ in what follows the last dash of their id."""
+        return self.request_id.rpartition("-")[0]
+
+    @property
+    def start(self) -> Sequence[int]:
+        """The tokens to compute before the next can be chosen: the prompt, and after a preemption the answer so far."""
+        return self._resumed or self.prompt
 
     @property
     def prefilling(self) -> bool:
-        """True if tokens of the prompt are still to be computed."""
-        return self.cached < len(self.prompt)
+        """True if tokens of `start` are still to be computed."""
+        return self.cached < len(self.start)
+
+    def preempt(self) -> None:
+        """Give up the slot; all tokens but the last, which is not cached yet, are computed again or copied at resumption."""
+        self._resumed = [*self.prompt, *self.tokens[:-1]] if self.tokens else None
+        self.preempted = True
+        self.cached = 0
+        self.slot = -1
 
     def barred(self) -> frozenset[int]:
         """The tokens that are forbidden now because they would end the answer too early."""
@@ -79,7 +104,7 @@ class Answer:
             new.ttft_s = now - self.arrived
             new.cached_tokens = self.reused
         if token in self.ends or token in self.stop_tokens:
-            # Its text is no part of the answer, its number is.
+            # The text of an end token is not part of the answer; its id is.
             new.finish_reason = "stop"
             new.stop_reason = token if token in self.stop_tokens else None
             new.text = self._last("")

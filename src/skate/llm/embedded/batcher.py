@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,30 +14,36 @@ import torch
 
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.model import Model
+from skate.llm.embedded.prefill_queue import PrefillQueue
 from skate.llm.embedded.prefixes import Prefixes
 from skate.llm.embedded.sampler import choose
 from skate.llm.embedded.slots import Slots
 from skate.llm.embedded.stream import Stream, wake
-from skate.llm.embedded.turns import Turns
-from skate.llm.errors import EngineStopped, LLMError
+from skate.llm.errors import EngineStopped, LLMError, Overloaded
+from skate.llm.fair_queue import FairQueue
 
 _log = logging.getLogger("skate.llm")
 
 
 @dataclass(eq=False)
 class EmbedRequest:
-    """A prompt that is to be a vector; `done` is called with it or with what went wrong."""
+    """A prompt to embed; `done` is called with its vector or with the error."""
 
     prompt: list[int]
     adapter: str | None
     done: Callable[[list[float] | Exception], None]
+    client: str = ""
+    request: str = ""
 
 
 class Batcher:
     """Runs a model step by step over all answers in progress.
 
-    A step takes what is new, gives free places to requests in turn, computes a part of the prompts (at most
-    `max_num_batched_tokens`, so that running answers go on) and one token for each answer that runs.
+    A step takes new requests, gives free slots to clients in turn, computes a part of the prompts (at most
+    `max_num_batched_tokens`, so that running answers are not delayed) and one token for each running answer.
+
+    Clients share the slots. If one waits while another holds at least two more, the latest answer of the one that holds
+    most is preempted: it loses its slot, and resumes later where it was.
     """
 
     def __init__(self, make: Callable[[], Model], clock: Callable[[], float] = time.perf_counter) -> None:
@@ -50,19 +56,20 @@ class Batcher:
         self._news = threading.Event()
         self._ready = threading.Event()
         self._stopping = False
-        # No command may come in behind the last look at them.
+        # No command may be added after the last one was taken.
         self._door = threading.Lock()
         self._ended = False
-        self._waiting = Turns()
-        self._prefilling: deque[Answer] = deque()
-        self._embeds: deque[EmbedRequest] = deque()
+        self._waiting: FairQueue[Answer] = FairQueue()
+        self._prefilling = PrefillQueue()
+        self._embeds: FairQueue[EmbedRequest] = FairQueue()
+        self._admissions = 0
         self._touched: dict[Stream, None] = {}
         self._thread = threading.Thread(target=self._main, name="skate-llm-engine", daemon=True)
 
     # Called from other threads.
 
     def start(self) -> Model:
-        """Load the model in the engine's thread. Raises what went wrong there."""
+        """Load the model in the engine's thread. Raises the error of loading it."""
         self._thread.start()
         self._ready.wait()
         if self.model is None:
@@ -76,7 +83,7 @@ class Batcher:
 
     def embed(self, request: EmbedRequest) -> None:
         """Let a prompt wait for its vector."""
-        self._tell(lambda: self._embeds.append(request))
+        self._tell(lambda: self._embeds.extend([request]))
 
     def forget(self) -> None:
         """Drop cached prefixes, so that all prompts are computed anew."""
@@ -122,7 +129,7 @@ class Batcher:
             places = 1 if self.model.embeds else self.model.cache.slots
             self._slots: Slots[Answer] = Slots(places)
             self.prefixes = Prefixes(places, 0 if self.model.embeds else self.model.cache.rows - places)
-        except Exception as error:  # whatever loading raised goes to who started the engine
+        except Exception as error:  # `start` raises whatever loading raised
             self.error = error
             self._ready.set()
             return
@@ -165,7 +172,31 @@ class Batcher:
             self._decode()
 
     def _added(self, answers: Sequence[Answer]) -> None:
+        assert self.model is not None
+        limit = self.model.given.max_pending
+        if limit is not None:
+            # Those that get a slot in this step do not wait.
+            most = limit + self._slots.size - self._slots.used - len(answers)
+            while len(self._waiting) > most and self._evict(answers[0].client, len(answers)):
+                pass
+            if len(self._waiting) > most:
+                full = Overloaded(f"{limit} answers wait already (max_pending); try again later")
+                self._give(answers[0], full)
+                return
         self._waiting.extend(answers)
+
+    def _evict(self, client: str, count: int) -> bool:
+        """Refuse a waiting request of the client that has most, if `client` has less with its new answers; True if one was."""
+        largest = self._waiting.largest()
+        if largest is None or self._waiting.size(largest) <= self._waiting.size(client) + count:
+            return False
+        begun = {answer.request_id for _, answer in self._slots}
+        begun |= {answer.request_id for answer in self._waiting.of(largest) if answer.preempted}
+        for answer in reversed(list(self._waiting.of(largest))):
+            if answer.request_id not in begun:
+                self._refuse(answer, Overloaded("other clients need the place in the queue; try again later"))
+                return True
+        return False
 
     def _aborted(self, request_id: str) -> None:
         for _, answer in list(self._slots):
@@ -177,31 +208,52 @@ class Batcher:
             self._give(answer, answer.aborted())
 
     def _admit(self) -> None:
-        while self._waiting and self._slots.used < self._slots.size:
-            answer = self._waiting.popleft()
+        while self._waiting:
+            held = Counter(answer.client for _, answer in self._slots)
+            if self._slots.used == self._slots.size and not self._preempt(held):
+                return
+            answer = self._waiting.popleft(held)
             try:
                 self._load_adapter(answer.adapter)
-            except Exception as error:  # a broken adapter is the matter of those who asked for it
+            except Exception as error:  # a broken adapter concerns only the requests that name it
                 self._refuse(answer, error)
                 continue
             answer.slot = self._slots.take(answer) or 0
+            self._admissions += 1
+            answer.admitted = self._admissions
             self._reuse(answer)
             self._prefilling.append(answer)
 
+    def _preempt(self, held: Counter[str]) -> bool:
+        """Take a slot from the client that holds most, if the next client holds at least two fewer; False if it does not."""
+        largest, count = held.most_common(1)[0]
+        if count - held[self._waiting.next_client(held)] < 2:
+            return False
+        latest = max(
+            (answer for _, answer in self._slots if answer.client == largest), key=lambda each: each.admitted
+        )
+        self._free(latest)
+        latest.preempt()
+        self._waiting.put_back(latest)
+        held[largest] -= 1
+        return True
+
     def _reuse(self, answer: Answer) -> None:
-        """Begin an answer with what another place has of its prompt."""
+        """Start an answer with cached tokens of another slot."""
         assert self.model is not None
-        hit = self.prefixes.longest(answer.prompt, answer.adapter)
+        hit = self.prefixes.longest(answer.start, answer.adapter)
         if hit is not None:
             self.model.cache.move(hit.slot, answer.slot, hit.size)
-            answer.cached = answer.reused = hit.size
-        self.prefixes.runs(answer.slot, answer.adapter, answer.prompt[: answer.cached])
+            answer.cached = hit.size
+            if not answer.preempted:
+                answer.reused = hit.size
+        self.prefixes.runs(answer.slot, answer.adapter, answer.start[: answer.cached])
 
     def _load_adapter(self, name: str | None) -> None:
         if name is not None:
             assert self.model is not None
-            used = {answer.adapter for _, answer in self._slots if answer.adapter is not None}
-            self.model.adapters.load(name, used)
+            begun = [answer for _, answer in self._slots] + [each for each in self._waiting if each.preempted]
+            self.model.adapters.load(name, {each.adapter for each in begun if each.adapter is not None})
 
     def _refuse(self, answer: Answer, error: Exception) -> None:
         known = (
@@ -213,16 +265,16 @@ class Batcher:
         self._aborted(answer.request_id)
 
     def _group(self) -> tuple[list[Answer], int]:
-        """The prompts of one call, those that came first, and how many tokens of each at most."""
+        """Return the prompts of one call, and the most tokens of each."""
         assert self.model is not None
         budget = self.model.given.max_num_batched_tokens
-        first = self._prefilling[0]
-        size = min(budget, len(first.prompt) - first.cached)
+        first, *others = self._prefilling.in_turn()
+        size = min(budget, len(first.start) - first.cached)
         group = [first]
-        if first.cached or size < len(first.prompt):
+        if first.cached or size < len(first.start):
             return group, size
-        for each in list(self._prefilling)[1:]:
-            longest = max(size, len(each.prompt))
+        for each in others:
+            longest = max(size, len(each.start))
             if each.cached or longest * (len(group) + 1) > budget:
                 break
             group.append(each)
@@ -233,18 +285,22 @@ class Batcher:
         assert self.model is not None
         group, size = self._group()
         logits = self.model.prefill(group, size)
+        self._prefilling.took_turn(group)
         if logits is None:
             return
         for each in group:
             self._prefilling.remove(each)
-            self.prefixes.runs(each.slot, each.adapter, each.prompt)
-        self._sample(group, logits)
+            self.prefixes.runs(each.slot, each.adapter, each.start)
+        # The token that follows a resumed answer's cached ones is known.
+        new = [row for row, each in enumerate(group) if not each.tokens]
+        if new:
+            self._sample([group[row] for row in new], logits if len(new) == len(group) else logits[new])
 
     def _decode(self) -> None:
         assert self.model is not None
         for source, target, answer in self._slots.moves():
             self.model.cache.move(source, target, max(answer.cached, 1))
-            self.prefixes.runs(target, answer.adapter, answer.prompt[: answer.cached])
+            self.prefixes.runs(target, answer.adapter, answer.start[: answer.cached])
             self.prefixes.runs(source, None, ())
             answer.slot = target
         running = [answer for _, answer in self._slots if not answer.prefilling]
@@ -291,11 +347,11 @@ class Batcher:
 
     def _embed(self) -> None:
         assert self.model is not None
-        budget = max(self.model.given.max_num_batched_tokens, len(self._embeds[0].prompt))
+        budget = max(self.model.given.max_num_batched_tokens, len(self._embeds.peek().prompt))
         group: list[EmbedRequest] = []
         longest = 0
         while self._embeds:
-            longest = max(longest, len(self._embeds[0].prompt))
+            longest = max(longest, len(self._embeds.peek().prompt))
             if group and longest * (len(group) + 1) > budget:
                 break
             group.append(self._embeds.popleft())
@@ -312,7 +368,7 @@ class Batcher:
             vectors = self.model.embed(
                 [each.prompt for each in good], [each.adapter for each in good]
             ).tolist()
-        except Exception as error:  # the model may raise anything, and those who wait must hear of it
+        except Exception as error:  # the model may raise anything; the callers get the error
             for each in good:
                 each.done(EngineStopped(f"the model failed: {type(error).__name__}: {error}"))
             return

@@ -1,4 +1,4 @@
-"""The embedded engine: transformers on the CPU behind the seam that vLLM is behind as well."""
+"""The embedded engine: transformers on the CPU, behind the same interface as vLLM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skate.llm.embedded.sampler import Choice
 from skate.llm.embedded.stream import Stream
 from skate.llm.embedded.structured_output import Form, Forms
 from skate.llm.engine import EngineArgs
-from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
+from skate.llm.errors import BadRequest, EngineStopped, NotSupported, PromptTooLong
 from skate.llm.output import Embedding, Increment, ModelInfo
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
@@ -29,6 +29,8 @@ class EmbeddedEngine:
 
     `start` raises the errors of loading the model, and ValueError for unsupported arguments.
     """
+
+    shares_by_client = True
 
     def __init__(self, args: EngineArgs) -> None:
         self._args = args
@@ -73,8 +75,9 @@ class EmbeddedEngine:
         request_id: str,
         adapter: str | None = None,
         every_s: float = 0.0,
+        client: str = "",
     ) -> AsyncGenerator[Increment, None]:
-        """Increments of the answers as they come."""
+        """Yield increments of the answers as they come. Clients share the model's steps."""
         tokens = self._tokens(prompt)
         self._check(tokens, params)
         await self._fetched(adapter)
@@ -87,9 +90,10 @@ class EmbeddedEngine:
         # Ids of callers may come twice at once; an abort must not reach the other.
         own_id = f"{request_id}#{next(self._numbers)}"
         answers = [
-            self._answer(own_id, index, tokens, params, adapter, stream, form)
-            for index, form in enumerate(forms)
+            self._answer(own_id, index, tokens, params, stream, form) for index, form in enumerate(forms)
         ]
+        for each in answers:
+            each.adapter, each.client = adapter, client
         self._own_ids.setdefault(request_id, []).append(own_id)
         try:
             self._batcher.add(answers)
@@ -108,7 +112,6 @@ class EmbeddedEngine:
         index: int,
         prompt: list[int],
         params: SamplingParams,
-        adapter: str | None,
         stream: Stream,
         form: Form | None,
     ) -> Answer:
@@ -129,8 +132,7 @@ class EmbeddedEngine:
             Detokenizer(lambda tokens: self.text.decode(tokens, skip)),
             StopTexts(params.stop, params.include_stop_str_in_output),
             stream,
-            adapter,
-            self._batcher.clock(),
+            arrived=self._batcher.clock(),
         )
 
     def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
@@ -158,12 +160,9 @@ class EmbeddedEngine:
         for token in params.logit_bias or ():
             if not 0 <= token < self._model.vocabulary:
                 raise BadRequest(f"logit_bias: there is no token {token}", "logit_bias")
-        most = self._given.max_pending
-        if most is not None and self._batcher.load[1] + params.n > most:
-            raise Overloaded(f"{most} answers wait already (max_pending); try again later")
 
     async def embed(
-        self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
+        self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None, client: str = ""
     ) -> Embedding:
         """The mean of the last layer, of length 1."""
         tokens = self._tokens(prompt)
@@ -187,9 +186,9 @@ class EmbeddedEngine:
             try:
                 loop.call_soon_threadsafe(settle, result)
             except RuntimeError:
-                pass  # the loop is closed, and nobody waits any more
+                pass  # the loop is closed, so that no one waits for the result
 
-        self._batcher.embed(EmbedRequest(tokens, adapter, done))
+        self._batcher.embed(EmbedRequest(tokens, adapter, done, client, request_id.rpartition("-")[0]))
         return Embedding(await found, len(tokens))
 
     async def reset_prefix_cache(self) -> None:

@@ -107,7 +107,7 @@ class Model:
         start = first.cached
         assert len(group) == 1 or all(each.cached == 0 for each in group)
         capacity = self._reserved(start + size)
-        parts = [each.prompt[start : start + size] for each in group]
+        parts = [list(each.start[start : start + size]) for each in group]
         # Padded behind: no token sees what comes later, and the padding's keys are written over by the answer's.
         ids = torch.tensor([part + [0] * (size - len(part)) for part in parts])
         steps = torch.arange(start, start + size)

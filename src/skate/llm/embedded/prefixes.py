@@ -35,12 +35,12 @@ class Prefixes:
         self.found = 0
 
     def runs(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> None:
-        """A place has the keys of these tokens, from its first position on, computed with an adapter."""
+        """Record that a slot has the keys of these tokens, computed with an adapter."""
         if self._enabled:
             self._there[slot] = (adapter, tokens)
 
     def ended(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> int | None:
-        """The row that a place's keys are to be copied to, as its answer has ended; None if it is not worth it."""
+        """Return the row to copy a slot's keys to when its answer has ended; None if copying is not worth it."""
         if not self._enabled:
             return None
         self._there[slot] = (None, ())
@@ -69,7 +69,7 @@ class Prefixes:
         self._there = [(None, ())] * len(self._there)
 
     def longest(self, prompt: Sequence[int], adapter: str | None) -> Hit | None:
-        """Where most of a prompt's start is; at least its last token is left to be computed. None if it is not worth it."""
+        """Return the slot with the longest start of a prompt, without its last token; None if it is too short."""
         self.asked += len(prompt)
         best: Hit | None = None
         for slot, (of, tokens) in enumerate(self._there):
@@ -85,7 +85,7 @@ class Prefixes:
 
 
 def common(one: Sequence[int], other: Sequence[int], most: int) -> int:
-    """How many tokens both begin with."""
+    """Return the length of the common prefix."""
     most = min(most, len(one), len(other))
     if one[:most] == other[:most]:
         return most

@@ -1,4 +1,4 @@
-"""Which answer has which place in the batch: pure bookkeeping, so that it can be tried without a model."""
+"""The slots of the batch and the answers in them: pure bookkeeping, testable without a model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Slots(Generic[Holder]):
                 yield slot, holder
 
     def take(self, holder: Holder) -> int | None:
-        """A place, or None if all are taken."""
+        """Take the lowest free slot; None if there is none."""
         if not self._free:
             return None
         slot = heapq.heappop(self._free)
@@ -49,7 +49,7 @@ class Slots(Generic[Holder]):
             self.high -= 1
 
     def moves(self) -> Iterator[tuple[int, int, Holder]]:
-        """Source, target and holder of each place that moves down; only while more than a third would be empty."""
+        """Yield source, target and holder of each slot to move down, while more than a third would be empty."""
         while self.high > 2 and 2 * self.high > 3 * self.used + 1:
             source = self.high - 1
             holder = self.holders[source]

@@ -1,4 +1,4 @@
-"""The way of increments from the engine's thread to an event loop: no pickle, one wake-up for all that a step made due."""
+"""Carries increments from the engine's thread to an event loop: no pickle, one wake-up for each step."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Stream:
         self._open = answers
 
     def put(self, item: Increment | Exception) -> None:
-        """Add an increment, or what ends the request; `wake` must follow."""
+        """Add an increment, or the error that ends the request; `wake` must follow."""
         if self._error is not None:
-            return  # nothing comes behind what ended it
+            return  # nothing follows the error that ended it
         if isinstance(item, Exception):
             self._error = item
         else:
@@ -78,7 +78,7 @@ def wake(streams: Iterable[Stream], now: float) -> None:
         try:
             loop.call_soon_threadsafe(_wake_all, those)
         except RuntimeError:
-            pass  # the loop is closed, and nobody reads any more
+            pass  # the loop is closed, so that no one reads the increments
 
 
 def _wake_all(streams: list[Stream]) -> None:

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from skate.llm.errors import BadRequest, UnknownModel
 from skate.llm.openai import failures
+from skate.llm.openai.client_identity import client_of
 from skate.llm.openai.keys import ApiKeys, KeyCheck
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import (
@@ -34,17 +35,17 @@ from skate.llm.openai.requests import (
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.unread_body import UnreadBody
 
-#: The environment's say on the length of bodies, in bytes; longer ones are refused with 413, unread where they say their length.
+#: The variable that limits bodies, in bytes. Longer ones are refused with 413, unread if they announce their length.
 BODY_MAX_VARIABLE = "SKATE_LLM_MAX_BODY_BYTES"
 BODY_BYTES_MAX = 8 * 1024 * 1024
-#: A body may be nested so deep; what is deeper is nobody's request, and costs stack wherever it goes.
+#: The deepest nesting of a body. Real requests are not deeper, and depth costs stack in each parser.
 _DEPTH_MAX = 100
 #: Beyond this a body is read in a thread.
 _SHORT_BYTES = 64 * 1024
 
 
 class TooLarge(Exception):
-    """A body is longer than is taken."""
+    """A body exceeds the limit."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
@@ -62,9 +63,9 @@ class Models(Protocol):
         """The card of a model or of an unlisted adapter. Raises UnknownModel."""
 
     def call(
-        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
-        """Yield a model's response to a request. Raises UnknownModel."""
+        """Yield a model's response to a request of a client. Raises UnknownModel."""
 
     async def check_health(self) -> None:
         """Raises if a model does not answer."""
@@ -102,11 +103,11 @@ class LocalModels:
         return ModelCard(id=model, metadata={"base_model_id": base})
 
     def call(
-        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
         """Call the model."""
         base, _ = base_of(model, self._servings)
-        found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request)
+        found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request, client)
         return found
 
     async def check_health(self) -> None:
@@ -208,7 +209,7 @@ class Endpoints:
             asked: Any = model.model_validate(body)
             if asked.model is None:
                 asked.model = await self._only_model()
-            found = self._models.call(asked.model, method, asked, request.headers)
+            found = self._models.call(asked.model, method, asked, request.headers, client_of(request.scope))
         except TooLarge as error:
             return UnreadBody(failures.response(413, str(error), code="request_too_large"))
         except (BadRequest, ValidationError) as error:
@@ -330,7 +331,7 @@ def _check_depth(body: Any) -> None:
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """A path or method that is not there, in OpenAI's shape."""
+    """Return 404 or 405 in OpenAI's format."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
     return as_json(failures.response(error.status_code, message, code=None))

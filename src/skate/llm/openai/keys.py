@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skate.llm.openai import failures
+from skate.llm.openai.client_identity import CHECKED_KEY
 from skate.llm.openai.responses import as_json
 
 
@@ -18,7 +19,7 @@ class ApiKeys:
     def __init__(self, keys: Iterable[str]) -> None:
         given = [key.strip() for key in keys]
         if not given or not all(given):
-            raise ValueError("api_keys is a list of keys that are not empty, one or more")
+            raise ValueError("api_keys must be a non-empty list of keys that are not empty")
         self._digests = [_digest(key.encode()) for key in given]
 
     def has(self, key: bytes) -> bool:
@@ -55,6 +56,7 @@ class KeyCheck:
         given = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, key = given.partition(b" ")
         if kind.lower() == b"bearer" and self._keys.has(key.strip()):
+            scope[CHECKED_KEY] = key.strip()
             await self._app(scope, receive, send)
             return
         said = (

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from skate.llm.engine import Engine
+from skate.llm.engine import Engine, embeds_for, generates_for
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
 from skate.llm.openai import failures, logprobs, request_checks
@@ -101,30 +101,30 @@ class ModelService:
         self._metrics = metrics
         self._texts = PromptTexts(lambda: engine.text, lambda: engine.info().max_model_len)
 
-    def chat(self, request: ChatCompletionRequest) -> AsyncGenerator[Any, None]:
+    def chat(self, request: ChatCompletionRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/chat/completions."""
-        return self._answered(request, self._chat(request, time.perf_counter()))
+        return self._answered(request, self._chat(request, time.perf_counter(), client))
 
-    def completions(self, request: CompletionRequest) -> AsyncGenerator[Any, None]:
+    def completions(self, request: CompletionRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/completions."""
-        return self._answered(request, self._completions(request, time.perf_counter()))
+        return self._answered(request, self._completions(request, time.perf_counter(), client))
 
-    def embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+    def embeddings(self, request: EmbeddingRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/embeddings."""
-        return self._answered(request, self._embeddings(request))
+        return self._answered(request, self._embeddings(request, client))
 
-    async def tokenize(self, request: TokenizeRequest) -> AsyncGenerator[Any, None]:
+    async def tokenize(self, request: TokenizeRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /tokenize."""
         try:
-            yield await self._tokenized(request)
+            yield await self._tokenized(request, client)
         except Exception as error:  # the caller gets what went wrong as an answer
             yield failures.of(error)
 
-    async def detokenize(self, request: DetokenizeRequest) -> AsyncGenerator[Any, None]:
+    async def detokenize(self, request: DetokenizeRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /detokenize."""
         try:
             text = await self._texts.apart(
-                len(request.tokens), lambda: self.engine.text.decode(request.tokens, False)
+                len(request.tokens), lambda: self.engine.text.decode(request.tokens, False), client
             )
             yield DetokenizeResponse(prompt=text)
         except Exception as error:  # as above; tokens may be any numbers
@@ -142,7 +142,7 @@ class ModelService:
                     began = True
                     yield each
             ended = "ok"
-        except Exception as error:  # whatever it is, the caller gets it in OpenAI's shape
+        except Exception as error:  # the caller gets any error in OpenAI's format
             found = failures.of(error)
             ended = "error"
             if began:
@@ -166,8 +166,19 @@ class ModelService:
             return asked[len(self.model) + 1 :]
         raise UnknownModel(asked, (self.model,))
 
-    async def _tokens(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        return [await self._texts.encode(each) if isinstance(each, str) else each for each in prompts]
+    async def _tokens(self, prompts: Sequence[Prompt], client: str) -> list[list[int]]:
+        return [
+            await self._texts.encode(each, client=client) if isinstance(each, str) else each
+            for each in prompts
+        ]
+
+    async def _embed(
+        self, prompts: Sequence[list[int]], request_id: str, adapter: str | None, client: str
+    ) -> list[Embedding]:
+        embed = embeds_for(client, self.engine)
+        return await asyncio.gather(
+            *(embed(each, f"{request_id}-{at}", adapter) for at, each in enumerate(prompts))
+        )
 
     async def _increments(
         self,
@@ -176,10 +187,11 @@ class ModelService:
         request: GenerateRequest,
         request_id: str,
         started: float,
+        client: str,
     ) -> AsyncGenerator[tuple[int, Increment], None]:
         """Increments of all prompts' answers, each with the number of its answer among all."""
         adapter = self._adapter(request.model)
-        tokens = await self._tokens(prompts)
+        tokens = await self._tokens(prompts, client)
         limit = self.engine.info().max_model_len
         for each in tokens:
             if params.max_tokens is not None and len(each) + params.max_tokens > limit and len(each) < limit:
@@ -187,14 +199,14 @@ class ModelService:
         every_s = self._interval_s if request.stream else AT_THE_END
         asked = time.perf_counter()
         streams = [
-            self.engine.generate(each, params, f"{request_id}-{number}", adapter, every_s)
+            generates_for(client, self.engine)(each, params, f"{request_id}-{number}", adapter, every_s)
             for number, each in enumerate(tokens)
         ]
         first, ends = True, {}
         async with aclosing(merged(streams)) as found:
             async for number, new in found:
                 if first and self._metrics is not None:
-                    # Where nothing is told before the end, the way back of the first token is nobody's wait.
+                    # Without streaming, no client waits for the first token.
                     back = time.perf_counter() - asked if request.stream else new.ttft_s or 0.0
                     self._metrics.first(asked - started + back, new.ttft_s)
                 first = False
@@ -208,7 +220,9 @@ class ModelService:
             self._metrics.generated.inc(generated)
             self._metrics.speed.observe(generated / (time.perf_counter() - started))
 
-    async def _chat(self, request: ChatCompletionRequest, started: float) -> AsyncGenerator[Any, None]:
+    async def _chat(
+        self, request: ChatCompletionRequest, started: float, client: str
+    ) -> AsyncGenerator[Any, None]:
         params = request_checks.chat_params(request)
         options = request_checks.template_options(request, self._trusts_templates)
         for name in ("add_generation_prompt", "continue_final_message"):
@@ -218,10 +232,13 @@ class ModelService:
             options["tools"] = request.tools
         text = self.engine.text
         tokens = await self._texts.chat(
-            request_checks.plain_messages(request.messages), options.pop("chat_template", None), options
+            request_checks.plain_messages(request.messages),
+            options.pop("chat_template", None),
+            options,
+            client,
         )
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
-        found = self._increments([tokens], params, request, request_id, started)
+        found = self._increments([tokens], params, request, request_id, started, client)
         if request.stream:
             async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
                 async for event in events:
@@ -246,16 +263,18 @@ class ModelService:
             kv_transfer_params=answers.kv_transfer_params,
         )
 
-    async def _completions(self, request: CompletionRequest, started: float) -> AsyncGenerator[Any, None]:
+    async def _completions(
+        self, request: CompletionRequest, started: float, client: str
+    ) -> AsyncGenerator[Any, None]:
         params = request_checks.completion_params(request)
         text = self.engine.text
         given = request_checks.prompts_of(request.prompt, "prompt")
-        tokens = await self._tokens(given)
+        tokens = await self._tokens(given, client)
         echoed = [""] * len(given)
         if request.echo:
             echoed = [each if isinstance(each, str) else text.decode(each) for each in given]
         request_id = f"cmpl-{request.request_id or uuid.uuid4().hex}"
-        found = self._increments(tokens, params, request, request_id, started)
+        found = self._increments(tokens, params, request, request_id, started, client)
         count, prompt_tokens = len(given) * params.n, sum(map(len, tokens))
         if request.stream:
             stream = self._streamed(found, request, request_id, prompt_tokens, count, echoed)
@@ -327,24 +346,22 @@ class ModelService:
         last = events.usage(Usage.of(prompt_tokens, sum(generated), cached).model_dump()) if tells else ""
         yield last + DONE
 
-    async def _embeddings(self, request: EmbeddingRequest) -> AsyncGenerator[Any, None]:
+    async def _embeddings(self, request: EmbeddingRequest, client: str) -> AsyncGenerator[Any, None]:
         given: list[Prompt]
         if isinstance(request, EmbeddingChatRequest):
-            given = [await self._texts.chat(request_checks.plain_messages(request.messages))]
+            given = [await self._texts.chat(request_checks.plain_messages(request.messages), client=client)]
         else:
             given = request_checks.prompts_of(request.input, "input")
         if any(not each for each in given):
             raise BadRequest("input contains an empty text", "input")
-        given = [*await self._tokens(given)]
+        tokens = await self._tokens(given, client)
         adapter = self._adapter(request.model)
         request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
-        made = await asyncio.gather(
-            *(self.engine.embed(each, f"{request_id}-{number}", adapter) for number, each in enumerate(given))
-        )
+        made = await self._embed(tokens, request_id, adapter, client)
         if request.dimensions is not None:
             made = [_shortened(each, request.dimensions) for each in made]
         packed = request.encoding_format == "base64"
-        tokens = sum(each.prompt_tokens for each in made)
+        count = sum(each.prompt_tokens for each in made)
         yield EmbeddingResponse(
             id=request_id,
             model=request.model or self.model,
@@ -352,26 +369,21 @@ class ModelService:
                 EmbeddingData(index=index, embedding=_packed(each.vector) if packed else each.vector)
                 for index, each in enumerate(made)
             ],
-            usage=EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens),
+            usage=EmbeddingUsage(prompt_tokens=count, total_tokens=count),
         )
         if self._metrics is not None:
-            self._metrics.prompt.inc(tokens)
+            self._metrics.prompt.inc(count)
 
-    def score(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
+    def score(self, request: ScoreRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/score."""
-        return self._answered(request, self._scores(request))
+        return self._answered(request, self._scores(request, client))
 
-    async def _scores(self, request: ScoreRequest) -> AsyncGenerator[Any, None]:
+    async def _scores(self, request: ScoreRequest, client: str) -> AsyncGenerator[Any, None]:
         one, other = request_checks.pairs_of(request.text_1, request.text_2)
         adapter = self._adapter(request.model)
         request_id = f"score-{request.request_id or uuid.uuid4().hex}"
         texts = list(dict.fromkeys([*one, *other]))
-        made = await asyncio.gather(
-            *(
-                self.engine.embed(each, f"{request_id}-{number}", adapter)
-                for number, each in enumerate(await self._tokens(texts))
-            )
-        )
+        made = await self._embed(await self._tokens(texts, client), request_id, adapter, client)
         vectors = dict(zip(texts, made, strict=True))
         pairs = [
             (vectors[left].vector, vectors[right].vector) for left, right in zip(one, other, strict=True)
@@ -386,18 +398,21 @@ class ModelService:
             usage=Usage.of(sum(vectors[each].prompt_tokens for each in (*one, *other)), 0),
         )
 
-    async def _tokenized(self, request: TokenizeRequest) -> TokenizeResponse:
+    async def _tokenized(self, request: TokenizeRequest, client: str) -> TokenizeResponse:
         text = self.engine.text
         if isinstance(request, TokenizeCompletionRequest):
-            tokens = await self._texts.encode(request.prompt, request.add_special_tokens)
+            tokens = await self._texts.encode(request.prompt, request.add_special_tokens, client)
         else:
             tokens = await self._texts.chat(
                 request_checks.plain_messages(request.messages),
                 options={"add_generation_prompt": request.add_generation_prompt},
+                client=client,
             )
         strings = None
         if request.return_token_strs:
-            strings = await self._texts.apart(len(tokens), lambda: [text.token(each) for each in tokens])
+            strings = await self._texts.apart(
+                len(tokens), lambda: [text.token(each) for each in tokens], client
+            )
         return TokenizeResponse(
             tokens=tokens,
             count=len(tokens),

@@ -86,5 +86,5 @@ def shutdown(parsed: argparse.Namespace) -> int:
 def _agreed() -> bool:
     """Ask the user for confirmation. Raises ValueError without a terminal."""
     if not sys.stdin.isatty():
-        raise ValueError("it asks before it ends all applications, and nobody is there to answer; say --yes")
+        raise ValueError("shutdown asks for confirmation, but standard input is not a terminal; pass --yes")
     return input("End all applications? [y/N] ").lower() in ("y", "yes")

@@ -7,12 +7,14 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import skate
 from skate.resources import Resources
-from skate.serve.config.http import HTTPOptions
+from skate.serve.config.http import HTTPOptions, gRPCOptions
 from skate.serve.controller import clock, exposition, routing_stats, scale_decisions, spread, status_report
+from skate.serve.controller.actions import Action
 from skate.serve.controller.feasibility import why_not
 from skate.serve.controller.machine import Machine
 from skate.serve.controller.records import ApplicationRecord, Key, Target
@@ -46,7 +48,7 @@ class Controller:
         self.codes: dict[str, Any] = {}
         self.hands = ReplicaPool(self)
         self.options = HTTPOptions()
-        self.grpc_options: Any = None
+        self.grpc_options: gRPCOptions | None = None
         self.tracing: Any = None
         #: How replicas write their log that have no such setting of their own.
         self.logging: Any = None
@@ -324,14 +326,14 @@ class Controller:
         if not self._awake.is_set():
             try:
                 await asyncio.wait_for(self._awake.wait(), 5.0)
-            except (TimeoutError, asyncio.TimeoutError):  # nobody is left who remembers: begin anew
+            except (TimeoutError, asyncio.TimeoutError):  # no process remembers the state: start empty
                 self._awake.set()
                 self.hands.find_again()
                 self._tick()
 
     # -- doing
 
-    def do(self, actions: Any) -> None:
+    def do(self, actions: Iterable[Action]) -> None:
         """Have the machine's actions done."""
         for action in actions:
             self.hands.take(action)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from skate.serve.controller import scale_decisions
+from skate.serve.controller.ports import ControllerPort
 from skate.serve.metrics_http import BOUNDS_MS
 
 _ASK_SECONDS = 2.0
@@ -32,7 +33,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-async def page(controller: Any) -> str:
+async def page(controller: ControllerPort) -> str:
     """All of it; a replica that does not answer in time is left out of what only it knows."""
     made = Page()
     asked = []

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import skate
+from skate.serve.controller.ports import ControllerPort
+from skate.serve.controller.records import Key
 
 
 class LocalWatch:
     """Implements a Watch without calls to the controller."""
 
-    def __init__(self, controller: Any) -> None:
+    def __init__(self, controller: ControllerPort) -> None:
         self.actor = controller
         self.node = skate.get_runtime_context().get_node_id()
         self.name = "controller"
 
-    def demand(self, waiting: Any) -> None:
+    def demand(self, waiting: dict[Key, int]) -> None:
         """Pass the number of waiting requests in this process on."""
         self.actor._take_demand("controller-http", waiting)
 
 
-def adopt_own(controller: Any) -> LocalWatch:
+def adopt_own(controller: ControllerPort) -> LocalWatch:
     """The view of the controller that runs in this process."""
     return LocalWatch(controller)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import skate
 from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from skate.serve.controller import clock, spread
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
+from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
 from skate.serve.controller.shared_actors import SharedActors
 from skate.serve.identity import NAMESPACE, REPLICA_PREFIX, DeploymentID, ReplicaID
 from skate.serve.replica import import_roots
-from skate.serve.replica.actor import Order, Replica
+from skate.serve.replica.actor import Replica
+from skate.serve.replica.order import Order
 from skate.util import list_named_actors
 from skate.util.placement_group import get_placement_group, placement_group, remove_placement_group
 from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
@@ -27,7 +30,7 @@ _MARGIN_SECONDS = 5.0
 class ReplicaPool:
     """The tasks that are under way for the controller."""
 
-    def __init__(self, controller: Any) -> None:
+    def __init__(self, controller: ControllerPort) -> None:
         self.controller = controller
         self.actors: dict[str, Any] = {}
         self.groups: dict[str, Any] = {}
@@ -35,7 +38,7 @@ class ReplicaPool:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._class: Any = None
 
-    def later(self, coroutine: Any) -> None:
+    def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
@@ -82,7 +85,7 @@ class ReplicaPool:
         self.later(self._outlive(action.key, action.replica, actor))
         self._tell("ready", action.key, action.replica, info)
 
-    def _make(self, record: Any, one: Any) -> Any:
+    def _make(self, record: DeploymentRecord, one: ReplicaRecord) -> Any:
         """Create the actor of a replica. Raises the engine's error for invalid options."""
         controller = self.controller
         target = record.target

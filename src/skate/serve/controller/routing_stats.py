@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from skate.serve.config.deployment import DEFAULT_ROUTER
+from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 
 
-def step(controller: Any, now: float) -> bool:
+def step(controller: ControllerPort, now: float) -> bool:
     """Start polling the replicas that are due; True if there are any to poll."""
     found = False
     for record in controller.machine.each():
@@ -26,7 +26,9 @@ def step(controller: Any, now: float) -> bool:
     return found
 
 
-async def _ask(controller: Any, record: DeploymentRecord, one: ReplicaRecord, timeout_s: float) -> None:
+async def _ask(
+    controller: ControllerPort, record: DeploymentRecord, one: ReplicaRecord, timeout_s: float
+) -> None:
     actor = controller.hands.actors.get(one.id)
     if actor is None:
         return

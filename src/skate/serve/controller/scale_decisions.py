@@ -6,6 +6,7 @@ from typing import Any
 
 from skate.serve.config.autoscaling import AutoscalingContext
 from skate.serve.controller import autoscaler, clock
+from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.board import View
@@ -13,7 +14,7 @@ from skate.serve.routing.board import View
 _views: dict[str, View] = {}
 
 
-def load_of(controller: Any, record: DeploymentRecord) -> tuple[float, float]:
+def load_of(controller: ControllerPort, record: DeploymentRecord) -> tuple[float, float]:
     """Requests in work and waiting at replicas, and those that wait before them."""
     inside = 0
     for one in record.serving():
@@ -27,7 +28,7 @@ def load_of(controller: Any, record: DeploymentRecord) -> tuple[float, float]:
     return float(inside), float(queued)
 
 
-def controller_node(controller: Any) -> str:
+def controller_node(controller: ControllerPort) -> str:
     """The node that the controller runs on."""
     import skate  # its context is asked once
 
@@ -35,7 +36,7 @@ def controller_node(controller: Any) -> str:
     return node
 
 
-def step(controller: Any, now: float) -> bool:
+def step(controller: ControllerPort, now: float) -> bool:
     """Decide for each deployment that follows its load; True if there is one."""
     machine = controller.machine
     found = False
@@ -62,7 +63,7 @@ def step(controller: Any, now: float) -> bool:
     return found
 
 
-def _seen(controller: Any, record: DeploymentRecord, now: float) -> AutoscalingContext:
+def _seen(controller: ControllerPort, record: DeploymentRecord, now: float) -> AutoscalingContext:
     config = record.target.config.autoscaling_config
     assert config is not None
     inside, queued = load_of(controller, record)
@@ -70,7 +71,9 @@ def _seen(controller: Any, record: DeploymentRecord, now: float) -> AutoscalingC
     return context_of(controller, record, inside + queued, queued, now)
 
 
-def _alone(controller: Any, record: DeploymentRecord, context: AutoscalingContext, now: float) -> None:
+def _alone(
+    controller: ControllerPort, record: DeploymentRecord, context: AutoscalingContext, now: float
+) -> None:
     assert context.config is not None
     try:
         target = autoscaler.decide(record.scaler, context, context.config, now)
@@ -81,7 +84,7 @@ def _alone(controller: Any, record: DeploymentRecord, context: AutoscalingContex
 
 
 def _together(
-    controller: Any,
+    controller: ControllerPort,
     app: ApplicationRecord,
     followed: list[DeploymentRecord],
     contexts: dict[Any, AutoscalingContext],
@@ -109,7 +112,7 @@ def _failed(record: DeploymentRecord, error: Exception) -> None:
 
 
 def _take(
-    controller: Any, record: DeploymentRecord, context: AutoscalingContext, target: int, now: float
+    controller: ControllerPort, record: DeploymentRecord, context: AutoscalingContext, target: int, now: float
 ) -> None:
     record.scaling_error = ""
     if record.target.per_node is not None:
@@ -120,7 +123,7 @@ def _take(
 
 
 def context_of(
-    controller: Any, record: DeploymentRecord, total: float, queued: float, now: float
+    controller: ControllerPort, record: DeploymentRecord, total: float, queued: float, now: float
 ) -> AutoscalingContext:
     """Build the input of a policy."""
     plain = record.target.config.autoscaling_config
@@ -149,7 +152,7 @@ def context_of(
     )
 
 
-def wake_up(controller: Any, record: DeploymentRecord) -> None:
+def wake_up(controller: ControllerPort, record: DeploymentRecord) -> None:
     """Requests wait for a deployment that has no replica at all: start without any delay."""
     config = record.target.config.autoscaling_config
     capacity = controller.machine.capacity

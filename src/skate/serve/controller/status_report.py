@@ -7,6 +7,8 @@ from typing import Any
 
 import skate
 from skate.serve.controller import clock
+from skate.serve.controller.machine import Machine
+from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord, ReplicaRecord
 from skate.serve.controller.states import ApplicationStatus, DeploymentStatus, ProxyStatus
 from skate.serve.identity import CONTROLLER_NAME, DeploymentID, ReplicaID
@@ -19,7 +21,7 @@ from skate.serve.schema.status import (
 )
 
 
-def status(controller: Any) -> ServeStatus:
+def status(controller: ControllerPort) -> ServeStatus:
     """Build an overview."""
     machine = controller.machine
     apps = {}
@@ -50,7 +52,7 @@ def message_of(record: DeploymentRecord) -> str:
     return record.message
 
 
-def app_message(machine: Any, app: ApplicationRecord) -> str:
+def app_message(machine: Machine, app: ApplicationRecord) -> str:
     """The status message of an application."""
     if machine.status_of(app) in (ApplicationStatus.DEPLOY_FAILED, ApplicationStatus.UNHEALTHY):
         bad = (DeploymentStatus.DEPLOY_FAILED, DeploymentStatus.UNHEALTHY)
@@ -62,7 +64,7 @@ def app_message(machine: Any, app: ApplicationRecord) -> str:
     return app.message
 
 
-def details(controller: Any) -> dict[str, Any]:
+def details(controller: ControllerPort) -> dict[str, Any]:
     """All that is known, as plain data in the shape of ServeInstanceDetails."""
     machine = controller.machine
     here = skate.get_runtime_context()
@@ -88,7 +90,7 @@ def details(controller: Any) -> dict[str, Any]:
     }
 
 
-def _target_groups(controller: Any, http: dict[str, Any]) -> list[dict[str, Any]]:
+def _target_groups(controller: ControllerPort, http: dict[str, Any]) -> list[dict[str, Any]]:
     """One address for each route: all replicas accept there."""
     if controller.keeper is None:
         return []
@@ -107,7 +109,7 @@ def _target_groups(controller: Any, http: dict[str, Any]) -> list[dict[str, Any]
     ]
 
 
-def _health(controller: Any) -> dict[str, Any]:
+def _health(controller: ControllerPort) -> dict[str, Any]:
     import resource  # few ask
 
     now = clock.now()
@@ -124,7 +126,7 @@ def _health(controller: Any) -> dict[str, Any]:
     ).model_dump()
 
 
-def _application(machine: Any, app: ApplicationRecord, controller: Any) -> dict[str, Any]:
+def _application(machine: Machine, app: ApplicationRecord, controller: ControllerPort) -> dict[str, Any]:
     ingress = app.deployments.get(app.ingress)
     docs = None if ingress is None else ingress.target.docs_path
     return {

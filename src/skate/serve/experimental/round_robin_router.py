@@ -32,7 +32,7 @@ class RoundRobinRouter(FIFOMixin, MultiplexMixin, RequestRouter):
         self._turns: dict[str, int] = defaultdict(_somewhere)
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """Take the replicas there are now; models that nobody holds any more lose their turns."""
+        """Take the replicas there are now; models that no replica holds any more lose their turns."""
         super().update_replicas(replicas)
         held = {model for each in replicas for model in each.multiplexed_model_ids}
         for model in self._turns.keys() - held:

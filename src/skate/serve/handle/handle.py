@@ -36,7 +36,7 @@ class DeploymentHandle:
         app_name: str,
         *,
         init_options: Any = None,
-        handle_options: Any = None,
+        handle_options: dict[str, Any] | None = None,
         _router: Any = None,
         _create_router: Any = None,
         _request_counter: Any = None,
@@ -75,14 +75,14 @@ class DeploymentHandle:
     def options(
         self,
         *,
-        method_name: Any = DEFAULT.VALUE,
-        multiplexed_model_id: Any = DEFAULT.VALUE,
-        session_id: Any = DEFAULT.VALUE,
-        stream: Any = DEFAULT.VALUE,
-        _prefer_local_routing: Any = DEFAULT.VALUE,
-        _by_reference: Any = DEFAULT.VALUE,
-        request_serialization: Any = DEFAULT.VALUE,
-        response_serialization: Any = DEFAULT.VALUE,
+        method_name: str | DEFAULT = DEFAULT.VALUE,
+        multiplexed_model_id: str | DEFAULT = DEFAULT.VALUE,
+        session_id: str | DEFAULT = DEFAULT.VALUE,
+        stream: bool | DEFAULT = DEFAULT.VALUE,
+        _prefer_local_routing: bool | DEFAULT = DEFAULT.VALUE,
+        _by_reference: bool | DEFAULT = DEFAULT.VALUE,
+        request_serialization: str | None | DEFAULT = DEFAULT.VALUE,
+        response_serialization: str | None | DEFAULT = DEFAULT.VALUE,
     ) -> DeploymentHandle:
         """The same handle with other options: a method, a model, a session, or an answer that is a stream."""
         said = self._said()

@@ -9,22 +9,28 @@ import json
 import logging
 import os
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from skate.serve import context, metrics_http, tracing
+from skate.serve.config.http import HTTPOptions
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
-from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange
+from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange, unsupported_charset
 from skate.serve.ingress.front import GUARDED, Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
 from skate.serve.ingress.response_encoder import TEXT, encoded
 from skate.serve.logs import LOGGER
 from skate.serve.replica.child_calls import release
+from skate.serve.replica.order import Order, ReplicaPort
 from skate.serve.replica.servable import Method
 from skate.serve.routing import watch
+from skate.serve.routing.table import Route, Table
 
 MODEL_HEADER = b"serve_multiplexed_model_id"
 SESSION_HEADER = b"x-session-id"
@@ -34,7 +40,7 @@ TRACE_HEADER = b"traceparent"
 class Ingress:
     """Answers HTTP and WebSocket requests of one application, and the paths that are Serve's own."""
 
-    def __init__(self, replica: Any, front: Front, options: Any) -> None:
+    def __init__(self, replica: ReplicaPort, front: Front, options: HTTPOptions) -> None:
         self.replica = replica
         self.front = front
         self.options = options
@@ -47,7 +53,7 @@ class Ingress:
         #: What answers: the user's ASGI application or the plain call, inside the middlewares.
         self.app: Any = self._plain
         own, numbers = os.urandom(8).hex(), itertools.count()
-        #: Ids that nobody else makes: random by replica, counted in it.
+        #: Unique ids: a random part for each replica, and a counter.
         self.new_id = lambda: f"{own}{next(numbers):016x}"
         self.body_max: int | None = options.max_request_body_bytes
         self.docs_path: str | None = None
@@ -80,7 +86,7 @@ class Ingress:
         if self._lifespan is not None:
             await self._lifespan.shutdown()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith("/-/"):
             if path in GUARDED and not self._may_look(scope):
@@ -100,7 +106,7 @@ class Ingress:
                 scope["path"] = root + path
         await self._request(scope, receive, send, route.prefix)
 
-    def _may_look(self, scope: Any) -> bool:
+    def _may_look(self, scope: Scope) -> bool:
         """True if the client may see status pages: always without API keys, else with one of them."""
         keys = self.keys
         if not keys:
@@ -109,7 +115,7 @@ class Ingress:
         kind, _, key = given.partition(b" ")
         return kind.lower() == b"bearer" and bool(keys.has(key.strip()))
 
-    async def _request(self, scope: Any, receive: Any, send: Any, prefix: str) -> None:
+    async def _request(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
         started = time.perf_counter()
         around = _context_of(scope, prefix, self.order, self.new_id)
         context.request.set(around)
@@ -123,6 +129,10 @@ class Ingress:
             if exchange.announced_too_large(scope["headers"]):
                 await exchange.refuse_body()
                 return
+            charset = unsupported_charset(scope["headers"])
+            if charset is not None:
+                await exchange.text(400, f"multipart forms in the charset {charset!r} are not supported")
+                return
             if gate.full:
                 self._refuse_if_too_many()
             await gate.enter()
@@ -134,12 +144,12 @@ class Ingress:
             ended = True
         except asyncio.CancelledError:
             if timer is None or not timer.late:
-                exchange.status = exchange.status or 499  # the client went
+                exchange.status = exchange.status or 499  # the client disconnected
                 return
             if not exchange.status:
                 body = f"Request {around.request_id} timed out after {self.options.request_timeout_s}s."
                 await exchange.text(408, body)
-        except Exception as error:  # whatever user code ends in, the client gets an answer
+        except Exception as error:  # user code may raise anything; the client gets a response
             await self._failed(scope, exchange, error)
             if span is not None:
                 span.end(error, exchange.status)
@@ -167,9 +177,10 @@ class Ingress:
                 self.gate.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
             )
 
-    def _begin(self, receive: Any) -> _Timer | None:
+    def _begin(self, receive: Receive) -> _Timer | None:
         """Have the request cancelled when its client goes, or its time is up."""
         task = asyncio.current_task()
+        assert task is not None
         cycle = getattr(receive, "__self__", None)
         if cycle is not None:
             try:
@@ -179,7 +190,7 @@ class Ingress:
         limit = self.options.request_timeout_s
         return None if limit is None else _Timer(limit, task)
 
-    async def _plain(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _plain(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call a class or function that takes a Request and returns the response's content."""
         if scope["type"] == "websocket":
             self.logger.warning("rejected a WebSocket: %s is not an ASGI application", self.order.name)
@@ -207,7 +218,7 @@ class Ingress:
             else:  # a middleware stands between
                 await _simple(send, 200, body, kind)
 
-    async def _streamed(self, generator: Any, send: Any) -> None:
+    async def _streamed(self, generator: Any, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]}
         begun = False
         async for each in self.servable.values(generator):
@@ -220,7 +231,7 @@ class Ingress:
             await send(start)
         await send({"type": "http.response.body", "body": b""})
 
-    async def _failed(self, scope: Any, exchange: Exchange, error: Exception) -> None:
+    async def _failed(self, scope: Scope, exchange: Exchange, error: Exception) -> None:
         if exchange.too_large:
             await exchange.refuse_body()
         elif scope["type"] == "websocket":
@@ -233,6 +244,8 @@ class Ingress:
             await exchange.text(error.status_code, error.message, [(b"retry-after", str(retry).encode())])
         elif isinstance(error, DeploymentUnavailableError):
             await exchange.text(503, error.message, [(b"retry-after", b"1")])
+        elif isinstance(error, MultiPartException):
+            await exchange.text(400, error.message)
         else:
             self.logger.error("the request failed", exc_info=error)
             await exchange.text(500, "Internal Server Error")
@@ -244,7 +257,7 @@ def on_one_line(path: str) -> str:
 
 
 class _Timer:
-    def __init__(self, seconds: float, task: Any) -> None:
+    def __init__(self, seconds: float, task: asyncio.Task[Any]) -> None:
         self.late = False
         self._task = task
         self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
@@ -258,7 +271,7 @@ class _Timer:
         self._handle.cancel()
 
 
-def _context_of(scope: Any, prefix: str, order: Any, ids: Any) -> context.RequestContext:
+def _context_of(scope: Scope, prefix: str, order: Order, ids: Callable[[], str]) -> context.RequestContext:
     request_id = model = session = ""
     trace = None
     for name, value in scope["headers"]:
@@ -275,17 +288,19 @@ def _context_of(scope: Any, prefix: str, order: Any, ids: Any) -> context.Reques
     )
 
 
-async def _simple(send: Any, status: int, body: bytes, kind: bytes, headers: Any = ()) -> None:
+async def _simple(
+    send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
     named = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": named})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _text(send: Any, status: int, text: str, headers: Any = ()) -> None:
+async def _text(send: Send, status: int, text: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
     await _simple(send, status, text.encode(), TEXT, headers)
 
 
-async def system_path(table: Any, path: str, send: Any) -> None:
+async def system_path(table: Table, path: str, send: Send) -> None:
     """The paths that are Serve's own."""
     if path == "/-/healthz":
         await _text(send, 200, "success")
@@ -312,7 +327,7 @@ async def system_path(table: Any, path: str, send: Any) -> None:
         await _text(send, 404, f"Serve has no path {path!r}; it has /-/healthz, /-/routes and /-/metrics")
 
 
-async def _not_ours(scope: Any, send: Any, route: Any, path: str) -> None:
+async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
     elif route is None:
@@ -328,7 +343,7 @@ class Nobody:
     def __init__(self, front: Front) -> None:
         self.front = front
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith("/-/") and scope["type"] == "http":
             await system_path(self.front.table, path, send)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable
+from encodings.aliases import aliases
+
+from starlette.types import Message, Receive, Send
 
 from skate.serve.ingress.response_encoder import TEXT
 
@@ -27,7 +31,7 @@ class Exchange:
         "too_large",
     )
 
-    def __init__(self, receive: Any, send: Any, request_id: str, limit: int | None) -> None:
+    def __init__(self, receive: Receive, send: Send, request_id: str, limit: int | None) -> None:
         self._inner_receive = receive
         self._inner_send = send
         self._named = (REQUEST_HEADER, request_id.encode("latin-1"))
@@ -40,11 +44,11 @@ class Exchange:
         self.too_large = ""
 
     @property
-    def asgi_receive(self) -> Any:
+    def asgi_receive(self) -> Receive:
         """The `receive` callable for the application."""
         return self._inner_receive if self._limit is None else self.receive
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: Message) -> None:
         """Forward a message of the application."""
         kind = message["type"]
         if kind == "http.response.start":
@@ -64,7 +68,9 @@ class Exchange:
             self.status = 403
         await self._inner_send(message)
 
-    async def answer(self, status: int, kind: bytes, body: bytes, more: Any = ()) -> None:
+    async def answer(
+        self, status: int, kind: bytes, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
         """Send a whole answer, in one piece."""
         if self.too_large and status != 413:
             await self.refuse_body()
@@ -86,13 +92,13 @@ class Exchange:
             if joining is not None:
                 joining.flush()
 
-    async def text(self, status: int, text: str, more: Any = ()) -> None:
+    async def text(self, status: int, text: str, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Answer with plain text."""
         await self.answer(status, TEXT, text.encode(), more)
 
     # -- bodies that are too long
 
-    def announced_too_large(self, headers: Any) -> bool:
+    def announced_too_large(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """True if the request's headers announce a body over the limit."""
         limit = self._limit
         if limit is None:
@@ -108,7 +114,7 @@ class Exchange:
                     return True
         return False
 
-    async def receive(self) -> Any:
+    async def receive(self) -> Message:
         """Receive, as long as the body is within its limit. Raises BodyTooLarge beyond it."""
         if self.too_large:
             raise BodyTooLarge(self.too_large)
@@ -129,3 +135,33 @@ class Exchange:
             self._joining.linger()
         said = f"{self.too_large}, but this server accepts at most {self._limit:,}"
         await self.text(413, said, [(b"connection", b"close")])
+
+
+# -- the charset of a multipart form
+
+# Starlette decodes the fields of a form by whatever codec of Python the request names. Some of these take quadratic time
+# ("punycode": 20 s for 1 MiB), and Python keeps every name that it does not know for the life of the process.
+
+#: Codecs that are no encodings of text, and those of Python's own that take long or raise errors of their own.
+_REFUSED = frozenset(
+    {"base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec", "zlib_codec", "mbcs", "punycode", "idna"}
+)  # fmt: skip
+_KNOWN = frozenset(
+    name for pair in aliases.items() if pair[1] not in _REFUSED for name in pair if name not in _REFUSED
+)
+#: Also the continued and encoded parameters of RFC 2231, each of whose values has to be known by itself.
+_CHARSET = re.compile(rb'charset[^=;]*=\s*"?([^;"]*)', re.IGNORECASE)
+
+
+def unsupported_charset(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the unknown or refused charset of a multipart request; None for all other requests."""
+    for name, value in headers:
+        if name == b"content-type":
+            if value[:10].lower() != b"multipart/":
+                return None
+            for charset in _CHARSET.findall(value):
+                known = charset.strip().lower().decode("latin-1").replace("-", "_").replace(" ", "_")
+                if known not in _KNOWN:
+                    return str(charset[:40].decode("latin-1"))
+            return None
+    return None

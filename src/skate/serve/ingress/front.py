@@ -110,7 +110,7 @@ class Front:
             if place.mailbox and place.replica != self.own_replica and place.node == self.node
         ]
         if not others:
-            if mine:  # also while it leaves: nobody else could
+            if mine:  # also while it drains: no other process could
                 return HERE
             return self._nobody(key, route, line)
         if mine and not self.draining:

@@ -14,6 +14,7 @@ from grpc import aio
 import skate
 from skate.serve import context
 from skate.serve.code.import_path import load
+from skate.serve.config.http import gRPCOptions
 from skate.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
@@ -26,6 +27,7 @@ from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.ingress.timer import Timer
 from skate.serve.replica.child_calls import release
 from skate.serve.replica.grpc_method import PREFIX, RemoteMessages
+from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 
 OWN_SERVICE = "ray.serve.RayServeAPIService"
@@ -83,7 +85,7 @@ _OPTIONS = [
 class GrpcServer:
     """The gRPC side of one replica."""
 
-    def __init__(self, replica: Any, options: Any) -> None:
+    def __init__(self, replica: ReplicaPort, options: gRPCOptions) -> None:
         self.replica = replica
         self.options = options
         self.server = aio.server(options=_OPTIONS)
@@ -106,13 +108,13 @@ class GrpcServer:
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
     def _handler(self, name: str, said: Any) -> Any:
-        async def one(request: Any, call_context: Any) -> Any:
+        async def one(request: Any, call_context: aio.ServicerContext[Any, Any]) -> Any:
             answer = None
             async for value in self._answers(name, request, call_context, False):
                 answer = value
             return answer
 
-        async def many(request: Any, call_context: Any) -> AsyncIterator[Any]:
+        async def many(request: Any, call_context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
             async for value in self._answers(name, request, call_context, True):
                 yield value
 
@@ -136,10 +138,10 @@ class GrpcServer:
                 size, length = size + bytes([length & 127 | 128]), length >> 7
             return b"\x0a" + size + bytes([length]) + data
 
-        async def healthz(request: bytes, call_context: Any) -> bytes:
+        async def healthz(request: bytes, call_context: aio.ServicerContext[Any, Any]) -> bytes:
             return text("success")
 
-        async def applications(request: bytes, call_context: Any) -> bytes:
+        async def applications(request: bytes, call_context: aio.ServicerContext[Any, Any]) -> bytes:
             if not await self._may_know(dict(call_context.invocation_metadata() or ())):
                 await call_context.abort(grpc.StatusCode.UNAUTHENTICATED, _NO_KEY)
             return b"".join(text(name) for name in self._applications())
@@ -186,7 +188,7 @@ class GrpcServer:
     # -- requests
 
     async def _answers(
-        self, method: str, request: Any, call_context: Any, stream: bool
+        self, method: str, request: Any, call_context: aio.ServicerContext[Any, Any], stream: bool
     ) -> AsyncIterator[Any]:
         """The values that answer one request; what goes wrong becomes its status."""
         said = dict(call_context.invocation_metadata() or ())
@@ -216,10 +218,10 @@ class GrpcServer:
             raise
         except asyncio.CancelledError:
             if timer is None or not timer.late:
-                raise  # the client went
+                raise  # the client disconnected
             text = f"the request took longer than {limit} s"
             await call_context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text, (("request_id", request_id),))
-        except Exception as error:  # whatever user code ends in, the client gets a status
+        except Exception as error:  # user code may raise anything; the client gets a status
             code, text = status_of(error)
             await call_context.abort(code, text[:_DETAILS_MAX], (("request_id", request_id),))
         finally:
@@ -260,7 +262,13 @@ class GrpcServer:
         raise gRPCStatusError(RayServeException(text), grpc.StatusCode.NOT_FOUND, text)
 
     async def _values(
-        self, app: str, name: str, request: Any, grpc_context: Any, stream: bool, around: Any
+        self,
+        app: str,
+        name: str,
+        request: Any,
+        grpc_context: RayServegRPCContext,
+        stream: bool,
+        around: context.RequestContext,
     ) -> Any:
         line = watch.current().table.lines.get(self._own)
         others = line is not None and len(line.places) > 1
@@ -269,7 +277,9 @@ class GrpcServer:
             return self._here(name, request, grpc_context, stream)
         return self._elsewhere(await self._ingress(app), app, name, request, grpc_context, stream, around)
 
-    async def _here(self, name: str, request: Any, grpc_context: Any, stream: bool) -> AsyncIterator[Any]:
+    async def _here(
+        self, name: str, request: Any, grpc_context: RayServegRPCContext, stream: bool
+    ) -> AsyncIterator[Any]:
         replica = self.replica
         gate, config = replica.gate, replica.order.config
         if gate.full and 0 <= config.max_queued_requests <= gate.waiting:
@@ -291,7 +301,14 @@ class GrpcServer:
             gate.leave(time.perf_counter() - started, failed)
 
     async def _elsewhere(
-        self, ingress: str, app: str, name: str, request: Any, grpc_context: Any, stream: bool, around: Any
+        self,
+        ingress: str,
+        app: str,
+        name: str,
+        request: Any,
+        grpc_context: RayServegRPCContext,
+        stream: bool,
+        around: context.RequestContext,
     ) -> AsyncIterator[Any]:
         handle = DeploymentHandle(ingress, app).options(
             method_name=f"{PREFIX}{'stream' if stream else 'unary'}:{name}",
@@ -345,7 +362,7 @@ def status_of(error: BaseException) -> tuple[Any, str]:
     return codes.INTERNAL, f"{type(said).__name__}: {said}"
 
 
-async def open_grpc(replica: Any, options: Any, host: str | None) -> GrpcServer:
+async def open_grpc(replica: ReplicaPort, options: gRPCOptions, host: str | None) -> GrpcServer:
     """Serve gRPC in a replica. Raises RuntimeError that names the port if it is taken."""
     made = GrpcServer(replica, options)
     where = f"[{host}]" if host and ":" in host else host or "0.0.0.0"

@@ -11,18 +11,22 @@ import socket
 import sys
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 import uvicorn
+from starlette.types import ASGIApp
 
+from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress import sockets
 from skate.serve.ingress.deadlines import Deadlines
 from skate.serve.ingress.front import Front
 from skate.serve.ingress.protocol import ServingProtocol
 from skate.serve.ingress.request_head import Limits
 from skate.serve.ingress.socket_owner import fetch_from_any
+from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
-from skate.serve.routing.board import ACCEPTING, CONNECTIONS
+from skate.serve.routing.board import ACCEPTING, CONNECTIONS, Board
 from skate.serve.routing.table import Key, Table
 
 #: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
@@ -39,10 +43,19 @@ _DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
 _MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
 
 
+class DemandReport(Protocol):
+    """Takes the number of requests that wait for each deployment."""
+
+    def demand(self, waiting: dict[Key, int]) -> None:
+        """Report the current number of waiting requests."""
+
+
 class HttpServer:
     """Accepts connections, keeps those it has, and knows those that wait for a replica elsewhere."""
 
-    def __init__(self, options: Any, front: Front, app: Any, board: Any, watching: Any) -> None:
+    def __init__(
+        self, options: HTTPOptions, front: Front, app: ASGIApp, board: Board | None, watching: DemandReport
+    ) -> None:
         self.options = options
         self.front = front
         self.app = app
@@ -190,12 +203,12 @@ class HttpServer:
         if not self._closed:
             self._changed(self.front.table) if self.front.own is not None else self.accept(True)
 
-    def _keep(self, coroutine: Any) -> None:
+    def _keep(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(coroutine)
         self._tasks[task] = self.loop.time()
         task.add_done_callback(self._opened)
 
-    def _opened(self, task: Any) -> None:
+    def _opened(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
 
     async def _open(self, sock: socket.socket, known: dict[str, Any] | None, head: bytes) -> None:
@@ -264,7 +277,7 @@ class HttpServer:
             self.loop.call_later(limit, late)
 
     def demand(self) -> None:
-        """Report waiting requests to the controller, so that it starts replicas where there are none."""
+        """Report waiting requests to the controller, which starts replicas where there are none."""
         self._watching.demand({key: len(each) for key, each in self.held.items() if each})
 
     # -- the end
@@ -336,7 +349,7 @@ def websocket(*args: Any, **kwargs: Any) -> Any:
     return AutoWebSocketsProtocol(*args, **kwargs)
 
 
-def _tls_context(options: Any) -> Any:
+def _tls_context(options: HTTPOptions) -> Any:
     if not options.ssl_certfile:
         return None
     import ssl  # only with HTTPS
@@ -356,14 +369,14 @@ def _most_connections() -> int:
 
 
 def _no_mistake(record: logging.LogRecord) -> bool:
-    """False for what a client did wrong: its answer says so, and nobody else is to read of it for each request."""
+    """Return False for a client's mistake: the response reports it, and the log need not."""
     return record.msg not in _MISTAKES
 
 
 _uvicorn = logging.getLogger("uvicorn.error")
 
 
-async def open_ingress(replica: Any, http: Any) -> HttpServer:
+async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer:
     """Serve HTTP in a replica, on the socket that all share."""
     from skate.serve.ingress.application import Ingress  # with starlette behind it
 
@@ -394,7 +407,7 @@ async def open_ingress(replica: Any, http: Any) -> HttpServer:
 class Demand:
     """Reports to the controller what connections wait for."""
 
-    def __init__(self, watching: Any) -> None:
+    def __init__(self, watching: watch.Watch) -> None:
         self._watching = watching
         self._told: dict[Key, int] = {}
 
@@ -402,5 +415,5 @@ class Demand:
         """Report the current number of waiting requests."""
         if waiting != self._told:
             self._told = waiting
-            # Its future, so that it leaves at once: no task of this process ends here, which would send what lies ready.
+            # Asking for the future sends the call at once; no task of this process ends here and would flush it.
             self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

@@ -28,7 +28,7 @@ from skate.serve.ingress.request_head import (
 )
 from skate.serve.ingress.write_buffer import WriteBuffer
 
-#: A connection that nobody takes is offered again, for two seconds in all.
+#: A connection that no process accepts is offered again, for two seconds in all.
 _RETRY_SECONDS, _TRIES_MAX = 0.005, 400
 _RETRY = ("", "")
 #: Beyond a head, so much is read of a connection that waits, for a replica or for the answer to what came before.
@@ -51,7 +51,7 @@ class Gated(asyncio.Protocol):
         super().__init__(config=serving.config, server_state=serving.state, app_state={}, _loop=serving.loop)  # type: ignore[call-arg]
         self._serving = serving
         self._limits = serving.limits
-        #: Read, and given to nobody yet.
+        #: Bytes that were read but not passed on yet.
         self._rest = HeadBuffer()
         #: Bytes that the body under way still lacks, or its chunks.
         self._left = 0
@@ -135,7 +135,7 @@ class Gated(asyncio.Protocol):
         return bool(transport.discards or transport.is_closing())
 
     def _more_to_come(self) -> bool:
-        """True if the client sends on, or has sent, what nobody reads once the connection is closed."""
+        """True if the client has sent, or still sends, data that will not be read before the connection closes."""
         if self._upgraded:
             return False
         return bool(self._left or self._chunks is not None or self._rest.data)
@@ -159,7 +159,7 @@ class Gated(asyncio.Protocol):
         if self._ends:
             self.transport.came = True
             return
-        if self.read_before:  # a loop may read the socket before whoever connected it goes on
+        if self.read_before:  # the loop may read the socket before the code that connected it resumes
             data, self.read_before = self.read_before + data, b""
         self._quiet = False
         try:

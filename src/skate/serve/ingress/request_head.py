@@ -28,7 +28,7 @@ _usual = re.compile(
 ).match  # fmt: skip
 _request_line = re.compile(rb"(" + _METHOD + rb") ([!-~]+) HTTP/([0-9])\.([0-9])").fullmatch
 _fields = re.compile(_FIELDS).fullmatch
-#: The fields that say where a request ends and whom it is for. A name is at the beginning of a line.
+#: The fields that determine where a request ends and its host. A name is at the beginning of a line.
 _framing = re.compile(
     rb"\r\n([Hh][Oo][Ss][Tt]|[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]"
     rb"|[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]):[ \t]*([^\r\n]*)"

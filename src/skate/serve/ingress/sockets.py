@@ -44,6 +44,10 @@ def listen(
     return sock
 
 
+#: Messages dropped in one turn of the loop; the rest of a flood waits for the next.
+_DROPPED_AT_ONCE = 64
+
+
 class Mailbox:
     """Where sockets arrive."""
 
@@ -55,38 +59,57 @@ class Mailbox:
         self.sock.bind(self.name)
 
     def take(self) -> tuple[dict[str, Any], bytes, socket.socket] | None:
-        """The next arrival: the message, the bytes read so far, the socket. None if there is none, or it is not
-        for us.
+        """Return the next arrival: the message, the bytes read so far, the socket. None if there is none.
+
+        Messages of other users and malformed ones are dropped, so that what is behind them is found.
         """
-        try:
-            space = socket.CMSG_SPACE(3 * array.array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
-            data, ancillary, _, _ = self.sock.recvmsg(2 * INLINE_BYTES, space)
-        except OSError:
-            return None
-        fds = array.array("i")
-        user = -1
-        for level, kind, body in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
-            elif level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-                _, user, _ = _CREDENTIALS.unpack(body)
-        if user != os.geteuid() or not fds:
-            for fd in fds:
-                os.close(fd)
-            return None
-        message = msgpack.unpackb(data)
-        head: bytes = message.pop("head", b"")
-        if len(fds) > 1:
-            with os.fdopen(fds[1], "rb") as file:
-                file.seek(0)
-                head = file.read()
-        sock = socket.socket(fileno=fds[0])
-        sock.setblocking(False)
-        return message, head, sock
+        space = socket.CMSG_SPACE(3 * array.array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
+        for _ in range(_DROPPED_AT_ONCE):
+            try:
+                data, ancillary, _, _ = self.sock.recvmsg(2 * INLINE_BYTES, space)
+            except OSError:
+                return None
+            found = _checked(data, ancillary)
+            if found is not None:
+                return found
+        return None
 
     def close(self) -> None:
         """Stop receiving."""
         self.sock.close()
+
+
+def _checked(
+    data: bytes, ancillary: list[tuple[int, int, bytes]]
+) -> tuple[dict[str, Any], bytes, socket.socket] | None:
+    fds = array.array("i")
+    user = -1
+    for level, kind, body in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
+        elif level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            _, user, _ = _CREDENTIALS.unpack(body)
+    message = _unpacked(data) if user == os.geteuid() and fds else None
+    if message is None:
+        for fd in fds:
+            os.close(fd)
+        return None
+    head: bytes = message.pop("head", b"")
+    if len(fds) > 1:
+        with os.fdopen(fds[1], "rb") as file:
+            file.seek(0)
+            head = file.read()
+    sock = socket.socket(fileno=fds[0])
+    sock.setblocking(False)
+    return message, head, sock
+
+
+def _unpacked(data: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgpack.unpackb(data)
+    except (ValueError, msgpack.UnpackException):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("head", b""), bytes) else None
 
 
 _out: list[socket.socket] = []

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import Protocol
 
+from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress.application import Nobody
 from skate.serve.ingress.front import Front
-from skate.serve.ingress.http_server import HttpServer
+from skate.serve.ingress.http_server import DemandReport, HttpServer
 from skate.serve.routing.table import Table
+
+
+class NodeDemandReport(DemandReport, Protocol):
+    """The same with the node that it is on."""
+
+    node: str
 
 
 class Spare:
     """The server of last resort."""
 
-    def __init__(self, options: Any, listening: socket.socket, watching: Any) -> None:
+    def __init__(self, options: HTTPOptions, listening: socket.socket, watching: NodeDemandReport) -> None:
         self.front = Front(None, "", watching.node)
         self.serving = HttpServer(options, self.front, Nobody(self.front), None, watching)
         self.serving._listening = listening

@@ -69,7 +69,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._go_on()
 
     def pause_writing(self) -> None:
-        """The client does not read: what it sends, pings among that, would only have more written to it."""
+        """Stop reading from a client that does not read: answers to its messages, such as pongs, would pile up."""
         super().pause_writing()
         transport: Any = self.transport
         transport.stop_reading()

@@ -2,7 +2,7 @@
 
 Closing has two bounds. A request of which something is still to come is read on for a moment and thrown away: closing a socket
 with unread input makes the kernel reset the connection, which takes the answer from the client. And a client that reads nothing
-of the last answer does not keep the connection for ever.
+of the last answer does not keep the connection forever.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class WriteBuffer:
         self._loop.call_later(seconds, look)
 
     def _end(self) -> None:
-        """Close as soon as the client has what is sent; but do not wait for ever for one that takes nothing."""
+        """Close once the client has read everything, or has read nothing for too long."""
         if self._transport.is_closing():
             return
         self._transport.close()

@@ -14,6 +14,7 @@ from typing import Any
 from skate.llm.openai.requests import ChatCompletionRequest, CompletionRequest
 from skate.llm.openai.responses import ErrorResponse
 from skate.serve.llm.configs import LLMConfig
+from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.server import LLMServer
 
 #: What asks vLLM to keep a prompt's keys for another engine.
@@ -58,7 +59,7 @@ class PDDecodeServer(LLMServer):
         self._prefill = prefill_server.options(stream=True)
 
     async def chat(
-        self, request: ChatCompletionRequest, raw_request_info: Any = None
+        self, request: ChatCompletionRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Answer a chat request."""
         async with aclosing(self._both("chat", request, raw_request_info)) as found:
@@ -66,14 +67,14 @@ class PDDecodeServer(LLMServer):
                 yield each
 
     async def completions(
-        self, request: CompletionRequest, raw_request_info: Any = None
+        self, request: CompletionRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Answer a completion request."""
         async with aclosing(self._both("completions", request, raw_request_info)) as found:
             async for each in found:
                 yield each
 
-    async def _both(self, method: str, request: Any, raw: Any) -> AsyncGenerator[Any, None]:
+    async def _both(self, method: str, request: Any, raw: RawRequestInfo | None) -> AsyncGenerator[Any, None]:
         keys = None
         async for answer in getattr(self._prefill, method).remote(for_prefill(request)):
             if isinstance(answer, ErrorResponse):

@@ -59,7 +59,7 @@ class HandleModels:
         return ModelCard(id=model, metadata={"base_model_id": base})
 
     def call(
-        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str]
+        self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
         """Ask a replica, for an adapter one that has it if there is one."""
         base, adapter = base_of(model, self._handles)
@@ -74,8 +74,8 @@ class HandleModels:
             options["session_id"] = session
         ask = getattr(self._handles[base].options(**options), method)
         if getattr(request, "stream", False):
-            return self._inbox.answers(lambda way: ask.remote(request, RawRequestInfo(sent, way)))
-        return _answers(ask, request, RawRequestInfo(sent))
+            return self._inbox.answers(lambda way: ask.remote(request, RawRequestInfo(sent, way, client)))
+        return _answers(ask, request, RawRequestInfo(sent, client=client))
 
     async def check_health(self) -> None:
         """The replicas' own health is the controller's matter; an ingress that answers is well."""

@@ -10,10 +10,11 @@ from skate.serve.llm.relay import Way
 
 @dataclass(frozen=True)
 class RawRequestInfo:
-    """The headers, by name in lower case, and where the events of a stream may go to directly."""
+    """The headers, by name in lower case, the address of a stream's direct way, and the client's id."""
 
     headers: dict[str, str] = field(default_factory=dict)
     way: Way | None = None
+    client: str = ""
 
     @classmethod
     def from_starlette_request(cls, request: Any) -> RawRequestInfo:

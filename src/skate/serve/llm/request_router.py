@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate.serve.llm.affinity import Prefixes, by_prefix, text_of
-from skate.serve.request_router import RequestRouter
+from skate.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
 
 class PrefixCacheAffinityRouter(RequestRouter):
@@ -25,8 +25,8 @@ class PrefixCacheAffinityRouter(RequestRouter):
         self._prefixes = Prefixes(max(1, (eviction_threshold_chars or 3_200_000) // 64))
 
     async def choose_replicas(
-        self, candidate_replicas: list[Any], pending_request: Any = None
-    ) -> list[list[Any]]:
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
         """The replicas to try, those that fit best first."""
         names = {_name(each.replica_id): each for each in candidate_replicas}
         text = None if pending_request is None else text_of(pending_request.args)
@@ -42,13 +42,13 @@ class PrefixCacheAffinityRouter(RequestRouter):
         rest = [each for name, each in names.items() if name not in set(best)]
         return [each for each in (chosen, rest) if each]
 
-    def on_request_routed(self, pending_request: Any, replica_id: Any, result: Any) -> None:
+    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         """Remember where a prompt went."""
         text = text_of(pending_request.args)
         if text is not None:
             self._prefixes.add(text, _name(replica_id))
 
-    def on_replica_actor_died(self, replica_id: Any) -> None:
+    def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
         """Forget a replica that has ended."""
         self._prefixes.drop(_name(replica_id))
 
@@ -57,11 +57,11 @@ class KVAwareRouter(PrefixCacheAffinityRouter):
     """Sends a request where the keys of its prompt are, judging by the prompts that were sent there."""
 
 
-def _name(replica_id: Any) -> str:
+def _name(replica_id: ReplicaID) -> str:
     return str(getattr(replica_id, "unique_id", replica_id))
 
 
-def _load(router: Any, replica: Any) -> int:
+def _load(router: RequestRouter, replica: RunningReplica) -> int:
     cache = getattr(router, "replica_queue_len_cache", None)
     found = None if cache is None else cache.get(replica.replica_id)
     return int(found or getattr(replica, "queue_len", 0) or 0)

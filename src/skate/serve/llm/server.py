@@ -25,6 +25,7 @@ from skate.llm.openai.requests import (
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
 from skate.serve.llm.placement import asks_for_gpus, deployment_options
+from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Outboxes
 
 _log = logging.getLogger("skate.llm")
@@ -76,39 +77,49 @@ class LLMServer(EngineControls):
         )
 
     async def chat(
-        self, request: ChatCompletionRequest, raw_request_info: Any = None
+        self, request: ChatCompletionRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Answer a chat request."""
-        async with aclosing(self._sent(self._serving.chat(request), raw_request_info)) as found:
+        async with aclosing(
+            self._sent(self._serving.chat(request, _client(raw_request_info)), raw_request_info)
+        ) as found:
             async for each in found:
                 yield each
 
     async def completions(
-        self, request: CompletionRequest, raw_request_info: Any = None
+        self, request: CompletionRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Answer a completion request."""
-        async with aclosing(self._sent(self._serving.completions(request), raw_request_info)) as found:
+        async with aclosing(
+            self._sent(self._serving.completions(request, _client(raw_request_info)), raw_request_info)
+        ) as found:
             async for each in found:
                 yield each
 
-    def _sent(self, found: AsyncGenerator[Any, None], raw: Any) -> AsyncGenerator[Any, None]:
+    def _sent(
+        self, found: AsyncGenerator[Any, None], raw: RawRequestInfo | None
+    ) -> AsyncGenerator[Any, None]:
         return self._outboxes.sent(found, getattr(raw, "way", None))
 
     async def embeddings(
-        self, request: EmbeddingRequest, raw_request_info: Any = None
+        self, request: EmbeddingRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Compute embeddings of texts."""
-        async with aclosing(self._serving.embeddings(request)) as found:
+        async with aclosing(self._serving.embeddings(request, _client(raw_request_info))) as found:
             async for each in found:
                 yield each
 
-    async def score(self, request: ScoreRequest, raw_request_info: Any = None) -> AsyncGenerator[Any, None]:
+    async def score(
+        self, request: ScoreRequest, raw_request_info: RawRequestInfo | None = None
+    ) -> AsyncGenerator[Any, None]:
         """Score the similarity of texts."""
-        async with aclosing(self._serving.score(request)) as found:
+        async with aclosing(self._serving.score(request, _client(raw_request_info))) as found:
             async for each in found:
                 yield each
 
-    async def transcriptions(self, request: Any, raw_request_info: Any = None) -> AsyncGenerator[Any, None]:
+    async def transcriptions(
+        self, request: Any, raw_request_info: RawRequestInfo | None = None
+    ) -> AsyncGenerator[Any, None]:
         """Reject a transcription: no engine here supports audio."""
         yield failures.response(
             501, "transcriptions are not implemented: this model takes text", "server_error"
@@ -121,17 +132,17 @@ class LLMServer(EngineControls):
             await forgets()
 
     async def tokenize(
-        self, request: TokenizeRequest, raw_request_info: Any = None
+        self, request: TokenizeRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Convert a text to tokens."""
-        async for each in self._serving.tokenize(request):
+        async for each in self._serving.tokenize(request, _client(raw_request_info)):
             yield each
 
     async def detokenize(
-        self, request: DetokenizeRequest, raw_request_info: Any = None
+        self, request: DetokenizeRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
         """Convert tokens to text."""
-        async for each in self._serving.detokenize(request):
+        async for each in self._serving.detokenize(request, _client(raw_request_info)):
             yield each
 
     async def check_health(self) -> None:
@@ -163,6 +174,11 @@ class LLMServer(EngineControls):
         """Options of the deployment that this class becomes. Raises ImportError if no engine here can do it."""
         name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=gpus_there())
         return deployment_options(llm_config, find(name).needs_gpu)
+
+
+def _client(raw: RawRequestInfo | None) -> str:
+    """Return the client of a request; callers by handle are one client together."""
+    return getattr(raw, "client", "")
 
 
 def engine_args(config: LLMConfig) -> EngineArgs:

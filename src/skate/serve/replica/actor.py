@@ -16,6 +16,7 @@ from skate.serve import context, tracing
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica.child_calls import release
 from skate.serve.replica.gate import Gate
+from skate.serve.replica.order import Order
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import MICROSECONDS, Board
 from skate.serve.schema.tracing import TracingConfig
@@ -23,30 +24,6 @@ from skate.serve.schema.tracing import TracingConfig
 #: Requests under way are young objects by the ten thousand; looking at all of them every 700 cost a third of the time at 512
 #: connections. A threshold that the user's code has set higher stays.
 _GC_THRESHOLD = 10_000
-
-
-class Order:
-    """The parameters of a new replica; plain data, and the code as bytes."""
-
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
-
-    app: str
-    name: str
-    replica: str
-    code: bytes
-    version: str
-    config: Any
-    rank: int
-    world_size: int
-    #: How HTTP comes in, for the ingress of an application with a route; None for all others.
-    http: Any
-    grpc: Any
-    grpc_host: str | None
-    #: Where the program that deployed imports from, if that is not the one that started Serve.
-    surroundings: Any
-    #: A TracingConfig; None for what the environment says.
-    tracing: Any
 
 
 class Replica:

@@ -1,0 +1,61 @@
+"""The controller as its own parts see it."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
+
+from skate.serve.config.http import HTTPOptions, gRPCOptions
+from skate.serve.controller.actions import Action
+from skate.serve.controller.machine import Machine
+from skate.serve.controller.records import Key
+from skate.serve.ingress.socket_owner import SocketOwner
+
+
+class BackgroundTasks(Protocol):
+    """The actors of replicas, and the tasks that wait for them."""
+
+    actors: dict[str, Any]
+
+    def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background."""
+
+
+class ControllerPort(Protocol):
+    """The state of the controller, and what its parts ask of it."""
+
+    machine: Machine
+    options: HTTPOptions
+    grpc_options: gRPCOptions | None
+    tracing: Any
+    logging: Any
+    own_path: tuple[str, ...]
+    codes: dict[str, Any]
+    keeper: SocketOwner | None
+    location: str
+    demands: dict[str, dict[Key, int]]
+    deployed: dict[str, Any]
+    started: float
+    looped: float
+    loops: int
+
+    @property
+    def hands(self) -> BackgroundTasks:
+        """The tasks that are under way."""
+
+    def do(self, actions: Iterable[Action]) -> None:
+        """Have the machine's actions done."""
+
+    def publish(self) -> None:
+        """Publish changes to all watchers."""
+
+    def see_free(self) -> None:
+        """Update the machine's view of free resources."""
+
+    def forget_watcher(self, name: str) -> None:
+        """Remove a process that has ended from the watchers."""
+
+    async def everybody_knows(self) -> None:
+        """Wait until all watchers have the present table."""
+
+    def _take_demand(self, watcher: str, waiting: dict[Key, int]) -> None: ...

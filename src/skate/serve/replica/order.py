@@ -1,0 +1,47 @@
+"""The parameters of a new replica, and a replica as the fronts see it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from skate.serve.config.deployment import DeploymentConfig
+from skate.serve.config.http import gRPCOptions
+from skate.serve.identity import ReplicaID
+from skate.serve.replica.gate import Gate
+from skate.serve.replica.servable import Servable
+from skate.serve.routing.board import Board
+from skate.serve.schema.tracing import TracingConfig
+
+
+class Order:
+    """The parameters of a new replica; plain data, and the code as bytes."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+    app: str
+    name: str
+    replica: str
+    code: bytes
+    version: str
+    config: DeploymentConfig
+    rank: int
+    world_size: int
+    #: How HTTP comes in, for the ingress of an application with a route; None for all others.
+    http: dict[str, Any] | None
+    grpc: gRPCOptions | None
+    grpc_host: str | None
+    #: Where the program that deployed imports from, if that is not the one that started Serve.
+    surroundings: Any
+    #: A TracingConfig; None for what the environment says.
+    tracing: TracingConfig | None
+
+
+class ReplicaPort(Protocol):
+    """A replica with its queue and its code."""
+
+    id: ReplicaID
+    order: Order
+    board: Board
+    gate: Gate
+    servable: Servable
