@@ -60,8 +60,8 @@ class Finding:
 
 HEADER = """# Planted bugs
 
-What is not shown to be noticed may be overlooked. Known kinds of mistakes are therefore planted into the core, one at a time and
-in memory only, and the simulator has to notice each within its seeds; without them the same seeds pass.
+What is not shown to be noticed may be overlooked. Known kinds of mistakes are therefore planted into the core, the client and the
+worker, one at a time and in memory only, and the simulator has to notice each within its seeds; without them the same seeds pass.
 `tests/simulation/test_planted.py` does so for those that few seeds notice, `python -m tests.simulation.planted` for all. What
 notices first is told here as it was found when this page was written, by `python -m tests.simulation.planted --markdown`; "many
 seeds" says that few seeds notice it, or none yet: those ask for a stronger check or program."""
@@ -72,7 +72,7 @@ def row(finding: Finding) -> str:
     """A line of the page."""
     bug = finding.bug
     who = finding.who or f"nothing in {finding.tried} seeds"
-    where = bug.where.removeprefix("skate.core.").replace(":", ", ")
+    where = bug.where.removeprefix("skate.core.").removeprefix("skate.").replace(":", ", ")
     return f"| {bug} | `{where}` | {finding.kind}{', many seeds' if bug.rare else ''} | {who} |"
 
 
