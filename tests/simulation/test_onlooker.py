@@ -133,14 +133,23 @@ def test_memory_that_is_free_or_another_objects(cluster: Cluster) -> None:
     driver.todo.append(("put", True))
     cluster.settle()
     ref = driver.frame.refs[0]
-    cluster.onlooker.reads(cluster, ref)
+    cluster.onlooker.reads(cluster, ref, ref._value)
     record = cluster.core.objects.records.pop(ref._id)
     with pytest.raises(AssertionError, match="that is free by now"):
-        cluster.onlooker.reads(cluster, ref)
+        cluster.onlooker.reads(cluster, ref, ref._value)
     cluster.core.objects.records[ref._id] = record
     cluster.memory[ref._value[0]] = (b"another", ())
     with pytest.raises(AssertionError, match="holds another object"):
-        cluster.onlooker.reads(cluster, ref)
+        cluster.onlooker.reads(cluster, ref, ref._value)
+
+
+def test_a_value_that_is_lost_though_nothing_broke(cluster: Cluster) -> None:
+    lost = ("ObjectLostError", {"message": "gone"})
+    cluster.onlooker.received(bytes(28), m.ERROR, lost)
+    cluster.onlooker.calm = True
+    cluster.onlooker.received(bytes(28), m.ERROR, ("RayTaskError", {}))
+    with pytest.raises(AssertionError, match="is lost, though nothing broke"):
+        cluster.onlooker.received(bytes(28), m.ERROR, lost)
 
 
 def test_a_task_that_waits_for_nothing_that_has_a_name(

@@ -146,11 +146,12 @@ class ObjectOperations:
                     break
             looks += 1
             views.keep(ref)
+            place = ref._value if ref._kind == m.ARENA else None
             for thing in self.load(ref):
                 frame.take(thing)
             yield None
-            if ref._kind == m.ARENA:
-                self.cluster.onlooker.reads(self.cluster, ref)
+            if place is not None:
+                self.cluster.onlooker.reads(self.cluster, ref, place)
         finally:
             for _ in range(looks):
                 views.let_go(ref)
@@ -187,6 +188,12 @@ class ObjectOperations:
         """Drop a generator that may not have been read to its end."""
         if frame.streams:
             del frame.streams[number % len(frame.streams)]
+        yield None
+
+    def do_whole(self: Any, frame: Frame, parent: bytes, number: int) -> Thread:
+        """Get the ref that is ready when a stream has ended."""
+        if frame.streams:
+            frame.refs.append(frame.streams[number % len(frame.streams)].completed())
         yield None
 
     # -- actors

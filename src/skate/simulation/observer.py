@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from skate.simulation.process import Process
     from skate.simulation.worker import Running, Worker
 
+LOST = ("ObjectLostError", "OwnerDiedError", "ObjectReconstructionFailedError", "ObjectFreedError")
+
 
 class Observer:
     """Takes note of what all processes of a run do."""
@@ -32,6 +34,7 @@ class Observer:
         self.attempts: dict[bytes, int] = {}
         self.lives: dict[bytes, dict[str, Any]] = {}
         self.counts: Counter[str] = Counter()
+        self.calm = False  # nothing breaks, and nobody kills or cancels
         self.deepest_queue = 0  # tasks at one node
         #: Where what runs was begun last.
         self._places: dict[bytes, Worker] = {}
@@ -116,6 +119,11 @@ class Observer:
             allowed: int = self.lives[self._callers[task_id][0]]["max_task_retries"]
             return allowed
         return self.specs[task_id].retries
+
+    def received(self, oid: bytes, kind: int, payload: Any) -> None:
+        """A process gets a value that it has asked for."""
+        lost = kind == m.ERROR and payload[0] in LOST
+        assert not (self.calm and lost), f"{oid.hex()} is lost, though nothing broke: {payload}"
 
     def result(self, ref: Any) -> str:
         """The state of a ref: "pending", "ok" or the name of an error class."""
@@ -300,12 +308,12 @@ class Observer:
         for gpu, units in shares.items():
             assert units <= CPU, f"GPU {gpu} is lent {units / CPU:g} times"
 
-    def reads(self, cluster: Cluster, ref: Ref) -> None:
-        """A process reads a large value."""
-        oid, _ = cluster.memory[ref._value[0]]
+    def reads(self, cluster: Cluster, ref: Ref, place: tuple[int, int]) -> None:
+        """A process reads a large value, where it was told that it lies."""
+        oid, _ = cluster.memory[place[0]]
         assert oid == ref._id, f"{ref} reads memory that holds another object by now"
         record = cluster.core.objects.get(oid)
-        assert record is not None and record.payload == ref._value, f"{ref} reads memory that is free by now"
+        assert record is not None and record.payload == place, f"{ref} reads memory that is free by now"
 
     # -- the end
 

@@ -112,6 +112,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
 
     def _value(self, message: m.Value) -> None:
         assert message[1] in self.pending, f"a value came twice, or unasked: {message}"
+        self.cluster.onlooker.received(message[1], message[2], message[3])
         super()._value(message)
 
     def _reply(self, message: m.Reply) -> None:
@@ -192,7 +193,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         if ref._kind == m.INLINE and isinstance(ref._value, tuple):
             return [self.adopt(each, 0) for each in ref._value[1]]
         if ref._kind == m.ARENA:
-            self.cluster.onlooker.reads(self.cluster, ref)
+            self.cluster.onlooker.reads(self.cluster, ref, ref._value)
             return [self.adopt(each, 0) for each in self.cluster.memory[ref._value[0]][1]]
         return []
 

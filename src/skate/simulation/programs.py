@@ -113,6 +113,7 @@ class Author:
         # Every run has its own mix, with much of one thing and nothing of another.
         kinds = {
             self._submit: 10, self._call: 6, self._create: 2, self._put: 2, self._drop: 4, self._drop_actor: 1,
+            self._drop_stream: 1, self._whole: 1,
             self._look: 1, self._name: 0.5, self.group_operation: 2, self._burst: 0.2,
             self._many_calls: 0.2,
         }  # fmt: skip
@@ -165,6 +166,12 @@ class Author:
 
     def _drop_actor(self) -> Operation:
         return ("drop_actor", self.number())
+
+    def _drop_stream(self) -> Operation:
+        return ("drop_stream", self.number())
+
+    def _whole(self) -> Operation:
+        return ("whole", self.number())
 
     def _look(self) -> Operation:
         return ("get", self.number()) if self.free and self.rng.random() < 0.5 else ("next", self.number())

@@ -42,6 +42,7 @@ def run_node(
     }
     author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
+    cluster.onlooker.calm = calm
     play(cluster, author, drivers, operations)
     cluster.drain(patient=not free)
     if calm:
@@ -60,6 +61,7 @@ def run_cluster(
     world = World(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
     author = Wanderer(rng, len(cpus), free=free, failures=not calm, most_cpus=max(cpus))
     drivers = [world.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
+    world.onlooker.calm = calm
     play(world, author, drivers, operations)
     world.drain(patient=not free)
     if calm:

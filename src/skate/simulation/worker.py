@@ -261,7 +261,7 @@ class Worker(Process):
                 ref = self.adopt(oid, 1)
                 views.keep(ref)
                 ref._kind, ref._value = kind, payload
-                granted.append(ref)
+                granted.append((ref, payload))
         yield None
         for each in inner:
             frame.take(self.adopt(each, 0))
@@ -278,8 +278,8 @@ class Worker(Process):
                 for each in payload[1]:
                     frame.take(self.adopt(each, 0))
         yield None
-        for ref in granted:
-            self.cluster.onlooker.reads(self.cluster, ref)
+        for ref, place in granted:
+            self.cluster.onlooker.reads(self.cluster, ref, place)
             views.let_go(ref)
         granted.clear()
         for operation in running.spec.program:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from tests.simulation.planted import actors, attempts, groups, leases, memory, nodes, streams, waking, workers
+from tests.simulation.planted import (
+    actors,
+    attempts,
+    clients,
+    groups,
+    leases,
+    memory,
+    nodes,
+    streams,
+    waking,
+    workers,
+)  # fmt: skip
 from tests.simulation.planted.bug import RUNS, Bug
 
-FAMILIES = (waking, memory, leases, attempts, actors, groups, streams, nodes, workers)
+FAMILIES = (waking, memory, leases, attempts, actors, groups, streams, nodes, workers, clients)
 BUGS: tuple[Bug, ...] = tuple(bug for family in FAMILIES for bug in family.BUGS)
 #: Seeds that are tried in the tests with each bug that is not rare, of one node and of several; and in a long run. Those that do
 #: not come by the place of a bug are not run with it.

@@ -61,8 +61,8 @@ class Finding:
 
 HEADER = """# Planted bugs
 
-A test that has never failed may check nothing. So known kinds of bugs are planted into the core, one at a time and in memory
-only, and the simulator has to detect each within its seeds; without them the same seeds pass. `tests/simulation/test_planted.py`
+A test that has never failed may check nothing. So known kinds of bugs are planted into the core, the client and the
+worker, one at a time and in memory only, and the simulator has to detect each within its seeds; without them the same seeds pass. `tests/simulation/test_planted.py`
 does this for bugs that a few seeds detect, `python -m tests.simulation.planted` for all. The table shows the first check that
 detected each bug when this page was generated with `python -m tests.simulation.planted --markdown`. "Many seeds" marks bugs that
 few seeds detect, or none yet: they need a stronger check or program."""
@@ -73,7 +73,7 @@ def row(finding: Finding) -> str:
     """A line of the page."""
     bug = finding.bug
     who = finding.who or f"nothing in {finding.tried} seeds"
-    where = bug.where.removeprefix("skate.core.").replace(":", ", ")
+    where = bug.where.removeprefix("skate.core.").removeprefix("skate.").replace(":", ", ")
     return f"| {bug} | `{where}` | {finding.kind}{', many seeds' if bug.rare else ''} | {who} |"
 
 
