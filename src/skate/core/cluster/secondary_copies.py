@@ -67,6 +67,12 @@ class SecondCopies:
         """Forget a removed record."""
         self.here.pop(record.oid, None)
 
+    def let_go(self, cid: int, oid: bytes) -> None:
+        """FREE from a peer: a copy that its owner does not want stays only for those who use it here."""
+        record = self.here.get(oid)
+        if record is not None and record.away.owner.cid == cid and cid not in record.holders:
+            del self.here[oid]
+
     def told(self, cid: int, message: m.Copy) -> None:
         """COPY from a peer: it has a copy, has it no longer, or needs the one that is here."""
         _, oid, word = message
