@@ -67,12 +67,6 @@ class SecondCopies:
         """Forget a removed record."""
         self.here.pop(record.oid, None)
 
-    def let_go(self, cid: int, oid: bytes) -> None:
-        """FREE from a peer: a copy that its owner does not want stays only for those who use it here."""
-        record = self.here.get(oid)
-        if record is not None and record.away.owner.cid == cid and cid not in record.holders:
-            del self.here[oid]
-
     def told(self, cid: int, message: m.Copy) -> None:
         """COPY from a peer: it has a copy, has it no longer, or needs the one that is here."""
         _, oid, word = message
@@ -119,8 +113,8 @@ class SecondCopies:
         """Raise AssertionError if an invariant is broken."""
         for oid, record in self.here.items():
             assert self.objects.get(oid) is record, f"{record} is gone, and its copy is kept"
-            owner = record.away.owner
-            assert owner is not None and record.holders.get(owner.cid), f"{record} is kept for nobody"
+            # An owner that did not want the copy has let it go; then those who use it here keep it.
+            assert record.away.owner is not None and record.holders, f"{record} is kept for nobody"
         for record in self.objects.records.values():
             away = record.away
             if away is not None and away.copies:
