@@ -59,13 +59,6 @@ def _unpacked(payload: bytes) -> Any:
         raise unreadable(error) from error
 
 
-def give_up(process: Process, deps: tuple[Any, ...]) -> None:
-    """The call does not run here: what was granted with its arguments is given back. The lock is held."""
-    for _, oid, kind, _ in deps:
-        if kind == ARENA:
-            process.bury(oid, 1)
-
-
 def _adopt(process: Process, oid: bytes, payload: Any) -> ObjectRef[Any]:
     """The ref of an argument in shared memory, which stays where it is until it is unpacked."""
     ref: ObjectRef[Any] = process.adopt_any(oid)

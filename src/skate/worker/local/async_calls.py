@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate.protocol import messages as m
-from skate.worker.arguments import unpack_arguments
 from skate.worker.local.stepped_loop import SteppedLoop
-from skate.worker.returns import pack_value
 from skate.worker.worker_core import Running
 
 if TYPE_CHECKING:
@@ -20,43 +17,49 @@ if TYPE_CHECKING:
 
 
 class AsyncCalls:
-    """Runs the calls of one actor side by side, up to its `max_concurrency` or that of their group."""
+    """Runs the calls of one actor side by side, as many as their groups admit."""
 
-    def __init__(self, worker: InlineWorker, fields: dict[str, Any]) -> None:
+    def __init__(self, worker: InlineWorker) -> None:
         self.worker = worker
         self.loop = SteppedLoop()
         self.driver: int | None = None
         self._announced = 0
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
-        self._limits = {
-            name: asyncio.Semaphore(limit) for name, limit in (fields.get("groups") or {}).items()
-        }
-        self._limits[""] = asyncio.Semaphore(fields.get("max_concurrency") or 1000)
 
     @property
     def pending(self) -> bool:
         """True while a call has not been answered."""
-        return bool(self._tasks) or self._announced > 0
+        return bool(self._tasks) or self._announced > 0 or self.worker.waits
 
-    def start(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
-        """Start a call, and run it to its first suspension."""
-        with self.worker.host.lock:
-            self._announced += 1
+    def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
+        """Start a call, and run it to its first suspension; or keep it while its group is full."""
+        worker = self.worker
+        try:
+            with worker.lock:
+                if not worker.admit(sequence, running, message):
+                    return
+                self._announced += 1
+        except ValueError as error:  # no such group
+            worker.failed(running, error, time.perf_counter())
+            return
         began = threading.Event()
-        self.loop.call_soon_threadsafe(self._begin, running, args, deps, began)
+        self.loop.call_soon_threadsafe(self._begin, running, message, began)
         if not running.template.streaming:
             self.step(lambda: began.is_set() and running.task_id not in self._tasks)
 
-    def _begin(self, running: Running, args: bytes, deps: tuple[Any, ...], began: threading.Event) -> None:
-        with self.worker.host.lock:
+    def _begin(self, running: Running, message: m.Execute | m.Invoke, began: threading.Event) -> None:
+        with self.worker.lock:
             self._announced -= 1
         began.set()
+        self._run(running, message)
+
+    def _run(self, running: Running, message: m.Execute | m.Invoke) -> None:
         if not self.worker.gone:
-            self._tasks[running.task_id] = self.loop.create_task(self._serve(running, args, deps))
+            self._tasks[running.task_id] = self.loop.create_task(self._serve(running, message))
 
     def step(self, until: Callable[[], bool]) -> bool:
         """Run what can be run now; False if another thread is at it, or this one, further down."""
-        with self.worker.host.lock:
+        with self.worker.lock:
             if self.driver is not None or self.loop.is_closed():
                 return False
             self.driver = threading.get_ident()
@@ -74,52 +77,26 @@ class AsyncCalls:
                 self.close()
         return True
 
-    async def _serve(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
+    async def _serve(self, running: Running, message: m.Execute | m.Invoke) -> None:
         worker = self.worker
-        template = running.template
+        _, _, _, args, deps, _ = message
         started = time.perf_counter()
         worker.host.here.set(worker)
         worker.context.enter(running)
         try:
-            async with self._limits.get(template.group) or self._limits[""]:
-                given, named = unpack_arguments(worker.host.process, args, deps)
-                value = worker.method(template)(*given, **named)
-                if template.streaming:
-                    await self._stream(running, value)
-                    returns: Any = ()
-                else:
-                    if inspect.isawaitable(value):
-                        value = await value
-                    returns = worker.results(running, value)
+            returns = await worker.call_in_loop(running, args, deps)
         except asyncio.CancelledError:
-            worker.answer(running, m.CANCELLED, (), started)
+            worker.answer(running, m.CANCELLED, (), started, False)
         except BaseException as error:  # a call may end in anything; its caller gets it
-            worker.failed(running, error, started)
+            worker.raised(running, error, started)
         else:
-            worker.answer(running, m.OK, returns, started)
+            worker.answer(running, m.OK, returns, started, False)
         finally:
             self._tasks.pop(running.task_id, None)
-
-    async def _stream(self, running: Running, values: Any) -> None:
-        index = 0
-        if hasattr(values, "__aiter__"):
-            async for value in values:
-                index += 1
-                self._item(running, index, value)
-                await asyncio.sleep(0)  # lets whoever waits for this value have it before the next is made
-        else:
-            for value in values:
-                index += 1
-                self._item(running, index, value)
-                await asyncio.sleep(0)
-
-    def _item(self, running: Running, index: int, value: Any) -> None:
-        worker = self.worker
-        oid = running.task_id + index.to_bytes(4, "little")
-        item = pack_value(worker.host.process, running, oid, value)
-        with worker.host.lock:
-            worker.host.tell(worker, (m.ITEM, running.task_id, index, *item))
-        running.kept.clear()
+            with worker.lock:
+                following = worker.end(running)
+            if following is not None:
+                self._run(*following)
 
     def cancel(self, task_id: bytes) -> None:
         """Cancel a call that is under way."""

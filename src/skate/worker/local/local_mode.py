@@ -214,14 +214,13 @@ class LocalHost:
         if worker is None or worker.gone:
             return None
         task_id = worker.context.task_id()
-        worker.give_back()
-        self.tell(worker, m.Blocked(m.BLOCKED, task_id))
+        worker.block(task_id, in_main=True)
         return worker, task_id
 
     def unblock(self, blocked: tuple[InlineWorker, bytes] | None) -> None:
         """Resume the blocked task."""
         if blocked is not None:
-            self.tell(blocked[0], m.Unblocked(m.UNBLOCKED, blocked[1]))
+            blocked[0].unblock(blocked[1])
 
     def preload(self, name: str) -> None:
         """No-op: there are no workers to start."""

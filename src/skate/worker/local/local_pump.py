@@ -12,10 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from skate.worker.local.local_mode import LocalHost
+from typing import Any, Protocol
 
 #: How often a loop is looked at that waits for a descriptor or for a thread.
 LOOK_S = 0.005
@@ -23,10 +20,30 @@ LOOK_S = 0.005
 DAEMONS_S = 10.0
 
 
+class Host(Protocol):
+    """The work that a waiting thread can do."""
+
+    def advance(self, until: Callable[[], bool]) -> bool:
+        """Make progress; False if there is nothing to do now."""
+        ...
+
+    def unanswered(self) -> bool:
+        """True while a call of an asyncio actor has not been answered."""
+        ...
+
+    def idle_s(self) -> float | None:
+        """Seconds until a loop has something to do; None if no loop ever will."""
+        ...
+
+    def standstill(self) -> str:
+        """The message for a wait that can never end."""
+        ...
+
+
 class LocalPump:
     """Runs work while a thread waits; everything under one lock, which is released while user code runs."""
 
-    def __init__(self, host: LocalHost) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
         self.lock: Any = threading.RLock()
         self.changed = threading.Condition(self.lock)
