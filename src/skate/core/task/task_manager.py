@@ -105,6 +105,7 @@ class TaskManager:
         self.tasks = tasks
         self.clients = clients
         self.history = history
+        self._finished = history.finished
         self.cluster = cluster
         self.clock = clock
         self.out = out
@@ -131,8 +132,10 @@ class TaskManager:
     ) -> None:
         """Take what is built around tasks, and calls back."""
         self.scheduler = scheduler
+        self._workers = scheduler.workers
         self.admit = scheduler.enqueue
         self.objects = objects
+        self._records = objects.records
         self.functions, self.templates = functions.functions, functions.templates
         self.refusal = feasibility.refusal
         self.actor_manager = actors
@@ -208,7 +211,7 @@ class TaskManager:
     def done(self, cid: int, message: m.Done) -> None:
         """DONE: a worker answers for one task."""
         _, task_id, status, returns, micros, retriable = message
-        worker = self.scheduler.workers.get(cid)
+        worker = self._workers.get(cid)
         task = None if worker is None else worker.outstanding.pop(task_id, None)
         if worker is None or task is None:
             return
@@ -218,7 +221,7 @@ class TaskManager:
             returns, made = returns
         template = task.template
         template.ran(micros * 1e-6)
-        self.history.finished.append(
+        self._finished.append(
             (template.name, task_id, task.kind, cid, worker.pid, self.clock.now, micros, status, task.attempt, template,
              task.actor, task.parent)
         )  # fmt: skip
@@ -281,7 +284,7 @@ class TaskManager:
             if lost is not None and lost.kind == m.PENDING:
                 self.refill(oid, kind, payload, held)
             return
-        record = self.objects.records.get(oid)
+        record = self._records.get(oid)
         client = task.client
         present = client in self.clients
         kept = 0
@@ -305,7 +308,7 @@ class TaskManager:
     def item(self, cid: int, message: m.Item) -> None:
         """ITEM: one more value of a generator."""
         _, task_id, index, kind, payload, held = message
-        worker = self.scheduler.workers.get(cid)
+        worker = self._workers.get(cid)
         if worker is None:
             return
         task = worker.outstanding.get(task_id)
@@ -321,7 +324,7 @@ class TaskManager:
 
     def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
         """Give an object a value again after the first one was lost; its caller knows of the first."""
-        record = self.objects.records[oid]
+        record = self._records[oid]
         self.objects.fill(record, kind, payload, held)
         self.objects.drop_if_unused(record)
 
@@ -389,7 +392,7 @@ class TaskManager:
 
     def returned(self, cid: int, message: m.Returned) -> None:
         """RETURNED: tasks that the worker has not begun."""
-        worker = self.scheduler.workers.get(cid)
+        worker = self._workers.get(cid)
         if worker is None:
             return
         _, task_ids = message
@@ -403,14 +406,14 @@ class TaskManager:
     def blocked(self, cid: int, message: m.Blocked) -> None:
         """BLOCKED: a task waits in get."""
         _, task_id = message
-        worker = self.scheduler.workers.get(cid)
+        worker = self._workers.get(cid)
         if worker is not None:
             self.scheduler.blocked(worker, task_id)
 
     def unblocked(self, cid: int, message: m.Unblocked) -> None:
         """UNBLOCKED: it goes on."""
         _, task_id = message
-        worker = self.scheduler.workers.get(cid)
+        worker = self._workers.get(cid)
         if worker is not None:
             self.scheduler.unblocked(worker, task_id)
 
