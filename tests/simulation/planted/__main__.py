@@ -61,11 +61,11 @@ class Finding:
 
 HEADER = """# Planted bugs
 
-A test that has never failed may check nothing. So known kinds of bugs are planted into the core, the client and the
-worker, one at a time and in memory only, and the simulator has to detect each within its seeds; without them the same seeds pass. `tests/simulation/test_planted.py`
-does this for bugs that a few seeds detect, `python -m tests.simulation.planted` for all. The table shows the first check that
-detected each bug when this page was generated with `python -m tests.simulation.planted --markdown`. "Many seeds" marks bugs that
-few seeds detect, or none yet: they need a stronger check or program."""
+A test that has never failed may check nothing. So known kinds of bugs are planted into the core, the client and the worker,
+one at a time and in memory only, and the simulator has to detect each within its seeds; without them the same seeds pass.
+`tests/simulation/test_planted.py` does this for bugs that a few seeds detect, `python -m tests.simulation.planted` for all.
+The table shows the first check that detected each bug when this page was generated with `python -m tests.simulation.planted
+--markdown`. "Many seeds" marks bugs that few seeds detect, or none yet: they need a stronger check or program."""
 COLUMNS = "| planted | in | run | noticed by |\n|---|---|---|---|"
 
 
