@@ -173,7 +173,7 @@ def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back()
     driver.todo += [("submit", spec), ("get", 0)]
     nodes.settle()
     assert outcome(nodes, spec) == "ok"
-    assert driver.frame.refs[0].kind == m.ARENA, "a value that was asked for is here"
+    assert driver.frame.refs[0]._kind == m.ARENA, "a value that was asked for is here"
     nodes.drain(patient=True)
 
 
@@ -201,7 +201,7 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
     second = Spec("second", large=True, retries=retries, strategy=strategy)
     driver.todo += [("submit", first), ("submit", second, (0,)), ("drop", 0)]
     nodes.settle()
-    assert driver.frame.refs[0].kind == m.REMOTE
+    assert driver.frame.refs[0]._kind == m.REMOTE
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     driver.todo.append(("get", 0))
@@ -221,7 +221,7 @@ def test_value_made_again_holds_what_is_in_it_once() -> None:
     outer = Spec("outer", (("give", (0,)),), large=True, retries=1, strategy=strategy)
     driver.todo += [("submit", inner), ("submit", outer, (), (0,))]
     nodes.settle()
-    assert driver.frame.refs[1].kind == m.REMOTE
+    assert driver.frame.refs[1]._kind == m.REMOTE
     nodes.kill(nodes.nodes[1])
     driver.todo.append(("get", 1))
     nodes.settle()

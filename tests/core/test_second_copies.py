@@ -70,8 +70,8 @@ def test_copy_is_the_first_to_go_when_memory_runs_short() -> None:
     nodes.settle()
     core = nodes.nodes[2].core
     assert not copies(nodes, 2)
-    assert core.objects.get(driver.frame.refs[0].oid) is None
-    record = nodes.nodes[0].core.objects.get(driver.frame.refs[0].oid)
+    assert core.objects.get(driver.frame.refs[0]._id) is None
+    record = nodes.nodes[0].core.objects.get(driver.frame.refs[0]._id)
     assert record is not None and not record.away.copies
     nodes.kill(nodes.nodes[1])
     nodes.settle()
@@ -97,7 +97,7 @@ def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
     assert reader.core.remote_objects.copies.evict()
     nodes.kill(nodes.nodes[1])
     nodes.settle()
-    record = owner.core.objects.get(driver.frame.refs[0].oid)
+    record = owner.core.objects.get(driver.frame.refs[0]._id)
     assert record is None or record.away.place is None
     assert result(nodes, driver) == "ObjectReconstructionFailedError"
     nodes.drain(patient=True)
@@ -109,5 +109,5 @@ def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
     cid = next(iter(core.peers.alive))
     for word in CopyState:
         core.remote_objects.copies.told(cid, (m.COPY, bytes(28), word))
-    assert core.effects == [(cid, (m.FREE, bytes(28), 1))]
+    assert core.effects == [(cid, m.Copy(m.COPY, bytes(28), CopyState.UNWANTED))]
     core.check()

@@ -118,8 +118,8 @@ class SecondCopies:
         """Raise AssertionError if an invariant is broken."""
         for oid, record in self.here.items():
             assert self.objects.get(oid) is record, f"{record} is gone, and its copy is kept"
-            # An owner that did not want the copy has let it go; then those who use it here keep it.
-            assert record.away.owner is not None and record.holders, f"{record} is kept for nobody"
+            owner = record.away.owner
+            assert owner is not None and record.holders.get(owner.cid), f"{record} is kept for nobody"
         for record in self.objects.records.values():
             away = record.away
             if away is not None and away.copies:

@@ -49,7 +49,7 @@ class InlineWorker(CallRunner):
         self.handlers.update(
             {
                 **dict.fromkeys((m.EXECUTE, m.INVOKE, m.CONSTRUCT), self._enqueue),
-                m.LEASE: lambda message: self.context.take_lease(message[1]),
+                m.LEASE: self._lease,
                 m.STOP_TASK: self._stop_task,
                 m.EXIT: lambda message: host.lose(self, "left"),
                 m.SURVEY: self._survey,
@@ -57,6 +57,10 @@ class InlineWorker(CallRunner):
         )
 
     # -- messages, under the lock
+
+    def _lease(self, message: m.Lease) -> None:
+        _, lease = message
+        self.context.take_lease(lease)
 
     def tell(self, message: tuple[Any, ...]) -> None:
         """Pass a message to the node; not from a worker that has left."""
