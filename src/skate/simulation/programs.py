@@ -119,7 +119,9 @@ class Author:
         }  # fmt: skip
         if failures:
             kinds |= {self._cancel: 2, self._kill: 0.5}
-        else:  # the core does not notice yet that the reader who would publish the end of a stream is gone
+        elif (
+            not free
+        ):  # the core overlooks yet that the end of a stream is published by its reader, not by its task
             kinds |= {self._whole: 1}
         self.kinds = list(kinds)
         stress = self.theme.kinds
