@@ -14,6 +14,7 @@ from skate.simulation.frame import Frame, Ref
 from skate.simulation.programs import Spec, Thread
 
 LARGE_BYTES = 200_000
+LOOKS = 4  # turns for which a program looks at a large value
 
 
 class Interrupted(BaseException):
@@ -149,9 +150,10 @@ class ObjectOperations:
             place = ref._value if ref._kind == m.ARENA else None
             for thing in self.load(ref):
                 frame.take(thing)
-            yield None
-            if place is not None:
-                self.cluster.onlooker.reads(self.cluster, ref, place)
+            for _ in range(LOOKS if place is not None else 1):
+                yield None
+                if place is not None:
+                    self.cluster.onlooker.reads(self.cluster, ref, place)
         finally:
             for _ in range(looks):
                 views.let_go(ref)

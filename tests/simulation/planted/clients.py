@@ -19,6 +19,7 @@ BUGS = (
         CORE + "escape",
         "held = tuple(self.escape(inner) for inner in inside)",
         "held = ()",
+        rare=True,
     ),
     Bug(
         "a client does not publish the result of a ref that escaped before it",
@@ -73,7 +74,8 @@ BUGS = (
         "a client gives up a value that is being looked at",
         CORE + "_recall",
         "elif ref._views:",
-        "elif len(ref._views or ()) > 1:",
+        "elif ref._views and not ref._grants:",
+        rare=True,
     ),
     Bug(
         "a client goes on reading where a value was",
@@ -93,17 +95,20 @@ BUGS = (
         STREAM + "take",
         "self.process.send(m.Consumed(m.CONSUMED, self.task_id, self.taken))",
         "pass",
+        rare=True,
     ),
     Bug(
         "a generator is not told that its reader is gone",
         STREAM + "abandon",
         "self.process.send(m.Consumed(m.CONSUMED, self.task_id, ALL))",
         "pass",
+        rare=True,
     ),
     Bug(
         "the ref of a whole stream that escaped gets no value elsewhere",
         STREAM + "_publish",
         "process.send(m.Publish(m.PUBLISH, whole._id, whole._kind, whole._value, held, False))",
         "pass",
+        rare=True,
     ),
 )
