@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from skate.protocol import effects, fields
 from skate.protocol.check import Length
-from skate.protocol.directory import DIRECTIONS, constant_of
+from skate.protocol.directory import DIRECTIONS, FROM_SHELL, constant_of
 from skate.protocol.version import VERSION
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
-HEAD = f"""# Messages and effects
+HEAD = f"""# Messages, events and effects
 
 This page is generated from the records in `src/skate/protocol/` (`python -m tests.protocol.page`); a test checks that it is
 current.
@@ -69,7 +69,8 @@ def doc(record: Any) -> str:
 def page() -> str:
     """The text of the page."""
     lines = [HEAD]
-    for direction, records in DIRECTIONS.items():
+    shell = {"the shell of a node → its core, as events, which never travel": FROM_SHELL}
+    for direction, records in (DIRECTIONS | shell).items():
         lines += [
             f"## {direction[0].upper()}{direction[1:]}",
             "",
