@@ -17,11 +17,11 @@ from skate.core.shell_handlers import ShellHandlers
 from skate.protocol import messages as m
 from skate.protocol import shell_events, values
 from skate.protocol.check import Length, message_check
-from skate.protocol.directory import DIRECTIONS, FROM_CLIENTS, FROM_SHELL, FROM_WORKERS, constant_of
+from skate.protocol.directory import DIRECTIONS, FROM_CLIENTS, FROM_WORKERS, constant_of
 from skate.protocol.effects import Spawn
 from skate.wire.channel import Channel
 from tests.core.rig import Rig
-from tests.protocol.page import PAGE, page
+from tests.protocol.page import FROM_SHELL, PAGE, page
 
 RECORDS = {tag: record for records in DIRECTIONS.values() for tag, record in records.items()}
 SOURCES = [

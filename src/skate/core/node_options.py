@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class NodeOptions(TypedDict, total=False):
-    """What a node may be given when it is made, besides its resources."""
+    """The options of a node, besides its resources."""
 
     #: The ids of its GPUs, whole.
     gpus: Sequence[Any]

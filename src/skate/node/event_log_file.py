@@ -18,9 +18,9 @@ LENGTH_BYTES = 8
 class EventLogFile:
     """Writes what the core of this node is given, from now on."""
 
-    def __init__(self, core: NodeCore, folder: str) -> None:
+    def __init__(self, core: NodeCore, folder: str, node_id: bytes) -> None:
         os.makedirs(folder, exist_ok=True)
-        self.path = os.path.join(folder, f"node-{os.getpid()}-{core.node_id.hex()[:8]}.log")
+        self.path = os.path.join(folder, f"node-{os.getpid()}-{node_id.hex()[:8]}.log")
         # Not buffered: of a node that dies the last input is what matters. For its owner alone, as arguments of tasks are in it.
         self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._log = EventLog(core, self._write)
@@ -49,7 +49,7 @@ def entries(path: str) -> Iterator[bytes]:
 def main(path: str) -> None:
     """Replay a log and print how the node ended."""
     core = replay(entries(path))
-    print(core)
+    print(core.snapshot)
     for name, why in core.snapshot.unended():
         print(f"  {name}: {why}")
 

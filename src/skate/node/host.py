@@ -95,7 +95,7 @@ class NodeHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
             kill_share=settings.memory_threshold,
         )
-        self.event_log = _event_log(self.core)
+        self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot
         self.guard = Guard(self.core)
         self.cooling = ArenaTrimmer(self.snapshot, self.tell, self.arena, self.mapping.forget)
@@ -429,14 +429,14 @@ def _outside(settings: Settings) -> Any:
     return ExternalStorage(settings.spill.uri)
 
 
-def _event_log(core: NodeCore) -> Any:
+def _event_log(core: NodeCore, node_id: bytes) -> Any:
     """The log of this node, if there is to be one."""
     folder = os.environ.get("SKATE_EVENT_LOG")
     if not folder:
         return None
     from skate.node.event_log_file import EventLogFile  # for bug reports alone
 
-    return EventLogFile(core, folder)
+    return EventLogFile(core, folder, node_id)
 
 
 def _main_path() -> str | None:

@@ -13,7 +13,6 @@ from skate.protocol import (
     driver_messages,
     node_messages,
     peer_messages,
-    shell_events,
     worker_messages,
 )
 from skate.protocol.check import Length
@@ -55,8 +54,6 @@ TO_CLIENTS = _by_tag(*_of(node_messages))
 TO_WORKERS = _by_tag(*[each for each in _of(worker_messages) if tag_of(each) not in FROM_WORKERS])
 TO_DRIVERS = _by_tag(*[each for each in _of(driver_messages) if tag_of(each) not in FROM_DRIVERS])
 BETWEEN_NODES = _by_tag(*_of(peer_messages))
-#: What the shell of a node gives its core. These never travel.
-FROM_SHELL = _by_tag(*_of(shell_events))
 DIRECTIONS: dict[str, dict[int, type]] = {
     "every client → node": FROM_CLIENTS,
     "worker → node": FROM_WORKERS,
