@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import structure_limits as limits
 
 ROOT = Path(__file__).parents[1]
@@ -154,22 +155,112 @@ def test_arrows_between_libraries_are_declared() -> None:
     assert dict(found) == limits.LIBRARY_ARROWS
 
 
-def test_the_shell_reaches_into_the_core_less_and_less() -> None:
-    """Outside of the core, `step`, `tick`, `effects` and the like are the door; all else is counted."""
-    found: Counter[str] = Counter()
-    for name, tree in trees().items():
-        if part_of(name) not in ("node", "client", "worker"):
-            continue
+def names_of_cores(tree: ast.Module) -> set[str]:
+    """The names that stand for a core in a module: `core`, what is assigned from `x.core`, and parameters of that type."""
+    names = {"core", "_core"}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.arg)
+            and node.annotation is not None
+            and "NodeCore" in ast.unparse(node.annotation)
+        ):
+            names.add(node.arg)
+    imported = {
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    known = -1
+    while len(names) != known:
+        known = len(names)
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Attribute)
-                and ast.unparse(node.value)
-                in ("core", "self.core", "self._core", "host.core", "self.host.core", "self._host.core")
-                and node.attr not in limits.DOOR
-            ):
-                found[name] += 1
-    total = sum(found.values())
-    assert total == limits.REACHES_INTO_THE_CORE, (total, dict(found))
+            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) or node.value is None:
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=False))
+                for to, value in pairs:
+                    if isinstance(to, ast.Name) and is_core(value, names):
+                        names.add(to.id)
+    return names - imported
+
+
+def is_core(node: ast.expr, names: set[str]) -> bool:
+    """True for an expression that is a core: one of the names, or `.core` of anything that is not a library."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Attribute) and node.attr in ("core", "_core"):
+        return ast.unparse(node.value) not in limits.LIBRARIES_WITH_A_CORE
+    return False
+
+
+def reaches(tree: ast.Module) -> Iterator[str]:
+    """Yield what a module uses of a core besides its door: attributes, also by `getattr`, and cores that it passes on."""
+    names = names_of_cores(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_core(node.value, names) and node.attr not in limits.DOOR:
+            yield f"{node.lineno} {ast.unparse(node)}"
+        elif isinstance(node, ast.Call):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            function = ast.unparse(node.func)
+            if function not in limits.MAY_BE_GIVEN_A_CORE and any(is_core(each, names) for each in given):
+                yield f"{node.lineno} passes a core to {function}"
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
+            targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
+            for target in targets:
+                if re.search(r"\bsnapshot\b[.\[]", ast.unparse(target)):
+                    yield f"{node.lineno} writes {ast.unparse(target)}"
+
+
+def test_the_shell_uses_nothing_of_the_core_but_its_door() -> None:
+    found = {
+        name: lines
+        for name, tree in trees().items()
+        if part_of(name) in ("node", "client", "worker", "fabric", "wire", "cluster_utils")
+        if (lines := list(reaches(tree)))
+    }
+    total = sum(map(len, found.values()))
+    assert total == limits.REACHES_INTO_THE_CORE, (
+        f"{total} {found}; what the shell writes is an event (protocol/shell_events.py), what it reads a property of the "
+        "snapshot (core/state/snapshot.py)"
+    )
+
+
+def test_the_simulator_looks_inside_of_a_core_only_where_it_checks_one() -> None:
+    """The simulator gives its cores what a shell gives them; its checks may read anything."""
+    found = {
+        name.rpartition(".")[2]
+        for name, tree in trees().items()
+        if part_of(name) == "simulation" and any(reaches(tree))
+    }
+    assert found <= limits.CHECKS_OF_THE_SIMULATOR, found - limits.CHECKS_OF_THE_SIMULATOR
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host.core.next_cid += 1",
+        "self._host.core.scheduler.workers",
+        "known = host.core.scheduler.workers.get(1)\nknown.pid = 3",
+        "inner = self.core\ninner.tasks.clear()",
+        "a, inner = 1, host.core\ninner.tasks",
+        "def f(node: NodeCore):\n    node.tasks",
+        "getattr(host.core, 'tasks')",
+        "reach(self.core)",
+        "host.core.snapshot.worker(1).pid = 3",
+        "host.snapshot.total['CPU'] = 3",
+    ],
+)
+def test_a_reach_into_the_core_is_seen(text: str) -> None:
+    assert len(list(reaches(ast.parse(text)))) == 1
+
+
+def test_the_door_of_the_core_is_no_reach() -> None:
+    text = "host.core.step(1, message, now)\ndue, core.effects = core.effects, []\nhost.core.snapshot.busy\nGuard(core)"
+    assert not list(reaches(ast.parse(text)))
 
 
 def test_reach_throughs_in_the_core_only_shrink() -> None:

@@ -211,7 +211,7 @@ class Cluster:
         session.clusters[self.address] = self
         if self._at_exit:
             atexit.register(self.shutdown)
-        self.head_node = ClusterNode(self, host.core.node_id.hex(), None, 0)
+        self.head_node = ClusterNode(self, host.node_id.hex(), None, 0)
         return self.head_node
 
     def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skate.core.guard import Guard
-from skate.core.node import NodeCore
+from skate.core.node import NodeCore, admit_client
 from skate.protocol import check, directory
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.shape import greeting_refusal, shape_refusal
 
 TAG, JOB = b"thisnode", b"\0\0\0\1"
@@ -130,8 +131,8 @@ def message(draw: Any) -> tuple[Any, ...]:
 def node() -> NodeCore:
     """A node with two drivers, a function and templates that they have sent."""
     core = NodeCore({"CPU": 20_000}, node_id=TAG + bytes(20))
-    for cid in (1, 2):
-        core.connect(cid, "", "", True)
+    joined = se.DriverJoined(se.DRIVER_JOINED, "", "", False)
+    for cid in [admit_client(core, joined, 0.0) for _ in range(2)]:
         core.step(cid, (m.FUNCTION, KEYS[0], b"code", ()), 0.0)
         fields = {
             "name": "f",
@@ -212,6 +213,20 @@ def message_of(tag: int) -> tuple[Any, ...]:
 
 def test_a_driver_cannot_answer_for_a_worker() -> None:
     assert "not one that a driver sends" in shape_refusal((m.READY, 1, 1), False)
+
+
+def test_an_event_of_the_shell_is_refused_from_anybody_else() -> None:
+    core = node()
+    numbers = [value for name, value in vars(se).items() if name.isupper() and isinstance(value, int)]
+    assert len(numbers) == 18
+    for tag in numbers:
+        for of_worker in (True, False):
+            assert "is not one that a" in Guard(core).refusal(1, (tag, 1, ""), of_worker)
+        with pytest.raises(
+            KeyError, match=str(tag)
+        ):  # as nothing checks the workers of a node with one program
+            core.step(1, (tag, 1, ""), 0.0)
+    assert 1 in core.clients
 
 
 def test_a_task_of_an_unknown_template_is_refused() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from skate.core.node import SHELL, NodeCore
+from skate.core.node import SHELL, NodeCore, admit_client
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.effects import EndTask, KillWorker, Spawn
+from skate.protocol.fields import Death
 from skate.simulation import Spec
 from skate.simulation.process import JOB, NODE_TAG
 from skate.simulation.programs import CPU, method
@@ -24,17 +26,27 @@ class Rig:
         self.said: list[tuple[int, Any]] = []
         self.count = 0
         for _ in range(drivers):
-            self.core.connect(self.core.next_cid, "job", "", True)
+            self.join()
 
     # -- in
+
+    def join(self) -> int:
+        """One more driver; returns its id."""
+        return admit_client(self.core, se.DriverJoined(se.DRIVER_JOINED, "job", "", False), self.now)
+
+    def tell(self, event: se.ShellEvent) -> None:
+        self.core.step(SHELL, event, self.now)
+        self._collect()
 
     def say(self, cid: int, *message: Any) -> None:
         self.core.step(cid, message, self.now)
         self._collect()
 
-    def lose(self, cid: int, begun: int = 1 << 62) -> None:
-        self.core.disconnect(cid, self.now, begun, "was killed")
-        self._collect()
+    def lose(self, cid: int, begun: int = 1 << 62, error: Death | None = None) -> None:
+        if cid in self.core.scheduler.workers:
+            self.tell(se.WorkerLost(se.WORKER_LOST, cid, "was killed", begun, (), error, "", -1))
+        else:
+            self.tell(se.DriverLeft(se.DRIVER_LEFT, cid))
 
     def tick(self, seconds: float) -> float | None:
         self.now += seconds

@@ -6,6 +6,7 @@ from typing import Any
 
 from skate.core.node import SHELL
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.effects import Reserve, Restore, Spill
 from tests.core.rig import Rig
 
@@ -51,14 +52,13 @@ class Store(Rig):
                 return written
             for number, *_rest in spills:
                 written += not full
-                self.core.spilled(number, not full, self.now)
-                self._collect()
+                self.tell(se.SpillDone(se.SPILL_DONE, number, not full))
             for number, *_rest in restores:
-                self.core.restored(number, "its copy is damaged" if unreadable else "", self.now)
-                self._collect()
+                problem = "its copy is damaged" if unreadable else ""
+                self.tell(se.RestoreDone(se.RESTORE_DONE, number, problem))
             for number, *_rest in reserves:
-                self.core.reserved(number, "the disk of /data has 3 KiB free" if full else "", self.now)
-                self._collect()
+                problem = "the disk of /data has 3 KiB free" if full else ""
+                self.tell(se.ReserveDone(se.RESERVE_DONE, number, problem))
 
     # -- processes
 

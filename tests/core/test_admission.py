@@ -6,6 +6,7 @@ import pytest
 
 from skate.core.memory.admission import LOOK_SECONDS, WRITERS_SECONDS
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.effects import Restore, Spill
 from tests.core.store import ROOM, UNIT, Store
 
@@ -18,7 +19,7 @@ def fill(store: Store, cid: int = 1) -> list[bytes]:
 def test_where_there_is_room_nobody_waits() -> None:
     store = Store()
     assert [store.want() and store.answer() for _ in range(4)] == [0, UNIT, 2 * UNIT, 3 * UNIT]
-    assert not store.core.admission.lanes and not store.core.watchful
+    assert not store.core.admission.lanes and not store.core.snapshot.watchful
 
 
 def test_who_waits_is_answered_as_soon_as_a_value_goes() -> None:
@@ -41,8 +42,7 @@ def test_processes_take_turns() -> None:
     for _ in range(6):
         store.obey()
         number = store.shell(Spill)[0].number
-        store.core.spilled(number, True, store.now)
-        store._collect()
+        store.tell(se.SpillDone(se.SPILL_DONE, number, True))
         order += served(store, 1, 2, 3)
     assert order == [1, 2, 3, 1, 2, 1]
 
@@ -65,7 +65,7 @@ def test_writers_are_waited_for_a_while_as_what_they_write_can_be_moved_then() -
     store = Store(drivers=2)
     writing = [store.want(cid=2) for _ in range(4)]
     store.want(cid=1)
-    assert store.work() == 0 and store.answer(1) is None and store.core.watchful
+    assert store.work() == 0 and store.answer(1) is None and store.core.snapshot.watchful
     assert store.tick(LOOK_SECONDS) is not None
     assert store.answer(1) is None
     store.say(2, m.PUT, writing[0], ())
@@ -137,8 +137,7 @@ def test_restores_and_writers_take_turns() -> None:
     for _ in range(3):
         store.obey()
         number = store.shell(Spill)[0].number
-        store.core.spilled(number, True, store.now)
-        store._collect()
+        store.tell(se.SpillDone(se.SPILL_DONE, number, True))
         order += [*served(store, 2), *("restore" for _ in store.shell(Restore))]
     assert order == [2, "restore", 2], "a restore waits for one writer, not for all"
 

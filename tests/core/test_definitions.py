@@ -96,8 +96,7 @@ def test_a_living_actor_keeps_its_class():
 def test_processes_that_end_leave_a_bounded_number_of_functions():
     rig = Rig()
     for number in range(2 * LOOSE_MAX):
-        cid = rig.core.next_cid
-        rig.core.connect(cid, "job", "", True)
+        cid = rig.join()
         define(rig, b"f%d" % number, cid)
         rig.lose(cid)
     assert len(keys(rig)) <= LOOSE_MAX + 2

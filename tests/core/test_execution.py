@@ -4,6 +4,7 @@ import pytest
 
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask, KillWorker, Spawn
+from skate.protocol.fields import Death
 from skate.simulation.programs import CPU
 from tests.core.rig import Rig, first
 
@@ -287,7 +288,6 @@ def test_an_environment_that_cannot_be_made_fails_what_wanted_it():
     rig = Rig(cpus=2)
     task = rig.submit(environment="broken", retries=3)
     worker = rig.worker_of(task)
-    rig.core.environment_failed(worker, rig.now, "no such package")
-    rig._collect()
+    rig.lose(worker, 0, Death("RuntimeEnvSetupError", {"message": "no such package"}))
     assert rig.result(task) == "RuntimeEnvSetupError"
     assert rig.free == 2

@@ -14,7 +14,12 @@ from skate.core.placement.placement_table import (
     PlacementTable,
 )
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.simulation.head import Head
+
+
+def lose(head: Head, cid: int) -> None:
+    head.core.step(m.SHELL, se.DriverLeft(se.DRIVER_LEFT, cid), head.now)
 
 
 class EndsOnly(deque[Any]):
@@ -34,7 +39,7 @@ def test_many_queued_tasks_that_end_at_once_are_not_searched_for(cancels: bool) 
     if cancels:
         head.run([(cid, (m.CANCEL, message[1], False, True)) for cid, message in submits])
     else:
-        head.core.disconnect(head.driver, head.now)
+        lose(head, head.driver)
     assert not group.queue
     assert len(head.core.tasks) == 2  # which run, and were told
 
@@ -49,15 +54,14 @@ def test_the_end_of_a_worker_that_called_nothing_looks_at_no_tasks_of_others() -
 
     worker = head.here[0][0]
     head.core.step(worker, (m.DONE, head.here[0][1], m.OK, ((m.INLINE, b"v", ()),), 1, False), head.now)
-    idle = head.core.next_cid
-    head.core.connect(idle, "job", "", False)
+    idle = head.enter()
     tasks, unseen = head.core.tasks, Unseen(head.core.tasks)
     for machine in vars(head.core).values():
         if getattr(machine, "tasks", None) is tasks and not isinstance(machine, tuple):
             machine.tasks = unseen
-    head.core.disconnect(idle, head.now)
+    lose(head, idle)
     with pytest.raises(AssertionError, match="all tasks are looked at"):
-        head.core.disconnect(head.driver, head.now)
+        lose(head, head.driver)
 
 
 def test_removed_groups_are_forgotten_in_a_cluster_too() -> None:

@@ -16,11 +16,11 @@ from skate.core.memory.memory_pressure import (
     RESTARTABLE,
     RETRIABLE,
     Candidate,
-    Gauge,
     choose,
 )
 from skate.core.task.retry_policy import OOM_RETRIES_MAX
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.effects import KillWorker, Spawn
 from skate.protocol.states import QUEUED, SENT
 from tests.core.rig import Rig
@@ -34,10 +34,8 @@ class Short(Rig):
 
     def look(self, use: int, **held: int) -> None:
         resident = {int(name[1:]): size * MIB for name, size in held.items()}
-        self.core.memory_pressure.look(
-            Gauge(use * MIB, LIMIT, "a test"), resident, [("the driver", MIB)], self.now
-        )
-        self._collect()
+        others = (("the driver", MIB),)
+        self.tell(se.MemoryReading(se.MEMORY_READING, use * MIB, LIMIT, "a test", resident, others))
 
     def ended(self, worker: int) -> None:
         assert self.shell_cids(KillWorker) == [worker]
@@ -170,8 +168,8 @@ def test_when_the_last_task_has_ended_nothing_is_held_back_any_more():
     task = rig.submit()
     rig.look(900, **w(rig.worker_of(task), 800))
     rig.done(rig.worker_of(task), task)
-    assert not rig.core.memory_pressure.busy()
-    rig.core.memory_pressure.relax()
+    assert not rig.core.snapshot.busy
+    rig.tell(se.MemoryIdle(se.MEMORY_IDLE))
     assert rig.core.scheduler.held is None
 
 

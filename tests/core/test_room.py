@@ -7,9 +7,10 @@ import random
 import pytest
 
 from skate.core.cluster.node_capacity_index import Choices
-from skate.core.node import NodeCore
+from skate.core.node import NodeCore, admit_client
 from skate.core.task.task import Task
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.states import PLAIN
 
 CPU = 10_000
@@ -17,13 +18,12 @@ NODES = 40
 
 
 def head(rng: random.Random) -> NodeCore:
-    core = NodeCore({"CPU": CPU}, node_id=b"headhead" + bytes(20))
-    core.connect(1, "job", "", True)
-    core.peers.where.linear_max = 1
+    core = NodeCore({"CPU": CPU}, node_id=b"headhead" + bytes(20), linear_max=1)
+    assert admit_client(core, se.DriverJoined(se.DRIVER_JOINED, "job", "", False), 0.0) == 1
     for number in range(NODES):
         total = {"CPU": rng.choice((1, 2, 3)) * CPU, "disk": 4 * CPU}
         info = {"node_id": number.to_bytes(8, "big") + bytes(20), "total": total, "labels": {}}
-        core.cluster.join(core.next_cid, info, 0.0)
+        admit_client(core, se.PeerJoined(se.PEER_JOINED, info), 0.0)
     return core
 
 

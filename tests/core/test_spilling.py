@@ -6,6 +6,7 @@ import pytest
 
 from skate.core.memory.spill_manager import FULL_SECONDS, RECALL_SECONDS, REFUSED_SECONDS
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.effects import DropCopy, FreeBlocks, ServeReads, Spill
 from tests.core.rig import first
 from tests.core.store import DISK, ROOM, UNIT, Store
@@ -76,8 +77,7 @@ def test_a_process_that_is_told_the_place_meanwhile_ends_the_move() -> None:
     assert moved == values[0]
     store.say(2, m.HOLD, moved)
     assert store.get(moved, 2)[0] == m.ARENA
-    store.core.spilled(next(iter(store.core.spill_manager.writes)), True, store.now)
-    store._collect()
+    store.tell(se.SpillDone(se.SPILL_DONE, next(iter(store.core.spill_manager.writes)), True))
     assert store.kind(moved) == m.ARENA, "it was being used while its copy was written"
     store.work()
     assert isinstance(store.answer(), int) and store.disk_used == UNIT
@@ -300,8 +300,7 @@ def test_copies_go_to_one_disk_after_the_other_and_round_a_full_one() -> None:
         disk = store.core.allocator.disk_of(job.place + store.core.allocator.boundary)
         numbers.append(disk)
         full = disk == 2
-        store.core.spilled(job.number, not full, store.now)
-        store._collect()
+        store.tell(se.SpillDone(se.SPILL_DONE, job.number, not full))
         store.work()
         offset = store.answer()
         assert isinstance(offset, int) and offset < ROOM, f"turn {turn} found no room in memory"
@@ -379,10 +378,10 @@ def test_storage_outside_is_told_the_numbers_of_values_and_to_delete_them() -> N
 def test_a_value_that_another_node_reads_stays_for_a_while() -> None:
     store = Store()
     values = [store.put() for _ in range(4)]
-    assert store.core.read_abroad(values[0], store.now)
+    store.tell(se.RemoteRead(se.REMOTE_READ, values[0]))
     store.put()
     assert store.on_disk(*values) == [False, True, False, False]
-    assert not store.core.read_abroad(values[1], store.now), "it has to come back first"
-    store._collect()
+    assert store.core.snapshot.on_disk(values[1]), "it has to come back first"
+    store.tell(se.RemoteRead(se.REMOTE_READ, values[1]))
     store.work()
     assert [each.oid for each in store.shell(ServeReads)] == [values[1]] and store.kind(values[1]) == m.ARENA

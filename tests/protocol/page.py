@@ -6,13 +6,19 @@ import typing
 from pathlib import Path
 from typing import Annotated, Any
 
-from skate.protocol import effects, fields
+from skate.protocol import effects, fields, shell_events
 from skate.protocol.check import Length
-from skate.protocol.directory import DIRECTIONS, constant_of
+from skate.protocol.directory import DIRECTIONS, constant_of, tag_of
 from skate.protocol.version import VERSION
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
-HEAD = f"""# Messages and effects
+#: What the shell of a node gives its core. These never travel.
+FROM_SHELL: dict[int, Any] = {
+    tag_of(each): each
+    for each in vars(shell_events).values()
+    if isinstance(each, type) and "tag" in vars(each).get("__annotations__", {})
+}
+HEAD = f"""# Messages, events and effects
 
 This page is generated from the records in `src/skate/protocol/` (`python -m tests.protocol.page`); a test checks that it is
 current.
@@ -69,7 +75,8 @@ def doc(record: Any) -> str:
 def page() -> str:
     """The text of the page."""
     lines = [HEAD]
-    for direction, records in DIRECTIONS.items():
+    shell = {"the shell of a node → its core, as events, which never travel": FROM_SHELL}
+    for direction, records in (DIRECTIONS | shell).items():
         lines += [
             f"## {direction[0].upper()}{direction[1:]}",
             "",

@@ -13,14 +13,15 @@ from typing import Annotated, Any
 import pytest
 
 import skate
+from skate.core.shell_handlers import ShellHandlers
 from skate.protocol import messages as m
-from skate.protocol import values
+from skate.protocol import shell_events, values
 from skate.protocol.check import Length, message_check
 from skate.protocol.directory import DIRECTIONS, FROM_CLIENTS, FROM_WORKERS, constant_of
 from skate.protocol.effects import Spawn
 from skate.wire.channel import Channel
 from tests.core.rig import Rig
-from tests.protocol.page import PAGE, page
+from tests.protocol.page import FROM_SHELL, PAGE, page
 
 RECORDS = {tag: record for records in DIRECTIONS.values() for tag, record in records.items()}
 SOURCES = [
@@ -42,6 +43,19 @@ def test_each_record_has_a_number_of_its_name() -> None:
     assert stated == numbers
 
 
+def test_each_event_of_the_shell_has_a_number_of_its_name_a_handler_and_a_sender() -> None:
+    stated = {name: value for name, value in vars(shell_events).items() if name.isupper()}
+    assert {constant_of(record): tag for tag, record in FROM_SHELL.items()} == stated
+    assert not FROM_SHELL.keys() & RECORDS.keys()
+    rig = Rig()
+    handlers = ShellHandlers(rig.core).table()
+    for tag, record in FROM_SHELL.items():
+        assert typing.get_type_hints(handlers[tag])["message"] is record, handlers[tag]
+        assert tag in rig.core.handlers
+    sent = set().union(*(numbers_in(path)[0] for path in SOURCES))
+    assert not stated.keys() - sent, f"never sent: {stated.keys() - sent}"
+
+
 def test_the_core_has_a_handler_for_every_message_to_a_node_which_names_its_record() -> None:
     handlers = Rig().core.handlers
     to_core = {tag: record for tag, record in RECORDS.items() if tag in handlers}
@@ -57,7 +71,11 @@ def numbers_in(path: Path) -> tuple[set[str], set[str]]:
     sent, handled = set(), set()
 
     def name_of(node: ast.expr | None) -> str:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "m":
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("m", "se")
+        ):
             return node.attr
         return node.id if isinstance(node, ast.Name) else ""
 

@@ -39,8 +39,7 @@ def test_a_worker_of_another_version_is_ended_and_its_task_says_why() -> None:
     worker = rig.worker_of(task)
     rig.say(worker, m.READY, 77, OTHER)
     assert rig.shell_cids(KillWorker) == [worker]
-    rig.core.disconnect(worker, rig.now, 0, "was killed")
-    rig._collect()
+    rig.lose(worker, 0)
     (error,) = [fields for to, (tag, *fields) in rig.said if to == 1 and tag == m.RESULT]
     name, details = error[2]
     assert name == "RaySystemError"

@@ -1,15 +1,17 @@
 """The decisions of one node: what a message from a client or a worker changes, and what is to be done about it.
 
-`step(cid, message, now)` takes one message of one connected process and appends effects to `effects`: (cid, message) to be
-sent, or (SHELL, effect) for the shell around: spawn a worker, kill one, release memory (`protocol/effects.py`). No I/O, no clock,
-no randomness.
+There is one door. `step(cid, message, now)` takes one message of one connected process, or from SHELL one event of the shell
+around (`protocol/shell_events.py`), and `tick(now)` the passing of time. Both append effects to `effects`: (cid, message) to be
+sent, or (SHELL, effect) for the shell: spawn a worker, kill one, release memory (`protocol/effects.py`). `snapshot` is for
+reading. Nothing else is used from outside, so a node can be replayed from what came through the door (`core/replay.py`). No I/O,
+no clock, no randomness.
 The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `placement`; this one wires them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from skate.core import invariants
 from skate.core.actor.actor_calls import ActorCalls
@@ -29,8 +31,9 @@ from skate.core.diagnosis.wait_registry import WaitRegistry
 from skate.core.job.job_table import JobTable
 from skate.core.memory.admission import LOOK_SECONDS, Admission
 from skate.core.memory.memory_plan import MemoryPlan
-from skate.core.memory.memory_pressure import MemoryPressure
+from skate.core.memory.memory_pressure import KILL_SHARE, MemoryPressure
 from skate.core.memory.spill_manager import SpillManager
+from skate.core.node_options import NodeOptions
 from skate.core.node_tables import NodeTables
 from skate.core.object.lifetimes import Lifetimes
 from skate.core.object.object_table import ObjectTable
@@ -41,8 +44,10 @@ from skate.core.resource.resources import UNIT
 from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import Worker
+from skate.core.shell_handlers import ShellHandlers, of_the_shell
 from skate.core.state.inventory import Inventory
 from skate.core.state.queries import Queries
+from skate.core.state.snapshot import Snapshot
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.retry_policy import RetryPolicy
 from skate.core.task.task import Task
@@ -51,38 +56,37 @@ from skate.core.task.task_manager import TaskManager
 from skate.core.task.task_starter import TaskStarter
 from skate.core.timers import Timers
 from skate.protocol import messages as m
-from skate.protocol.effects import KillWorker, Spawn
+from skate.protocol.effects import Admitted, KillWorker, Spawn
 from skate.protocol.fields import Death
+from skate.protocol.shell_events import JoinEvent
 from skate.protocol.version import refusal
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SHELL = m.SHELL
 
 
 class NodeCore:
-    """The state of one node; every change goes through `step` and the few events of the shell."""
+    """The state of one node; every change goes through `step` and `tick`."""
 
-    #: Makes the plan of its memory; local mode has another.
-    plan_memory: type[MemoryPlan] = MemoryPlan
-
-    def __init__(
-        self,
-        total: dict[str, int],
-        *,
-        gpus: Iterable[Any] = (),
-        arena_bytes: int = 1 << 30,
-        disk_bytes: Sequence[int] = (),
-        spill_outside: bool = False,
-        node_id: bytes = b"\0" * 28,
-        labels: dict[str, str] | None = None,
-    ) -> None:
+    def __init__(self, total: dict[str, int], **options: Unpack[NodeOptions]) -> None:
+        #: What another core is made of to replay the log of this one.
+        self.made_of = (total, options)
+        node_id = options.get("node_id", b"\0" * 28)
+        spill_outside = options.get("spill_outside", False)
         self.node_id = node_id
         self.clock = Clock()
         self.out = Outbox()
         self.timers = Timers()
-        self.capacity = Capacity("node", total, [(gpu, UNIT) for gpu in gpus], labels)
-        self.allocator = self.plan_memory(arena_bytes, disk_bytes)
+        self.capacity = Capacity(
+            "node", total, [(gpu, UNIT) for gpu in options.get("gpus", ())], options.get("labels")
+        )
+        self.allocator = options.get("memory") or MemoryPlan(
+            options.get("arena_bytes", 1 << 30), options.get("disk_bytes", ())
+        )
         self.clients: dict[int, Client] = {}
-        self.next_cid = 1
+        self.next_cid = options.get("first_cid", 1)
         self.tasks: dict[bytes, Task] = {}
         self.actors = ActorTable()
         self.members = Membership(node_id, self.capacity)
@@ -90,9 +94,19 @@ class NodeCore:
         self._build_cluster()
         self._connect()
         self._build_views()
-        self.handlers = {**self._table(), **self._table_of_peers()}
+        events = ShellHandlers(self).table()
+        self.handlers = {**self._table(), **self._table_of_peers(), **of_the_shell(events)}
         if spill_outside:  # what is kept there may be lost there
             self.cluster.activate()
+        self.snapshot = Snapshot(self)
+        self._adopt(options)
+
+    def _adopt(self, options: NodeOptions) -> None:
+        """Set what the options say of single parts."""
+        self.actor_calls.patient = options.get("patient", False)
+        self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
+        if "linear_max" in options:
+            self.peers.where.linear_max = options["linear_max"]
 
     # -- composition: each machine takes what it needs; where two call each other, one is connected afterwards
 
@@ -257,7 +271,7 @@ class NodeCore:
     # -- the door
 
     def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
-        """Take one message of the process `cid`; what is to be done is appended to `effects`."""
+        """Take one message of the process `cid`, or an event of the SHELL; what is to be done is appended to `effects`."""
         self.clock.now = now
         self.handlers[message[0]](cid, message)
         if self.admission.lanes:
@@ -285,14 +299,15 @@ class NodeCore:
             again = LOOK_SECONDS if again is None else min(again, LOOK_SECONDS)
         return again
 
+    # -- clients
+
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""
         self.clients[cid] = Client(cid, job, namespace, is_driver)
         self.next_cid = max(self.next_cid, cid + 1)
 
-    def disconnect(self, cid: int, now: float, begun: int = 1 << 62, reason: str = "") -> None:
+    def disconnect(self, cid: int, begun: int = 1 << 62, reason: str = "") -> None:
         """Handle the end of a process; `begun` is the number of its tasks that were begun, `reason` how it ended."""
-        self.clock.now = now
         client = self.clients.pop(cid, None)
         self.wait_registry.forget_client(cid)
         worker = self.scheduler.workers.get(cid)
@@ -311,54 +326,6 @@ class NodeCore:
         if self.jobs.ended:
             self.jobs.sweep()
         self.admission.pump()
-
-    def pulled(self, offset: int, there: bool, now: float) -> None:
-        """A value from another node has arrived in memory, or will not."""
-        self.clock.now = now
-        self.remote_objects.pulled(offset, there)
-        self.admission.pump()
-
-    def spilled(self, number: int, there: bool, now: float) -> None:
-        """A copy of a value is on disk, or there was no room for it."""
-        self.clock.now = now
-        self.spill_manager.spilled_to(number, there)
-        self.admission.pump()
-
-    def restored(self, number: int, problem: str, now: float) -> None:
-        """A value is in memory again, or cannot be read: then there is a problem, in words."""
-        self.clock.now = now
-        self.spill_manager.restored(number, problem)
-        self.admission.pump()
-
-    def reserved(self, number: int, problem: str, now: float) -> None:
-        """Blocks of the overflow file were set apart, or there is a problem, in words."""
-        self.clock.now = now
-        self.admission.reserved(number, problem)
-        self.admission.pump()
-
-    def read_abroad(self, oid: bytes, now: float) -> bool:
-        """Let another node read a value: True if it can now; else it is on disk, and the shell is notified when it
-        is back.
-        """
-        if oid in self.spill_manager.spilled:
-            self.step(SHELL, m.Fetch(m.FETCH, oid), now)
-            return False
-        self.clock.now = now
-        self.spill_manager.reading(oid)
-        return True
-
-    def environment_failed(self, cid: int, now: float, text: str) -> None:
-        """The runtime environment of a worker that was to be started cannot be made."""
-        self.clock.now = now
-        worker = self.scheduler.workers.get(cid)
-        if worker is not None:
-            worker.kill_reason = Death("RuntimeEnvSetupError", {"message": text})
-            self.disconnect(cid, now, 0, text)
-
-    @property
-    def watchful(self) -> bool:
-        """True while something may have to be done after some time, so that `tick` must be called."""
-        return self.scheduler.watchful or bool(self.wait_registry.by_client) or bool(self.admission.lanes)
 
     # -- small parts
 
@@ -432,3 +399,12 @@ class NodeCore:
             f"<NodeCore {self.node_id.hex()[:8]} tasks={len(self.tasks)} objects={len(self.objects.records)} "
             f"actors={len(self.actors.actors)} workers={len(self.scheduler.workers)}>"
         )
+
+
+def admit_client(core: NodeCore, event: JoinEvent, now: float) -> int:
+    """Give a core an event by which a client joins; return the id that the client was given."""
+    at = len(core.effects)
+    core.step(SHELL, event, now)
+    _, admitted = core.effects.pop(at)
+    assert isinstance(admitted, Admitted), admitted
+    return admitted.cid

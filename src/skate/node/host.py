@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.core.guard import Guard
-from skate.core.node import SHELL, NodeCore
+from skate.core.node import SHELL, NodeCore, admit_client
 from skate.node.driver import address
 from skate.node.driver.session_socket import SessionSocket
 from skate.node.memory.arena_file import ArenaFile
@@ -32,7 +32,8 @@ from skate.node.worker.launcher import PYTHON, zygote_config
 from skate.node.worker.stopped_processes import stopped_among
 from skate.node.worker.worker_pool import WorkerPool
 from skate.protocol import effects
-from skate.protocol.effects import DiskAnswer, ShellEffect
+from skate.protocol import shell_events as se
+from skate.protocol.effects import ShellEffect
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import BOARD_BYTES, Board
@@ -80,7 +81,7 @@ class NodeHost:
         self.arena, self.mapping = _memory(board_at, settings.object_store_memory, files)
         self.disk = Disk(self.arena, files, outside, self.mapping, self._told)
         self.board = Board(self.arena.fd, board_at)
-        node_id = os.urandom(28)
+        node_id = self.node_id = os.urandom(28)
         totals = settings.totals()
         if not head:
             del totals["node:__internal_head__"]
@@ -92,9 +93,12 @@ class NodeHost:
             spill_outside=outside is not None,
             node_id=node_id,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
+            kill_share=settings.memory_threshold,
         )
+        self.event_log = _event_log(self.core, node_id)
+        self.snapshot = self.core.snapshot
         self.guard = Guard(self.core)
-        self.cooling = ArenaTrimmer(self.core.allocator.arena, self.arena, self.mapping.forget)
+        self.cooling = ArenaTrimmer(self.snapshot, self.tell, self.arena, self.mapping.forget)
         self.job = os.urandom(2).rjust(4, b"\0")
         self.process: Any = None  # the tables of the driver in this process, if there is one just now
         #: The way to other nodes, once there are any.
@@ -165,8 +169,7 @@ class NodeHost:
         with self.control_c.put_off():
             with self.lock:
                 if self._end_process():
-                    self.core.disconnect(DRIVER, time.monotonic())
-                    self.apply_if_idle()
+                    self.tell(se.DriverLeft(se.DRIVER_LEFT, DRIVER))
                     self.flush()
                     self.pump.wake_ready()
                 # Ids are made of the job's: the next driver needs other ones.
@@ -184,11 +187,10 @@ class NodeHost:
 
     def info(self) -> dict[str, Any]:
         """Return the facts about this node that other nodes learn."""
-        core = self.core
         return {
-            "node_id": core.node_id,
-            "total": core.capacity.total,
-            "labels": core.capacity.labels,
+            "node_id": self.node_id,
+            "total": self.snapshot.total,
+            "labels": self.snapshot.labels,
             "facts": facts(),
         }
 
@@ -218,6 +220,16 @@ class NodeHost:
         self.core.step(cid, message, time.monotonic())
         if not self._applying:
             self.apply()
+
+    def tell(self, event: se.ShellEvent) -> None:
+        """Give the core an event of this shell and carry out what follows; the lock is held."""
+        self.core.step(SHELL, event, time.monotonic())
+        if not self._applying:
+            self.apply()
+
+    def admit(self, event: se.JoinEvent) -> int:
+        """Give the core an event by which a client joins; return the client's id. Effects are left for the caller to apply."""
+        return admit_client(self.core, event, time.monotonic())
 
     def apply(self) -> None:
         """Carry out the core's effects, and those that they lead to."""
@@ -268,20 +280,11 @@ class NodeHost:
                 continue
             channel = worker.channel
             if soft and len(channel.queued) < QUEUED_MAX:
-                known = self.core.scheduler.workers.get(cid)
-                if (
-                    known is not None
-                    and len(known.outstanding) > len(channel.queued)
-                    and self._in_order(known)
-                ):
+                if self.snapshot.backlog(cid) > len(channel.queued):
                     dirty.add(cid)
                     continue
             if not channel.flush():
                 self.pump.want_write(channel.fd, True)
-
-    @staticmethod
-    def _in_order(worker: Any) -> bool:
-        return worker.actor is None or worker.actor.in_order
 
     def _act(self, effect: ShellEffect) -> None:
         """Carry out an effect of the core that is no message."""
@@ -293,8 +296,8 @@ class NodeHost:
             case effects.EndTask(cid, sequence):
                 self.pool.end_task(cid, sequence)
             case effects.FindStopped(cid, number, any_id):
-                pids = stopped_among(self.pool.by_pid)
-                self.core.wait_explainer.looked(cid, number, any_id, pids, time.monotonic())
+                pids = tuple(sorted(stopped_among(self.pool.by_pid)))
+                self.tell(se.StoppedFound(se.STOPPED_FOUND, cid, number, any_id, pids))
             case effects.ForgetJob(job):
                 if self.drivers is not None:
                     self.pool.end_job(job)
@@ -313,24 +316,21 @@ class NodeHost:
                 | effects.DropCopy()
             ):
                 self.disk.act(effect)
+            case effects.ReleasePages(ranges):
+                self.cooling.release(ranges)
+            case effects.Admitted():
+                raise AssertionError("the answer to a client that joins is for `admit`")
             case _:
                 effects.unknown_effect(effect)
 
-    def _told(self, answers: list[DiskAnswer]) -> None:
+    def _told(self, answers: list[se.DiskAnswer]) -> None:
         """The disk has done something; called in threads of its own."""
         with self.lock:
             if self.pump.closed:
                 return
-            core = self.core
             now = time.monotonic()
             for answer in answers:
-                match answer:
-                    case effects.Spilled(number, there):
-                        core.spilled(number, there, now)
-                    case effects.Restored(number, problem):
-                        core.restored(number, problem, now)
-                    case effects.Reserved(number, problem):
-                        core.reserved(number, problem, now)
+                self.core.step(SHELL, answer, now)
             self.apply_if_idle()
             self.flush()
             self.pump.wake_ready()
@@ -349,7 +349,7 @@ class NodeHost:
             self.monitor.look(now)
         if self.pool.ending:
             wanted = min(self.pool.see_ended(now), NEVER if wanted is None else wanted)
-        if self.core.watchful or self.neighbours is not None:
+        if self.snapshot.watchful or self.neighbours is not None:
             again = self.core.tick(time.monotonic())
             if wanted is None or (again is not None and again < wanted):
                 wanted = again
@@ -397,6 +397,8 @@ class NodeHost:
             self.board.close()
             self.mapping.close()
             self.arena.close()
+            if self.event_log is not None:
+                self.event_log.close()
             self.control_c.give_back()
 
     def _await_writers(self) -> None:
@@ -425,6 +427,16 @@ def _outside(settings: Settings) -> Any:
     from skate.node.spill.external_storage import ExternalStorage  # fsspec, where it is asked for
 
     return ExternalStorage(settings.spill.uri)
+
+
+def _event_log(core: NodeCore, node_id: bytes) -> Any:
+    """The log of this node, if there is to be one."""
+    folder = os.environ.get("SKATE_EVENT_LOG")
+    if not folder:
+        return None
+    from skate.node.event_log_file import EventLogFile  # for bug reports alone
+
+    return EventLogFile(core, folder, node_id)
 
 
 def _main_path() -> str | None:

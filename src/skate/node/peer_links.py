@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 
 if TYPE_CHECKING:
     from skate.fabric.fabric import Fabric, NodeId
@@ -54,8 +53,7 @@ class PeerLinks:
                 failed = True
 
         def done(there: bool) -> None:
-            host.core.pulled(offset, there and not failed, time.monotonic())
-            host.apply_if_idle()
+            host.tell(se.PullDone(se.PULL_DONE, offset, there and not failed))
 
         member = self._members.get(cid)
         if member is None:
@@ -72,20 +70,16 @@ class PeerLinks:
 
     def joined(self, member: NodeId, info: dict[str, Any]) -> None:
         """Add a node that has joined."""
-        core = self._host.core
-        cid = core.next_cid
-        core.next_cid += 1
+        cid = self._host.admit(se.PeerJoined(se.PEER_JOINED, info))
         self._cids[member] = cid
         self._members[cid] = member
-        core.cluster.join(cid, info, time.monotonic())
         self._host.apply_if_idle()
 
     def left(self, member: NodeId, reason: str) -> None:
         """Remove a node that has left."""
         cid = self._cids.pop(member)
         del self._members[cid]
-        self._host.core.cluster.left(cid, reason, time.monotonic())
-        self._host.apply_if_idle()
+        self._host.tell(se.PeerLeft(se.PEER_LEFT, cid, reason))
         self._host.pump.wake_ready()
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
@@ -94,11 +88,12 @@ class PeerLinks:
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         """Answer with bytes of a value that is here, or with None; later, if it has to be brought back from disk first."""
-        if self._host.core.read_abroad(key, time.monotonic()):
-            self._answer(key, at, size, answer)
-        else:
+        on_disk = self._host.snapshot.on_disk(key)
+        if on_disk:
             self._late.setdefault(key, []).append((at, size, answer))
-            self._host.apply_if_idle()
+        self._host.tell(se.RemoteRead(se.REMOTE_READ, key))
+        if not on_disk:
+            self._answer(key, at, size, answer)
 
     def there(self, key: bytes) -> None:
         """A value is back in memory, or is not to be had."""
@@ -107,11 +102,11 @@ class PeerLinks:
         self.flush()
 
     def _answer(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
-        record = self._host.core.objects.get(key)
-        if record is None or record.kind != m.ARENA or at + size > record.size:
+        place = self._host.snapshot.place_of(key)
+        if place is None or at + size > place[1]:
             answer(None)
         else:
-            answer(self._host.mapping.view(record.payload[0] + at, size, _nothing))
+            answer(self._host.mapping.view(place[0] + at, size, _nothing))
 
     def printed(self, is_error: bool, text: str) -> None:
         """Workers of another node have printed something."""

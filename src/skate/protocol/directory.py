@@ -8,7 +8,13 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from skate.protocol import client_messages, driver_messages, node_messages, peer_messages, worker_messages
+from skate.protocol import (
+    client_messages,
+    driver_messages,
+    node_messages,
+    peer_messages,
+    worker_messages,
+)
 from skate.protocol.check import Length
 from skate.protocol.fields import Count
 

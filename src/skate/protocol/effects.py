@@ -1,4 +1,4 @@
-"""Effects that the core requests from the shell around it, and the disk's answers to some of them.
+"""Effects that the core requests from the shell around it. Some are answered by events (`protocol/shell_events.py`).
 
 The core appends pairs to `NodeCore.effects`: (client id, message) for a message to a process, (SHELL, effect) for one of these.
 """
@@ -8,6 +8,15 @@ from __future__ import annotations
 from typing import NoReturn, TypeAlias
 
 from skate.protocol.record import Record
+
+# -- clients
+
+
+class Admitted(Record):
+    """Answer an event by which a client joins: this is its id. The first effect; `core.node.admit_client` takes it."""
+
+    cid: int
+
 
 # -- worker processes
 
@@ -33,7 +42,7 @@ class EndTask(Record):
 
 
 class FindStopped(Record):
-    """Find the workers stopped by a signal; `Reasons.looked` receives the answer to request `number` of `cid`."""
+    """Find the workers stopped by a signal, for request `number` of `cid`. Answered by `StoppedFound`."""
 
     cid: int
     number: int
@@ -50,7 +59,7 @@ class ForgetJob(Record):
 
 
 class Pull(Record):
-    """Fetch a value from another node into memory; `NodeCore.pulled` receives the outcome."""
+    """Fetch a value from another node into memory. Answered by `PullDone`."""
 
     cid: int
     oid: bytes
@@ -68,7 +77,7 @@ class ServeReads(Record):
 
 
 class Spill(Record):
-    """Copy a value from memory to a place on disk, or to the storage outside if that is -1. Answered by `Spilled`."""
+    """Copy a value from memory to a place on disk, or to the storage outside if that is -1. Answered by `SpillDone`."""
 
     number: int
     oid: bytes
@@ -78,7 +87,7 @@ class Spill(Record):
 
 
 class Restore(Record):
-    """Copy a value back into memory. Answered by `Restored`."""
+    """Copy a value back into memory. Answered by `RestoreDone`."""
 
     number: int
     place: int
@@ -87,7 +96,7 @@ class Restore(Record):
 
 
 class Reserve(Record):
-    """Allocate blocks of the overflow file. Answered by `Reserved`."""
+    """Allocate blocks of the overflow file. Answered by `ReserveDone`."""
 
     number: int
     place: int
@@ -107,39 +116,30 @@ class DropCopy(Record):
     number: int
 
 
+# -- memory
+
+
+class ReleasePages(Record):
+    """Give free memory of the arena back to the system: (offset, size) of each range."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+
 DiskEffect: TypeAlias = Spill | Restore | Reserve | FreeBlocks | DropCopy
 ShellEffect: TypeAlias = (
-    Spawn | KillWorker | EndTask | FindStopped | ForgetJob | Pull | ServeReads | DiskEffect
+    Admitted
+    | Spawn
+    | KillWorker
+    | EndTask
+    | FindStopped
+    | ForgetJob
+    | Pull
+    | ServeReads
+    | DiskEffect
+    | ReleasePages
 )
 #: For `isinstance`.
 DISK_EFFECTS = (Spill, Restore, Reserve, FreeBlocks, DropCopy)
-
-
-# -- answers of the disk
-
-
-class Spilled(Record):
-    """Report that a copy is on disk, or that there was no room for it."""
-
-    number: int
-    there: bool
-
-
-class Restored(Record):
-    """Report that a value is in memory again; otherwise `problem` has the reason."""
-
-    number: int
-    problem: str
-
-
-class Reserved(Record):
-    """Report that blocks of the overflow file are allocated; otherwise `problem` has the reason."""
-
-    number: int
-    problem: str
-
-
-DiskAnswer: TypeAlias = Spilled | Restored | Reserved
 
 
 def unknown_effect(effect: NoReturn) -> NoReturn:

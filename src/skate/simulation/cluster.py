@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from skate.core.node import SHELL, NodeCore
+from skate.core.node import SHELL, NodeCore, admit_client
 from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
+from skate.protocol.fields import Death
 from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation import accounts, quiet
 from skate.simulation.disk import Disk
@@ -106,8 +108,8 @@ class Cluster(FaultInjector):
 
     def driver(self) -> Process:
         """Add a driver."""
-        cid = self.core.next_cid
-        self.core.connect(cid, f"job{cid}", "", True)
+        job = f"job{self.core.snapshot.next_client}"
+        cid = admit_client(self.core, se.DriverJoined(se.DRIVER_JOINED, job, "", False), self.now)
         process = self.processes[cid] = Process(cid, self)
         return process
 
@@ -181,14 +183,22 @@ class Cluster(FaultInjector):
                 self.doomed.remove(process.cid)
             self._wary = WARY_STEPS
             _, begun, ahead = message
-            known = self.core.scheduler.workers.get(process.cid)
-            if known is not None:
-                known.beyond = frozenset(ahead)
-            self.core.disconnect(process.cid, self.now, begun, "was killed")
+            if process.is_worker:
+                self.tell(
+                    se.WorkerLost(
+                        se.WORKER_LOST, process.cid, "was killed", begun, tuple(ahead), None, "", -1
+                    )
+                )
+            else:
+                self.tell(se.DriverLeft(se.DRIVER_LEFT, process.cid))
         else:
             self.onlooker.takes(self, process, message)
             self.core.step(process.cid, message, self.now)
         self.apply()
+
+    def tell(self, event: se.ShellEvent) -> None:
+        """Give the core an event."""
+        self.core.step(SHELL, event, self.now)
 
     def apply(self) -> None:
         """Execute the effects of the core; then check its invariants."""
@@ -279,7 +289,9 @@ class Cluster(FaultInjector):
                 if environment is not None and self.rng.random() < self.faults.environment:
                     self.fault("environment")
                     del self.processes[cid]
-                    self.core.environment_failed(cid, self.now, "no such package")
+                    text = "no such package"
+                    death = Death("RuntimeEnvSetupError", {"message": text})
+                    self.tell(se.WorkerLost(se.WORKER_LOST, cid, text, 0, (), death, "", -1))
             case KillWorker(cid):
                 process = self.processes.get(cid)
                 if process is not None and process.alive and cid not in self.doomed:

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 
 from skate.protocol import messages as m
+from skate.protocol.shell_events import DRIVER_LEFT, PEER_LEFT, DriverLeft, PeerLeft
 from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.head import CPUS, MICROS, Head, Member, Step, timed
 
@@ -122,9 +123,11 @@ def first(nodes: int) -> float:
 def left(nodes: int) -> float:
     """A node is lost that ran nothing."""
     head = Head(nodes)
-    return (
-        min(timed(lambda: head.core.cluster.left(head.cids.pop(), "was lost", 1.0)) for _ in range(9)) * 1e6
-    )
+
+    def lose() -> None:
+        head.core.step(m.SHELL, PeerLeft(PEER_LEFT, head.cids.pop(), "was lost"), 1.0)
+
+    return min(timed(lose) for _ in range(9)) * 1e6
 
 
 def member(nodes: int) -> float:
@@ -226,9 +229,9 @@ def queued(tasks: int) -> dict[str, float]:
     core = head.core
     spent = sum(head.run(head.submits([b"plain"] * BATCH)) for _ in range(tasks // BATCH))
     figures = {"submit, µs a task": spent / tasks * 1e6}
-    core.connect(core.next_cid, "job", "", False)
+    left = DriverLeft(DRIVER_LEFT, head.enter())
     figures["end of a process that holds nothing, ms"] = (
-        timed(lambda: core.disconnect(core.next_cid - 1, head.now)) * 1e3
+        timed(lambda: core.step(m.SHELL, left, head.now)) * 1e3
     )
     spent = 0.0
     while head.here:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from skate.protocol import shell_events as se
 from skate.protocol.effects import DiskEffect, DropCopy, FreeBlocks, Reserve, Restore, Spill
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ class Disk:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        #: Where the overflow file begins, in the row of offsets that the memory begins.
+        self.boundary = cluster.faults.arena_bytes
         self.jobs: deque[Spill | Restore | Reserve] = deque()
         #: Values outside, by their number; those in the overflow file are with the memory, behind the arena.
         self.outside: dict[int, Any] = {}
@@ -63,23 +66,25 @@ class Disk:
             if place < 0:
                 self.outside[number] = entry
             else:
-                cluster.memory[place + cluster.core.allocator.boundary] = entry
+                cluster.memory[place + self.boundary] = entry
             cluster.onlooker.counts["spilled"] += 1
-        cluster.core.spilled(number, there, cluster.now)
+        cluster.tell(se.SpillDone(se.SPILL_DONE, number, there))
 
     def _restore(self, number: int, place: int, offset: int, size: int) -> None:
         cluster = self.cluster
         core = cluster.core
         oid = core.spill_manager.reads[number][0]
         outside = core.spill_manager.external
-        entry = self.outside.get(place) if outside else cluster.memory[place + core.allocator.boundary]
+        entry = self.outside.get(place) if outside else cluster.memory[place + self.boundary]
         there = place not in self.bad
         if entry is not None and there:
             wanted = core.spill_manager.restoring.get(oid) == number
             assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"
             cluster.memory[offset] = entry
             cluster.onlooker.counts["restored"] += 1
-        core.restored(number, "" if entry is not None and there else "its copy cannot be read", cluster.now)
+        problem = "" if entry is not None and there else "its copy cannot be read"
+        cluster.tell(se.RestoreDone(se.RESTORE_DONE, number, problem))
 
     def _reserve(self, number: int, place: int, size: int) -> None:
-        self.cluster.core.reserved(number, "the disk is full" if self._full() else "", self.cluster.now)
+        problem = "the disk is full" if self._full() else ""
+        self.cluster.tell(se.ReserveDone(se.RESERVE_DONE, number, problem))

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate.core.node import NodeCore
+from skate.core.node import NodeCore, admit_client
 from skate.protocol import messages as m
+from skate.protocol.shell_events import DRIVER_JOINED, PEER_JOINED, DriverJoined, PeerJoined
 from skate.simulation.process import JOB
 from skate.simulation.programs import CPU
 
@@ -30,25 +31,29 @@ class Head:
         self.core = NodeCore({"CPU": cpus * CPU} if cpus else {}, node_id=b"headhead" + bytes(20))
         self.now = 1.0
         self.count = 0
-        self.driver = 1
-        self.core.connect(self.driver, "job", "", True)
+        self.driver = self.enter()
         self.template(b"plain", None)
         self.template(b"spread", ("spread",))
         self.template(b"method", None, {})
         self.join_seconds = 0.0
+        self.cids: list[int] = []
         for number in range(nodes):
             self.join_seconds = self.join(number)
-        self.cids = list(self.core.peers.alive)
         self.received = defaultdict[int, int](int)
         #: What is forwarded and not answered: (peer, task); and what is with workers here.
         self.running: list[tuple[int, bytes]] = []
         self.here: list[tuple[int, bytes]] = []
         self.asked: list[Step] = []  # bundles that peers are to set apart
 
+    def enter(self) -> int:
+        """One more driver; returns its id."""
+        return admit_client(self.core, DriverJoined(DRIVER_JOINED, "job", "", False), self.now)
+
     def join(self, number: int) -> float:
         """One more node; returns seconds."""
         info = {"node_id": number.to_bytes(8, "big") + bytes(20), "total": {"CPU": CPUS * CPU}, "labels": {}}
-        seconds = timed(lambda: self.core.cluster.join(self.core.next_cid, info, self.now))
+        event = PeerJoined(PEER_JOINED, info)
+        seconds = timed(lambda: self.cids.append(admit_client(self.core, event, self.now)))
         self.core.effects.clear()
         return seconds
 
@@ -141,6 +146,7 @@ class Member:
     def __init__(self, nodes: int) -> None:
         self.core = NodeCore({"CPU": CPUS * CPU}, node_id=b"membermember" + bytes(16))
         self.count = 0
+        self.head = -1
         for number in range(nodes):
             name = b"headhead" if number == 0 else number.to_bytes(8, "big")
             info = {
@@ -149,8 +155,8 @@ class Member:
                 "labels": {},
                 "head": not number,
             }
-            self.core.cluster.join(self.core.next_cid, info, 1.0)
-        self.head = next(iter(self.core.peers.alive))
+            cid = admit_client(self.core, PeerJoined(PEER_JOINED, info), 1.0)
+            self.head = self.head if number else cid
         fields = {"name": "f", "function": b"", "request": {"CPU": CPU}}
         self.core.step(self.head, (m.TEMPLATE, b"plain", fields), 1.0)
         self.core.effects.clear()

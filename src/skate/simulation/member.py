@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.core.cluster.node_capacity_index import LINEAR_MAX
-from skate.core.node import NodeCore
-from skate.protocol import messages as m
+from skate.core.node import NodeCore, admit_client
+from skate.protocol import shell_events as se
 from skate.protocol.effects import Pull, ServeReads, ShellEffect
 from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.cluster import Cluster
@@ -46,10 +46,10 @@ class Node(Cluster):
             spill_outside=faults.outside,
             node_id=self.node_id,
             labels={"zone": str(site % 2)},
+            first_cid=1 + number * CIDS,
+            # Half of the nodes go about it as one does that has very many peers.
+            linear_max=self.rng.choice((LINEAR_MAX, 1)),
         )
-        self.core.next_cid = 1 + number * CIDS
-        # Half of the nodes go about it as one does that has very many peers.
-        self.core.peers.where.linear_max = self.rng.choice((LINEAR_MAX, 1))
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
         self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
         self.late: list[tuple[bytes, int, int]] = []  # of values on disk: what to send where
@@ -144,7 +144,7 @@ class Node(Cluster):
                     self.reads[offset] = self.peers[cid]
                     self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
                 else:
-                    self.core.pulled(offset, False, self.now)
+                    self.tell(se.PullDone(se.PULL_DONE, offset, False))
             case ServeReads(there):
                 late, self.late = self.late, [each for each in self.late if each[0] != there]
                 for oid, source, offset in late:
@@ -170,17 +170,19 @@ class Node(Cluster):
                 self.core.step(cid, frame[1], self.now)
         elif word == "read":
             _, oid, offset, size = frame
-            if self.core.read_abroad(oid, self.now):
-                self.read(oid, source, offset)
-            else:
+            on_disk = self.core.snapshot.on_disk(oid)
+            self.tell(se.RemoteRead(se.REMOTE_READ, oid))
+            if on_disk:
                 self.late.append((oid, source, offset))
+            else:
+                self.read(oid, source, offset)
         elif word == "piece":
             _, oid, offset, entry = frame
             if self.reads.pop(offset, None) is not None:
                 if entry is not None:
                     assert entry[0] == oid, f"node {source} sent another object than was asked for"
                     self.memory[offset] = entry
-                self.core.pulled(offset, entry is not None, self.now)
+                self.tell(se.PullDone(se.PULL_DONE, offset, entry is not None))
         elif word == "joined":
             self.meet(frame[1], frame[2])
         elif word == "left":
@@ -189,34 +191,31 @@ class Node(Cluster):
 
     def read(self, oid: bytes, source: int, offset: int) -> None:
         """Send a value to another node, if it is in memory."""
-        found = self.core.objects.get(oid)
-        entry = self.memory.get(found.payload[0]) if found is not None and found.kind == m.ARENA else None
+        place = self.core.snapshot.place_of(oid)
+        entry = None if place is None else self.memory.get(place[0])
         self.world.post(self.number, source, ("piece", oid, offset, entry))
 
     def meet(self, number: int, info: dict[str, Any]) -> None:
         """Add another node."""
-        cid = self.core.next_cid
-        self.core.next_cid += 1
+        cid = admit_client(self.core, se.PeerJoined(se.PEER_JOINED, info), self.now)
         self.peers[cid] = number
-        self.core.cluster.join(cid, info, self.now)
 
     def lose(self, number: int) -> None:
         """Remove another node."""
         for cid in [cid for cid, other in self.peers.items() if other == number]:
             del self.peers[cid]
             self._wary = WARY_STEPS
-            self.core.cluster.left(cid, "was lost", self.now)
+            self.tell(se.PeerLeft(se.PEER_LEFT, cid, "was lost"))
         for offset in [offset for offset, source in self.reads.items() if source == number]:
             del self.reads[offset]
-            self.core.pulled(offset, False, self.now)
+            self.tell(se.PullDone(se.PULL_DONE, offset, False))
 
     def info(self) -> dict[str, Any]:
         """The information about this node for others."""
-        core = self.core
         return {
             "node_id": self.node_id,
-            "total": core.capacity.total,
-            "labels": core.capacity.labels,
+            "total": self.core.snapshot.total,
+            "labels": self.core.snapshot.labels,
             "head": self.number == HEAD,
         }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client.process import Process
 from skate.node.host import DRIVER
 from skate.protocol import messages as m
+from skate.protocol.shell_events import DRIVER_JOINED, DriverJoined
 
 if TYPE_CHECKING:
     from skate.node.host import NodeHost
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> Process:
     """Have this process take part as a driver of the node it hosts; the lock is held."""
-    node_id = host.core.node_id
+    node_id = host.node_id
     process = host.process = Process(DRIVER, host.pump, node_id, host.job)
     process.connect(EmbeddedLink(host))
     process.mapping = host.mapping
@@ -23,7 +24,7 @@ def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> 
     process.namespace = namespace
     process.node_id = node_id
     process.job_environment = runtime_env
-    host.core.connect(DRIVER, host.job.hex(), namespace, True)
+    host.admit(DriverJoined(DRIVER_JOINED, host.job.hex(), namespace, True))
     return process
 
 

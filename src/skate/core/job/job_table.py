@@ -43,7 +43,7 @@ class Door(Protocol):
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""
 
-    def disconnect(self, cid: int, now: float) -> None:
+    def disconnect(self, cid: int) -> None:
         """Handle the end of a process."""
 
 
@@ -83,12 +83,11 @@ class JobTable:
         found = self.jobs.get(env_key.partition("/")[0])
         return ("", "") if found is None else (found.job, found.namespace)
 
-    def end(self, cid: int, now: float, reason: str) -> None:
+    def end(self, cid: int, reason: str) -> None:
         """End everything that belongs to a driver that has ended."""
         job = next(each for each in self.jobs.values() if each.driver == cid)
         job.driver = None
         self.ended.add(job.job)
-        self.clock.now = now
         staying = self._staying(job.job)
         self._end_tasks(job.job, cid, staying)
         for actor in list(self.actors.actors.values()):
@@ -99,7 +98,7 @@ class JobTable:
             if of_job and not group.detached and group.owner not in staying:
                 self.placement.remove(group.group_id)
         self._end_workers(job.job, staying)
-        self.door.disconnect(cid, now)
+        self.door.disconnect(cid)
 
     @staticmethod
     def _stays(actor: Actor, staying: set[int]) -> bool:

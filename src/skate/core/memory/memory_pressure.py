@@ -192,6 +192,12 @@ class MemoryPressure:
         worker.leaving = True
         self.out.shell(KillWorker(cid))
 
+    def killed_by_kernel(self, worker: Worker, peak: int) -> Death:
+        """The error of what a worker did that the kernel ended; `peak` is the most bytes that it had mapped."""
+        self.resident.setdefault(worker.cid, peak)
+        text = f"{self.who(worker)} was killed by the kernel because memory ran out (it counted an oom_kill)"
+        return self.out_of_memory(worker, text, [], False)
+
     def out_of_memory(self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool) -> Death:
         """The error of what a worker did that was ended for lack of memory."""
         workers = self.scheduler.workers

@@ -16,8 +16,8 @@ import msgpack
 from skate.node.driver import address
 from skate.node.output.job_output import JobOutput
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
 from skate.protocol.shape import greeting_refusal, is_leave, is_shown
-from skate.protocol.states import QUEUED, WAITING, GroupState
 from skate.protocol.version import refusal
 from skate.version import __version__
 from skate.wire.channel import Channel, ChannelClosed
@@ -49,6 +49,7 @@ class Driver:
         "leaving",
         "since",
         "viewer",
+        "ended",
     )
 
     def __init__(self, cid: int, job: str, channel: Channel, pid: int, fields: dict[str, Any]) -> None:
@@ -62,6 +63,7 @@ class Driver:
         self.unprinted = 0
         self.leaving: set[int] | None = None  # workers whose last words it waits for
         self.since = time.time()
+        self.ended = False  # the core knows that it has ended
         self.viewer = 0  # holds, once it has left, the values that are still in view there
 
 
@@ -147,8 +149,6 @@ class Drivers:
 
     def _admit(self, channel: Channel, pid: int, fields: dict[str, Any]) -> None:
         host = self.host
-        core = host.core
-        cid = core.next_cid
         self._number += 1
         job = self._number.to_bytes(4, "big")
         name = job.hex()
@@ -163,7 +163,7 @@ class Drivers:
             return
         self._strangers.discard(channel)
         host.pump.remove(channel.fd)
-        core.jobs.begin(cid, name, fields["namespace"])
+        cid = host.admit(se.JobBegun(se.JOB_BEGUN, name, fields["namespace"]))
         driver = self.drivers[cid] = Driver(cid, name, channel, pid, fields)
         host.guests[cid] = channel
         self._welcome(driver, job)
@@ -173,7 +173,7 @@ class Drivers:
     def _welcome(self, driver: Driver, job: bytes) -> None:
         host = self.host
         fields = {
-            "cid": driver.cid, "job": job, "node_id": host.core.node_id, "pid": os.getpid(),
+            "cid": driver.cid, "job": job, "node_id": host.node_id, "pid": os.getpid(),
             "arena_bytes": host.settings.object_store_memory, "overflow_bytes": host.overflow.capacity,
         }  # fmt: skip
         fds = [fd for fd in (host.arena.fd, host.overflow.fd) if fd >= 0]
@@ -282,18 +282,9 @@ class Drivers:
 
     def _see_off(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
         """Serve a leaving driver: send it the rest of its workers' output, then the end mark."""
-        core = self.host.core
-        if viewed and not driver.viewer:
-            # Arrays that the program still has lie in memory that is not to be used again under them.
-            driver.viewer = core.next_cid
-            core.next_cid += 1
-            for oid in viewed:
-                record = core.objects.get(oid)
-                if record is not None:
-                    core.objects.grant(record, driver.viewer)
-        self._end_job(driver)
+        self._end_job(driver, viewed)
         if driver.leaving is None:
-            driver.leaving = self.host.core.jobs.doomed(driver.job) & self.output.unread()
+            driver.leaving = self.host.snapshot.ending_workers(driver.job) & self.output.unread()
             self._farewell(driver)
 
     def _farewell(self, driver: Driver) -> None:
@@ -301,13 +292,20 @@ class Drivers:
             driver.channel.push(m.Left(m.LEFT, ""))
             driver.channel.flush()
 
-    def _end_job(self, driver: Driver) -> None:
-        core = self.host.core
-        if driver.cid in core.clients:
-            reason = f"the driver of its job {driver.job} (pid {driver.pid}) has ended"
-            core.jobs.end(driver.cid, time.monotonic(), reason)
-            self.host.apply_if_idle()
-            self.host.flush()
+    def _end_job(self, driver: Driver, viewed: tuple[bytes, ...] = ()) -> None:
+        if driver.ended:
+            return
+        driver.ended = True
+        host = self.host
+        reason = f"the driver of its job {driver.job} (pid {driver.pid}) has ended"
+        event = se.JobEnded(se.JOB_ENDED, driver.cid, viewed, reason)
+        if viewed:
+            # Arrays that the program still has lie in memory that is not to be used again under them.
+            driver.viewer = host.admit(event)
+            host.apply_if_idle()
+        else:
+            host.tell(event)
+        host.flush()
 
     def _lost(self, driver: Driver) -> None:
         """Remove a driver that has ended."""
@@ -323,8 +321,7 @@ class Drivers:
             os.close(driver.pidfd)
         self._end_job(driver)
         if driver.viewer:
-            host.core.lifetimes.forget_client(driver.viewer)
-            host.apply_if_idle()
+            host.tell(se.ViewsClosed(se.VIEWS_CLOSED, driver.viewer))
         self.output.resume(driver.job)
 
     def forget(self, job: str) -> None:
@@ -370,44 +367,20 @@ class Drivers:
 
     def status(self) -> dict[str, Any]:
         """The status for `skate status`."""
-        core = self.host.core
-        ask = core.queries
+        snapshot = self.host.snapshot
         return {
+            **snapshot.status(),
             "path": self.path,
             "pid": os.getpid(),
-            "nodes": ask.nodes(0),
-            "total": ask.cluster_resources(0),
-            "free": ask.available_resources(0),
             "drivers": [
                 {
                     "pid": d.pid,
                     "job": d.job,
                     "command": d.command,
                     "seconds": time.time() - d.since,
-                    "namespace": core.clients[d.cid].namespace if d.cid in core.clients else "",
+                    "namespace": snapshot.namespace_of(d.cid),
                 }
                 for d in self.drivers.values()
             ],
-            "actors": [{**each, "job": self._job_of(each)} for each in ask.list_actors(0) if each["alive"]],
             "workers": len(self.host.workers),
-            "pending": self._pending(),
-            "memory_used": core.allocator.arena.used,
-            "spilled": core.allocator.used - core.allocator.arena.used,
         }
-
-    def _job_of(self, actor: dict[str, Any]) -> str:
-        return self.host.core.actors.actors[bytes.fromhex(actor["actor_id"])].template.job
-
-    def _pending(self) -> list[tuple[str, int, str]]:
-        """The pending work: name, number, and reason."""
-        core = self.host.core
-        counted: dict[tuple[str, str], int] = {}
-        for task in core.tasks.values():
-            if task.state in (WAITING, QUEUED):
-                key = (task.template.name, core.why_waiting(task))
-                counted[key] = counted.get(key, 0) + 1
-        for group in core.placement.groups.values():
-            if group.state == GroupState.PENDING:
-                key = (f"placement group {group.name or group.group_id.hex()[:8]}", "no room for its bundles")
-                counted[key] = counted.get(key, 0) + 1
-        return [(name, count, why) for (name, why), count in counted.items()]

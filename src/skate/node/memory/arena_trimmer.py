@@ -7,9 +7,13 @@ lain free for a whole round is given back, a bounded piece at a time, as the eng
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from skate.core.memory.arena import Allocator
 from skate.node.memory.arena_file import ArenaFile
+from skate.protocol.shell_events import TRIM_DUE, TrimDue
+
+if TYPE_CHECKING:
+    from skate.core.state.snapshot import Snapshot
 
 ROUND_SECONDS = 2.0
 PIECE_BYTES = 1 << 27
@@ -17,10 +21,17 @@ PIECE_SECONDS = 0.02
 
 
 class ArenaTrimmer:
-    """Decides when to look for cold memory, and gives it back."""
+    """Says when it is time to look for cold memory, and gives back what the core has chosen."""
 
-    def __init__(self, allocator: Allocator, file: ArenaFile, forget: Callable[[int, int], None]) -> None:
-        self._allocator = allocator
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        tell: Callable[[TrimDue], None],
+        file: ArenaFile,
+        forget: Callable[[int, int], None],
+    ) -> None:
+        self._snapshot = snapshot
+        self._tell = tell
         self._file = file
         self._forget = forget
         self._next = 0.0
@@ -30,23 +41,25 @@ class ArenaTrimmer:
 
     def turn(self, now: float) -> float | None:
         """Release cold memory, if it is time to; return the seconds until the next check, None if none is needed."""
-        allocator = self._allocator
-        warm = allocator.resident - allocator.used
+        warm = self._snapshot.warm_bytes
         if warm <= self._kept:
             self._kept = warm
             return None
         left = self._next - now
         if left > 0:
             return left
-        given = 0
-        for offset, size in allocator.cold_ranges(limit=PIECE_BYTES):
-            given += size
-            if not self._file.release(offset, size):
-                break
-            self._forget(offset, size)
+        self._tell(TrimDue(TRIM_DUE, PIECE_BYTES))
+        given = warm - self._snapshot.warm_bytes
         pause = PIECE_SECONDS if given >= PIECE_BYTES else ROUND_SECONDS
         if not given and warm == self._seen:
             self._kept = warm
         self._seen = warm - given
         self._next = now + pause
         return pause
+
+    def release(self, ranges: tuple[tuple[int, int], ...]) -> None:
+        """Give these ranges back to the system, up to the first that it refuses."""
+        for offset, size in ranges:
+            if not self._file.release(offset, size):
+                break
+            self._forget(offset, size)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from skate.core.memory.memory_pressure import Gauge
 from skate.node.memory.memory_readings import Limits, own_share, private_bytes
+from skate.protocol import shell_events as se
+from skate.protocol.values import SHELL
 
 if TYPE_CHECKING:
     from skate.node.host import NodeHost
@@ -40,7 +42,8 @@ class MemoryMonitor:
         self.looks = 0
         self._limits: Limits | None = None
         self._last: tuple[float, int] = (0.0, 0)
-        host.core.memory_pressure.kill_share = settings.memory_threshold
+        self.kill_share = settings.memory_threshold
+        self._gauge_now = Gauge(0, 0, "")
 
     @property
     def limits(self) -> Limits:
@@ -58,23 +61,21 @@ class MemoryMonitor:
 
     def look(self, now: float) -> None:
         """Read the memory use and pass it to the core; the lock is held."""
-        core = self.host.core
-        if not core.memory_pressure.busy():
+        snapshot = self.host.snapshot
+        if not snapshot.busy:
             self.asleep = True
             self.due = NEVER
-            core.memory_pressure.relax()
+            self.host.tell(se.MemoryIdle(se.MEMORY_IDLE))
             return
         self.looks += 1
         resident = self._workers()
         gauge, others = self._gauge(resident)
-        if (
-            gauge.share >= core.memory_pressure.kill_share
-            and core.memory_pressure.victim not in core.scheduler.workers
-        ):
+        if gauge.share >= self.kill_share and not snapshot.victim_lives:
             self._measure()
             resident = self._workers()
             gauge, others = self._gauge(resident)
-        core.memory_pressure.look(gauge, resident, others, now)
+        self._gauge_now = gauge
+        self.host.core.step(SHELL, se.MemoryReading(se.MEMORY_READING, *gauge, resident, others), now)
         self.due = now + self._pause(gauge, now)
         self.host.apply_if_idle()
 
@@ -103,11 +104,11 @@ class MemoryMonitor:
         for worker in self.host.pool.workers.values():
             worker.shared = None
 
-    def _gauge(self, resident: dict[int, int]) -> tuple[Gauge, list[tuple[str, int]]]:
+    def _gauge(self, resident: dict[int, int]) -> tuple[Gauge, tuple[tuple[str, int], ...]]:
         host = self.host
         driver = private_bytes(os.getpid())
         store = host.arena.resident()
-        others = [("the driver" if host.process is not None else "the node", driver), ("object store", store)]
+        others = (("the driver" if host.process is not None else "the node", driver), ("object store", store))
         found = self.limits.tightest()
         if self.limit:
             zygotes = sum(private_bytes(launcher.pid) for launcher in host.pool.launchers.values())
@@ -118,12 +119,15 @@ class MemoryMonitor:
         return found, others
 
     def _pause(self, gauge: Gauge, now: float) -> float:
-        pressure = self.host.core.memory_pressure
         then, before = self._last
         self._last = (now, gauge.use)
-        room = gauge.limit * pressure.kill_share - gauge.use
+        room = gauge.limit * self.kill_share - gauge.use
         if room <= 0:
-            return self.refresh if pressure.victim is None else min(self.refresh, PAUSE_SECONDS_MIN * 2)
+            return (
+                self.refresh
+                if self.host.snapshot.victim is None
+                else min(self.refresh, PAUSE_SECONDS_MIN * 2)
+            )
         pause = min(PAUSE_SECONDS_MAX, max(self.refresh, room / BYTES_PER_SECOND_MAX))
         if then and gauge.use > before:
             pause = min(pause, room / ((gauge.use - before) / (now - then)) / 2)
@@ -137,5 +141,5 @@ class MemoryMonitor:
 
     def limit_now(self) -> Gauge | None:
         """The limit at the last look."""
-        gauge = self.host.core.memory_pressure.gauge
+        gauge = self._gauge_now
         return gauge if gauge.limit else None

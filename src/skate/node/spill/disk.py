@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from skate.core.memory.memory_plan import DISK_STRIDE
 from skate.protocol.effects import (
-    DiskAnswer,
     DiskEffect,
     DropCopy,
     FreeBlocks,
     Reserve,
-    Reserved,
     Restore,
-    Restored,
     Spill,
-    Spilled,
+)
+from skate.protocol.shell_events import (
+    RESERVE_DONE,
+    RESTORE_DONE,
+    SPILL_DONE,
+    DiskAnswer,
+    ReserveDone,
+    RestoreDone,
+    SpillDone,
 )
 from skate.wire.limits import LimitReached, start_thread
 
@@ -129,7 +134,7 @@ class _Station:
             return []
         started = time.perf_counter()
         answers = self._copy_all(batch)
-        if all(isinstance(answer, Spilled) and answer.there for answer in answers):
+        if all(isinstance(answer, SpillDone) and answer.there for answer in answers):
             self._disk.written += sum(job.size for job in batch)
             self._disk.write_seconds += time.perf_counter() - started
         return answers
@@ -140,7 +145,7 @@ class _Station:
             problem = self._read_one(job)
             self._disk.read_back += 0 if problem else job.size
             self._disk.read_seconds += time.perf_counter() - started
-            self._disk.tell([Restored(job.number, problem)])
+            self._disk.tell([RestoreDone(RESTORE_DONE, job.number, problem)])
 
     def close(self) -> None:
         """End the threads."""
@@ -200,14 +205,14 @@ class Disk:
         for number, _, offset, size, place in jobs:
             at, file = self._file(place)
             problem = file.reserve(at, size) or file.store(at, self._arena.fd, offset, size)
-            answers.append(Spilled(number, not problem))
+            answers.append(SpillDone(SPILL_DONE, number, not problem))
         return answers
 
     def _allocate_here(self, job: Write) -> list[DiskAnswer]:
         assert isinstance(job, Reserve | FreeBlocks), job
         at, file = self._file(job.place)
         if isinstance(job, Reserve):
-            return [Reserved(job.number, file.reserve(at, job.size))]
+            return [ReserveDone(RESERVE_DONE, job.number, file.reserve(at, job.size))]
         file.release(at, job.size)
         return []
 
@@ -229,7 +234,7 @@ class Disk:
         assert self._outside is not None
         parts = [(number, self._memory.peek(offset, size)) for number, _, offset, size, _ in jobs]
         problem = self._outside.store(parts)
-        return [Spilled(number, not problem) for number, _ in parts]
+        return [SpillDone(SPILL_DONE, number, not problem) for number, _ in parts]
 
     def _drop_outside(self, job: Write) -> list[DiskAnswer]:
         assert self._outside is not None and isinstance(job, DropCopy), job

@@ -59,9 +59,7 @@ class Environments:
 
     def _fail(self, worker: WorkerProcess, failure: str) -> None:
         pool = self._pool
-        known = pool.host.core.scheduler.workers.get(worker.cid)
-        if known is not None:
-            known.kill_reason = Death("RuntimeEnvSetupError", {"message": failure})
+        worker.error = Death("RuntimeEnvSetupError", {"message": failure})
         pool.lost(worker, failure)
         if pool.pump.watched:
             pool.pump.wake_ready()

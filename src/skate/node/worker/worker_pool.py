@@ -18,14 +18,14 @@ from skate.node.worker.environments import Environments
 from skate.node.worker.exit_report import could_not_begin, details
 from skate.node.worker.launcher import PYTHON, Launcher, how_it_ended
 from skate.node.worker.worker_process import WorkerProcess
+from skate.protocol import shell_events as se
 from skate.protocol.fields import Death
-from skate.protocol.messages import DONE
+from skate.protocol.messages import DONE, SHELL
 from skate.protocol.shape import is_plain_answer, shape_refusal
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.limits import CANNOT_BEGIN, LimitReached
 
 if TYPE_CHECKING:
-    from skate.core.schedule.worker_record import Worker
     from skate.node.host import NodeHost
 
 #: How long the last lines of a dead process are waited for; its children may keep its output open.
@@ -119,8 +119,8 @@ class WorkerPool:
     def _job_of(self, cid: int) -> str:
         if self.host.drivers is None:
             return ""
-        known = self.host.core.scheduler.workers.get(cid)
-        return "" if known is None else known.env_key.partition("/")[0]
+        known = self.host.snapshot.worker(cid)
+        return "" if known is None else known.job
 
     def fork(
         self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
@@ -145,17 +145,16 @@ class WorkerPool:
 
     def _cannot_start(self, cid: int, error: OSError) -> None:
         """Handle the failure to start a worker: its task fails, because a retry would fail in the same way."""
-        known = self.host.core.scheduler.workers.get(cid)
-        if known is None:
+        if self.host.snapshot.worker(cid) is None:
             return
         text = f"no worker could be started for it: {self.descriptors.explain(error)}"
-        known.kill_reason = Death("RaySystemError", {"message": text})
+        death = Death("RaySystemError", {"message": text})
         worker = self.workers.get(cid)
         if worker is not None:
+            worker.error = death
             self.lost(worker, text)
             return
-        self.host.core.disconnect(cid, time.monotonic(), 0, text)
-        self.host.apply_if_idle()
+        self.host.tell(se.WorkerLost(se.WORKER_LOST, cid, text, 0, (), death, "", -1))
 
     def kill(self, cid: int) -> None:
         """End a worker process at once."""
@@ -194,9 +193,7 @@ class WorkerPool:
                 worker.pid = event["pid"]
                 self.by_pid[worker.pid] = worker
                 self.host.output.started(worker.cid, worker.pid)
-                known = self.host.core.scheduler.workers.get(worker.cid)
-                if known is not None:
-                    known.pid = worker.pid
+                self.host.tell(se.WorkerStarted(se.WORKER_STARTED, worker.cid, worker.pid))
                 if worker.kill_wanted:
                     launcher.kill(worker.pid)
             elif event["event"] == "refused":
@@ -250,10 +247,8 @@ class WorkerPool:
 
     def _misbehaved(self, worker: WorkerProcess, refused: str) -> None:
         """End a worker that has sent something else than a message of the protocol."""
-        known = self.host.core.scheduler.workers.get(worker.cid)
-        if known is not None:
-            text = f"its worker process sent its node something that is no message of Skate's: {refused}"
-            known.kill_reason = Death("RaySystemError", {"message": text})
+        text = f"its worker process sent its node something that is no message of Skate's: {refused}"
+        worker.error = Death("RaySystemError", {"message": text})
         self._closed(worker)
 
     def _closed(self, worker: WorkerProcess) -> None:
@@ -279,7 +274,7 @@ class WorkerPool:
 
     def _ended(self, worker: WorkerProcess) -> None:
         """Record the end of a process; it is reported once its last output is read, if there is a receiver."""
-        known = self.host.core.scheduler.workers.get(worker.cid)
+        known = self.host.snapshot.worker(worker.cid)
         expected = worker.killed or known is None or (known.leaving and worker.status == 0)
         if expected or not self.host.output.reading(worker.cid):
             self.lost(worker, how_it_ended(worker.status))
@@ -309,35 +304,30 @@ class WorkerPool:
         worker.channel.close()
         self.by_pid.pop(worker.pid, None)
         begun, ahead = 0, frozenset[int]()
+        now = time.monotonic()
         if worker.slot >= 0:
             begun, ahead, answers = self.host.board.give_back(worker.slot)
             for answer in answers:
-                self.host.core.step(worker.cid, answer, time.monotonic())
+                self.host.core.step(worker.cid, answer, now)
         lines = list(self.host.output.ended(worker.cid))
-        known = self.host.core.scheduler.workers.get(worker.cid)
-        if known is not None:
-            known.beyond = ahead
-            if (
-                not begun
-                and worker.status is not None
-                and os.waitstatus_to_exitcode(worker.status) == CANNOT_BEGIN
-            ):
-                known.kill_reason = Death("RaySystemError", {"message": could_not_begin(lines)})
-            known.details = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
-            if worker.status is not None and os.WIFSIGNALED(worker.status) and not worker.killed:
-                self._blame_kernel(worker, known)
-        self.host.core.disconnect(worker.cid, time.monotonic(), begun, reason)
+        error, status = worker.error, worker.status
+        if not begun and status is not None and os.waitstatus_to_exitcode(status) == CANNOT_BEGIN:
+            error = Death("RaySystemError", {"message": could_not_begin(lines)})
+        more = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
+        beyond = tuple(sorted(ahead))
+        oom_peak = worker.peak if self._killed_by_kernel(worker) else -1
+        event = se.WorkerLost(se.WORKER_LOST, worker.cid, reason, begun, beyond, error, more, oom_peak)
+        self.host.core.step(SHELL, event, now)
         if not self.host._applying:
             self.host.apply()
             self.host.flush()
 
-    def _blame_kernel(self, worker: WorkerProcess, known: Worker) -> None:
-        """Add to the report if the kernel ended a process because it was out of memory."""
-        if os.WTERMSIG(worker.status or 0) == signal.SIGKILL and self.host.monitor.killed_by_kernel():
-            pressure = self.host.core.memory_pressure
-            pressure.resident.setdefault(worker.cid, worker.peak)
-            text = f"{pressure.who(known)} was killed by the kernel because memory ran out (it counted an oom_kill)"
-            known.kill_reason = pressure.out_of_memory(known, text, [], False)
+    def _killed_by_kernel(self, worker: WorkerProcess) -> bool:
+        """True if the kernel ended a process because it was out of memory."""
+        status = worker.status
+        if status is None or not os.WIFSIGNALED(status) or worker.killed:
+            return False
+        return os.WTERMSIG(status) == signal.SIGKILL and self.host.monitor.killed_by_kernel()
 
     # -- the end
 

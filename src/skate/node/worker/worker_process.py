@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skate.node.worker.launcher import Launcher
+from skate.protocol.fields import Death
 from skate.wire.channel import Channel
 
 
@@ -11,7 +12,7 @@ class WorkerProcess:
 
     __slots__ = (
         "cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot", "killed", "job",
-        "resident", "resident_peak", "shared", "peak",
+        "resident", "resident_peak", "shared", "peak", "error",
     )  # fmt: skip
 
     def __init__(self, cid: int, channel: Channel, job: str = "") -> None:
@@ -26,6 +27,7 @@ class WorkerProcess:
         self.kill_wanted = False
         self.slot = -1  # on the board; none before it is forked
         self.killed = False  # by its node
+        self.error: Death | None = None  # why its node gives it up, if it does
         #: Bytes of its own at the last look, and the most that was seen; shared with the zygote, once that is measured.
         self.resident = 0
         self.resident_peak = 0

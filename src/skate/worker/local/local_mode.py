@@ -16,9 +16,17 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
-from skate.core.node import SHELL, NodeCore
+from skate.core.node import SHELL, NodeCore, admit_client
 from skate.protocol import messages as m
 from skate.protocol.effects import FindStopped, KillWorker, ShellEffect, Spawn
+from skate.protocol.shell_events import (
+    DRIVER_JOINED,
+    STOPPED_FOUND,
+    WORKER_LOST,
+    DriverJoined,
+    StoppedFound,
+    WorkerLost,
+)
 from skate.worker.local.inline_worker import DRIVER, InlineWorker
 from skate.worker.local.local_memory import LocalMemory
 from skate.worker.local.local_pump import LocalPump
@@ -28,12 +36,8 @@ if TYPE_CHECKING:
 
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 WAITING_TASKS_SHOWN = 5
-
-
-class LocalCore(NodeCore):
-    """A core whose memory is plain bytes of this process."""
-
-    plan_memory = LocalMemory
+#: More than any worker was sent: all of its tasks had begun.
+EVERY_TASK = 1 << 62
 
 
 class LocalHost:
@@ -52,28 +56,34 @@ class LocalHost:
         self.workers: dict[int, InlineWorker] = {}
         self._settling = False
         node_id = os.urandom(28)
-        self.core = LocalCore(
+        memory = LocalMemory(settings.object_store_memory)
+        self.core = NodeCore(
             settings.totals(),
             gpus=settings.gpu_ids,
             arena_bytes=settings.object_store_memory,
             node_id=node_id,
+            memory=memory,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
+            patient=True,  # nothing runs here while no thread waits
         )
-        self.core.actor_calls.patient = True  # nothing runs here while no thread waits
+        self._steps = 0
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
         self.process.connect(LocalLink(self))
-        self.process.mapping = self.core.allocator
+        self.process.mapping = memory
         self.process.is_driver = True
         self.process.namespace = settings.namespace
         self.process.node_id = node_id
         self.process.job_environment = settings.runtime_env
-        self.core.connect(DRIVER, job.hex(), settings.namespace, True)
+        admit_client(
+            self.core, DriverJoined(DRIVER_JOINED, job.hex(), settings.namespace, True), time.monotonic()
+        )
 
     # -- effects, under the lock
 
     def step(self, cid: int, message: tuple[Any, ...]) -> None:
         """Give the core a message and carry out what follows, except for running user code."""
+        self._steps += 1
         self.core.step(cid, message, time.monotonic())
         self.settle()
 
@@ -110,14 +120,13 @@ class LocalHost:
                 if cid in self.workers:
                     self.lose(self.workers[cid], "was killed")
             case FindStopped(cid, number, any_id):
-                self.core.wait_explainer.looked(cid, number, any_id, frozenset(), time.monotonic())
+                self.step(SHELL, StoppedFound(STOPPED_FOUND, cid, number, any_id, ()))
 
     def lose(self, worker: InlineWorker, reason: str) -> None:
         """A worker has left or was killed."""
         if self.workers.pop(worker.cid, None) is not None:
             worker.close()
-            self.core.disconnect(worker.cid, time.monotonic(), reason=reason)
-            self.settle()
+            self.step(SHELL, WorkerLost(WORKER_LOST, worker.cid, reason, EVERY_TASK, (), None, "", -1))
 
     def aside(self) -> AbstractContextManager[None]:
         """Release the lock while user code runs."""
@@ -154,10 +163,10 @@ class LocalHost:
             calls = worker.calls
             if calls is None or not calls.pending:
                 continue
-            before = self.core.now
+            before = self._steps
             with self.aside():
                 calls.step(until)
-            if until() or self.core.now != before:
+            if until() or self._steps != before:
                 return True
         return False
 
@@ -194,9 +203,7 @@ class LocalHost:
 
     def standstill(self) -> str:
         """The message for a wait that can never end because no work remains."""
-        waiting = [
-            f"{task.template.name}: {self.core.why_waiting(task)}" for task in self.core.tasks.values()
-        ]
+        waiting = [f"{name}: {why}" for name, why in self.core.snapshot.unended()]
         text = (
             "this would wait forever: in local mode tasks run one after the other where they are "
             "submitted, and nothing "

@@ -1,0 +1,109 @@
+"""The log of a node: everything that its core is given, from which another core makes the same decisions.
+
+To report a bug of the node, run the program again with a log, and attach the file of the node that shows the bug:
+
+    SKATE_EVENT_LOG=logs python program.py           # writes logs/node-<pid>-<node id>.log
+
+Whoever looks into it makes the node again, in another process, on another machine, without workers, sockets or clocks:
+
+    python -m skate.node.event_log_file logs/node-4711-5be1c0de.log
+
+or, to stop in a debugger before the step that went wrong, `core = replay(entries(path), until=number)`. Tests keep the log in
+memory: `EventLog(core)` of a new core, then `replay(log.entries)`.
+
+`replay` compares the effects of every step with those on record and names the first that differ, so a log also shows whether a
+change of the code changes a decision. An input is written before the core takes it: the last one is there even if it raises.
+A log holds the arguments and small values of all tasks; read it before you pass it on. Unpickle only a log that you trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from skate.core.node import NodeCore
+
+#: Marks of entries: what the core is made of, an input of `step`, one of `tick`, the hash of the effects of the last input.
+MADE_OF = "made of"
+STEP = "step"
+TICK = "tick"
+EFFECTS = "effects"
+
+
+class Divergence(AssertionError):
+    """A core has not made the decisions that are on record."""
+
+
+class EventLog:
+    """The inputs of one core from its first one on, and hashes of its effects, as packed entries."""
+
+    def __init__(self, core: NodeCore, write: Callable[[bytes], object] | None = None) -> None:
+        self.core = core
+        self.entries: list[bytes] = []
+        self._write = self.entries.append if write is None else write
+        self._step, self._tick = core.step, core.tick
+        total, options = core.made_of
+        # A plan of memory may have the bytes with it; what it decides follows from its size.
+        kept = {name: value for name, value in options.items() if name != "memory"}
+        self._put(MADE_OF, total, kept)
+        core.step, core.tick = self.step, self.tick  # type: ignore[method-assign]
+
+    def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
+        """Record a step of the core."""
+        # At once: the core may change what is inside.
+        self._put(STEP, cid, message, now)
+        before = len(self.core.effects)
+        self._step(cid, message, now)
+        self._put(EFFECTS, digest_of(None, self.core.effects[before:]))
+
+    def tick(self, now: float) -> float | None:
+        """Record a tick of the core."""
+        self._put(TICK, now)
+        before = len(self.core.effects)
+        wanted = self._tick(now)
+        self._put(EFFECTS, digest_of(wanted, self.core.effects[before:]))
+        return wanted
+
+    def close(self) -> None:
+        """Record no more."""
+        self.core.step, self.core.tick = self._step, self._tick  # type: ignore[method-assign]
+
+    def _put(self, *entry: Any) -> None:
+        self._write(pickle.dumps(entry))
+
+
+def digest_of(answer: float | None, effects: list[Any]) -> bytes:
+    """The hash of what a core has answered and of its effects."""
+    return hashlib.blake2b(repr((answer, effects)).encode(), digest_size=8).digest()
+
+
+def replay(entries: Iterable[bytes], until: int | None = None) -> NodeCore:
+    """Make a core of a log and give it all inputs on record, or those before number `until`.
+
+    Raise Divergence where it decides something else.
+    """
+    core: NodeCore | None = None
+    count = 0
+    given: Any = None
+    answer: float | None = None
+    for packed in entries:
+        mark, *what = pickle.loads(packed)
+        if mark == MADE_OF:
+            core = NodeCore(what[0], **what[1])
+            continue
+        assert core is not None, "a log begins with what its node is made of"
+        if mark == EFFECTS:
+            if digest_of(answer, core.effects) != what[0]:
+                raise Divergence(
+                    f"input {count - 1}, {given!r:.500}, has led to other effects: {core.effects!r:.2000}"
+                )
+            continue
+        if count == until:
+            break
+        count += 1
+        given, core.effects = what, []
+        answer = core.tick(*what) if mark == TICK else core.step(*what)  # type: ignore[func-returns-value]
+    assert core is not None, "an empty log"
+    return core
