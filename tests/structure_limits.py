@@ -71,7 +71,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "tune": 24,
     "util": 14,
     "wire": 13,
-    "worker": 9,
+    "worker": 8,
 }
 #: Definitions of the engine that nothing of Skate uses: public names of Ray, and what tests look at.
 USED_BY_PROGRAMS_OR_TESTS = {
