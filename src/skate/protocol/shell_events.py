@@ -91,7 +91,7 @@ class WorkerLost(Record):
     """A worker process has ended, or could not be started; `error` says why if the shell knows, `details` are more lines.
 
     The first `begun` of the tasks that it was sent were begun, and those of the numbers `beyond`. `oom_peak` is -1, or the most
-    bytes that the process had mapped if the kernel ended it for lack of memory.
+    bytes that the process had mapped if the kernel ended it because memory ran out.
     """
 
     tag: Literal[106]
@@ -133,7 +133,7 @@ class PeerLeft(Record):
 
 
 class PullDone(Record):
-    """Answer `Pull`: a value from another node is in memory, or cannot be had."""
+    """Answer `Pull`: a value from another node is in memory, or is not available."""
 
     tag: Literal[110]
     offset: int
