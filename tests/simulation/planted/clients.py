@@ -78,7 +78,7 @@ BUGS = (
         rare=True,
     ),
     Bug(
-        "a client goes on reading where a value was",
+        "a client continues to read where a value was",
         CORE + "_recall",
         "if ref._kind == ARENA:",
         "if ref._kind == REMOTE:",
