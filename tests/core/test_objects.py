@@ -168,3 +168,15 @@ def test_who_watches_what_is_not_there_is_told_at_once():
     oid = rig.oid()
     rig.say(1, m.WATCH, oid)
     assert rig.heard(1, m.FREED) == [(m.FREED, oid)]
+
+
+def test_the_end_of_a_stream_whose_reader_dies_is_an_error() -> None:
+    rig = Rig(cpus=2, drivers=2)
+    stream = rig.submit(streaming=True)
+    end = stream + bytes(4)
+    rig.say(1, m.ESCAPE, end)
+    rig.say(2, m.HOLD, end)
+    waiting = rig.submit(end, cid=2)
+    rig.lose(1)
+    rig.done(rig.worker_of(stream), stream)
+    assert rig.result(waiting, 2) == "OwnerDiedError"

@@ -119,9 +119,7 @@ class Author:
         }  # fmt: skip
         if failures:
             kinds |= {self._cancel: 2, self._kill: 0.5}
-        elif (
-            not free
-        ):  # the core overlooks yet that the end of a stream is published by its reader, not by its task
+        elif not free:
             kinds |= {self._whole: 1}
         self.kinds = list(kinds)
         stress = self.theme.kinds

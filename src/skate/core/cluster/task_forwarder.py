@@ -211,6 +211,8 @@ class TaskForwarder:
         task.given = {b"the end"}  # which counts as its one result
         if task.client in self.clients:
             self.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, max(count, task.items)))
+        else:
+            self.objects.fail_end_of_stream(task_id)
 
     def _take(
         self,

@@ -180,6 +180,14 @@ class ObjectTable:
         """Give an object an error for its value."""
         self.fill(record, ERROR, (name, fields), ())
 
+    def fail_end_of_stream(self, task_id: bytes) -> None:
+        """Fail the object that stands for the end of a stream: the reader, which would publish it, has died."""
+        oid = task_id + bytes(4)
+        record = self.records.get(oid)
+        if record is not None and record.kind == PENDING:
+            self.fail(record, "OwnerDiedError", message=oid.hex())
+            self.drop_if_unused(record)
+
     def grant(self, record: ObjectRecord, cid: int) -> None:
         """Count one more grant to a process."""
         record.holders[cid] = record.holders.get(cid, 0) + 1

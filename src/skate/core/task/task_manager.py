@@ -20,8 +20,7 @@ from skate.protocol.effects import EndTask
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 
-#: How long a worker may take to leave by itself with a task that is ended by force.
-GRACE_SECONDS = 0.5
+GRACE_SECONDS = 0.5  # for a worker to leave by itself with a task that is ended by force
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
 
 
@@ -267,9 +266,8 @@ class TaskManager:
             kind, payload, held = returns[0]
             self.give(task, task.task_id + FIRST, kind, payload, held, None)
         elif returns:
-            for oid, (kind, payload, held) in zip(
-                return_ids(task.task_id, len(returns)), returns, strict=True
-            ):
+            oids = return_ids(task.task_id, len(returns))
+            for oid, (kind, payload, held) in zip(oids, returns, strict=True):
                 self.give(task, oid, kind, payload, held, None)
         self.forget(task)
 
@@ -349,6 +347,8 @@ class TaskManager:
     def _end_stream(self, task: Task, count: int) -> None:
         if task.client in self.clients:
             self.emit(task.client, m.StreamEnd(m.STREAM_END, task.task_id, count))
+        else:
+            self.objects.fail_end_of_stream(task.task_id)
 
     def fail(self, task: Task, error: ErrorValue, made: tuple[Any, ...] = ()) -> None:
         """End a task with an error in place of its results, but for the first ones if those were `made`."""
