@@ -259,7 +259,7 @@ def test_a_reach_into_the_core_is_seen(text: str) -> None:
 
 
 def test_the_door_of_the_core_is_no_reach() -> None:
-    text = "host.core.step(1, message, now)\ndue, core.effects = core.effects, []\nhost.core.snapshot.busy\nGuard(core)"
+    text = "core.step(1, message, now)\ndue = core.effects.copy()\ncore.effects.clear()\ncore.snapshot.busy\nGuard(core)"
     assert not list(reaches(ast.parse(text)))
 
 

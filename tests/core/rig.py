@@ -55,8 +55,8 @@ class Rig:
         return wanted
 
     def _collect(self) -> None:
-        effects, self.core.effects = self.core.effects, []
-        self.said += effects
+        self.said += self.core.effects
+        self.core.effects.clear()
         self.core.check()
 
     # -- out

@@ -37,7 +37,7 @@ from skate.core.node_options import NodeOptions
 from skate.core.node_tables import NodeTables
 from skate.core.object.lifetimes import Lifetimes
 from skate.core.object.object_table import ObjectTable
-from skate.core.outbox import Effect, Outbox
+from skate.core.outbox import Outbox
 from skate.core.placement.placement_table import PlacementTable
 from skate.core.resource.capacity import Capacity
 from skate.core.resource.resources import UNIT
@@ -78,6 +78,8 @@ class NodeCore:
         self.node_id = node_id
         self.clock = Clock()
         self.out = Outbox()
+        #: What is to be done, in order: always this list; the shell empties it.
+        self.effects = self.out.effects
         self.timers = Timers()
         self.capacity = Capacity(
             "node", total, [(gpu, UNIT) for gpu in options.get("gpus", ())], options.get("labels")
@@ -333,15 +335,6 @@ class NodeCore:
     def now(self) -> float:
         """The time of the last event."""
         return self.clock.now
-
-    @property
-    def effects(self) -> list[Effect]:
-        """The effects to be carried out; the shell takes them, and leaves an empty list."""
-        return self.out.effects
-
-    @effects.setter
-    def effects(self, effects: list[Effect]) -> None:
-        self.out.effects = effects
 
     def later(self, seconds: float, step: Callable[[], None]) -> None:
         """Have a step taken after some time."""

@@ -103,7 +103,8 @@ def replay(entries: Iterable[bytes], until: int | None = None) -> NodeCore:
         if count == until:
             break
         count += 1
-        given, core.effects = what, []
+        given = what
+        core.effects.clear()
         answer = core.tick(*what) if mark == TICK else core.step(*what)  # type: ignore[func-returns-value]
     assert core is not None, "an empty log"
     return core

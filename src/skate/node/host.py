@@ -239,8 +239,10 @@ class NodeHost:
         workers = self.workers
         dirty = self.dirty
         try:
-            while core.effects:
-                due, core.effects = core.effects, []
+            effects = core.effects
+            while effects:
+                due = effects.copy()
+                effects.clear()
                 for cid, message in due:
                     if cid == DRIVER:
                         handlers[message[0]](message)

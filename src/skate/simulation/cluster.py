@@ -202,7 +202,8 @@ class Cluster(FaultInjector):
 
     def apply(self) -> None:
         """Execute the effects of the core; then check its invariants."""
-        effects, self.core.effects = self.core.effects, []
+        effects = self.core.effects.copy()
+        self.core.effects.clear()
         cut = self._cut(effects) if self.faults.effect else -1
         for place, (cid, message) in enumerate(effects):
             if place == cut and not self.cut_off(cid):

@@ -99,7 +99,8 @@ class LocalHost:
         self._settling = True
         try:
             while self.core.effects:
-                effects, self.core.effects = self.core.effects, []
+                effects = self.core.effects.copy()
+                self.core.effects.clear()
                 for cid, message in effects:
                     if cid == DRIVER:
                         self.process.handlers[message[0]](message)
