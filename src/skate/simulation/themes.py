@@ -64,5 +64,5 @@ KEEPERS = Theme(
     kinds={"_look": 5, "_drop": 0.7, "_call": 0.5, "group_operation": 0.2},
 )  # fmt: skip
 
-#: Those of a run, one of which is drawn.
-THEMES = (MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS, BURSTS, CALLS, WAITERS, MEMORY, MEMORY)
+#: The themes of runs; each run draws one.
+THEMES = (MIXED, MIXED, STREAMS, ACTORS, SHARING, FAILING, GROUPS, BURSTS, CALLS, WAITERS, MEMORY, KEEPERS)

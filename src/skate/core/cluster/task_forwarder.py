@@ -243,7 +243,7 @@ class TaskForwarder:
         if kind == m.ARENA:
             self.remote_objects.made_again(oid, peer, payload[1], held)
         else:
-            self.task_manager.refill(oid, kind, payload, held)
+            self.objects.refill(oid, kind, payload, held)
             self._give_back(peer.cid, oid, held, kept)
 
     def _give_back(self, cid: int, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:

@@ -57,6 +57,9 @@ class Cluster(Protocol):
     def unwait(self, task: Task) -> None:
         """A task waits for no node any more."""
 
+    def want(self, record: ObjectRecord) -> None:
+        """A value that is elsewhere is needed here."""
+
 
 class SpillManager:
     """Decides what goes to disk and what comes back."""
@@ -453,6 +456,14 @@ class SpillManager:
             self.cluster.unwait(task)
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
                 self.task_manager.await_argument(task, record)
+        away = record.away
+        if (
+            away is not None and away.owner is None and away.place is not None
+        ):  # the node that made it has it still
+            record.kind, record.payload = m.REMOTE, record.size
+            self.cluster.want(record)
+            self.scheduler.dispatch_all()
+            return
         record.kind = m.PENDING
         held, record.held = record.held, ()
         self._rebuild(record, problem)
@@ -490,6 +501,3 @@ class SpillManager:
                 for _, oid in task.deps:
                     assert oid not in self.spilled, f"{task} was sent, but its argument is on disk"
                     assert oid not in self.moves, f"{task} was sent, but its argument is leaving"
-
-    def __repr__(self) -> str:
-        return f"<Spilling {len(self.spilled)} on disk, {len(self.moves)} leaving, {len(self.restoring)} coming back>"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from skate.core.task.task import Task
 from skate.protocol.fields import ErrorValue
-from skate.protocol.messages import ARENA, ERROR, PENDING, SPILLED
+from skate.protocol.messages import ARENA, ERROR, PENDING, REMOTE, SPILLED
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 
@@ -175,6 +175,30 @@ class ObjectTable:
             self._deliver(cid, record)
         for waiter in waiters:
             self._arrived(waiter)
+
+    def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
+        """Give an object a value again after the first one was lost; its caller knows of the first."""
+        record = self.records[oid]
+        self.fill(record, kind, payload, held)
+        self.drop_if_unused(record)
+
+    def vanished(self, task_id: bytes, returns: tuple[Any, ...]) -> bool:
+        """True if a task left out a value because an earlier attempt had written it, and that one has gone since."""
+        for index, (kind, payload, _) in enumerate(returns, 1):
+            if kind == ARENA and not payload[1]:
+                record = self.records.get(task_id + index.to_bytes(4, "little"))
+                if record is None or record.kind == PENDING:
+                    return True
+        return False
+
+    @staticmethod
+    def result(record: ObjectRecord, kind: int, payload: Any, forwarded: bool) -> tuple[int, Any]:
+        """Return a result with its place: an earlier attempt may have written the value, and then this one did not."""
+        if kind != ARENA or record.kind == PENDING:
+            return kind, payload
+        if record.kind == ARENA:
+            return ARENA, record.payload
+        return (ARENA, (0, record.size)) if forwarded else (REMOTE, record.size)
 
     def fail(self, record: ObjectRecord, name: str, **fields: Any) -> None:
         """Give an object an error for its value."""

@@ -229,9 +229,12 @@ class TaskManager:
             return
         if template.max_calls and task.kind != METHOD:  # first, for what follows may look for a worker
             self._count_call(worker, template)
-        again = status == m.FAILED and retriable and task.retries != 0 and not task.cancelled
+        if status == m.OK and (len(returns) > 1 or (returns and returns[0][0] == m.ARENA)):
+            again = self.objects.vanished(task_id, returns)
+        else:
+            again = status == m.FAILED and retriable and task.retries != 0 and not task.cancelled
         if again:
-            task.retries -= task.retries > 0
+            task.retries -= task.retries > 0 and status == m.FAILED
             task.attempt += 1
             task.worker = None
             if task.origin is not None:
@@ -280,15 +283,15 @@ class TaskManager:
         if task.given is not None and oid in task.told:
             lost = self.objects.get(oid)
             if lost is not None and lost.kind == m.PENDING:
-                self.refill(oid, kind, payload, held)
+                self.objects.refill(oid, kind, payload, held)
             return
         record = self._records.get(oid)
-        client = task.client
-        present = client in self.clients
+        present = (client := task.client) in self.clients
         kept = 0
         if record is not None:
             if present:
                 self.objects.grant(record, client)
+            kind, payload = self.objects.result(record, kind, payload, task.origin is not None)
             self.objects.fill(record, kind, payload, held)
             self.objects.drop_if_unused(record)
             kept = 1
@@ -316,15 +319,9 @@ class TaskManager:
             task.items = index
             self.give(task, oid, kind, payload, held, index)
         elif self.objects.wanted(oid):  # it was lost, and is made again
-            self.refill(oid, kind, payload, held)
+            self.objects.refill(oid, kind, payload, held)
         elif kind == m.ARENA:  # made once more by a second attempt
             self._unwritten(cid, oid)
-
-    def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
-        """Give an object a value again after the first one was lost; its caller knows of the first."""
-        record = self._records[oid]
-        self.objects.fill(record, kind, payload, held)
-        self.objects.drop_if_unused(record)
 
     def _unwritten(self, cid: int, oid: bytes) -> None:
         """Discard a value that a worker has written into the arena and that is not needed any more."""
