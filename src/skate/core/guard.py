@@ -120,7 +120,7 @@ class Guard:
         return self._place(cid, oid, payload) if kind == m.ARENA else ""
 
     def _place(self, cid: int, oid: bytes, payload: Any) -> str:
-        """Why a value cannot lie where its sender says."""
+        """Return why a value cannot lie where its sender says."""
         record = self.objects.get(oid)
         if record is not None and (
             record.kind != m.PENDING or (record.writer == cid and record.payload == payload)

@@ -31,7 +31,7 @@ def check(tables: NodeTables) -> None:
 
 
 def counted_pins(tables: NodeTables) -> dict[bytes, int]:
-    """How often each object and actor is pinned, by what tasks, actors, functions and values account for."""
+    """Return how often each object and actor is pinned, by what tasks, actors, functions and values account for."""
     counted: dict[bytes, int] = {}
     tasks = list(tables.tasks.values())
     tasks += [

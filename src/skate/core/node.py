@@ -212,7 +212,7 @@ class NodeCore:
         )
 
     def _table(self) -> dict[int, Callable[[int, Any], None]]:
-        """Who takes which word."""
+        """Return who takes which word."""
         return {
             m.FUNCTION: self.function_table.function,
             m.TEMPLATE: self.function_table.template,
@@ -246,7 +246,7 @@ class NodeCore:
         }
 
     def _table_of_peers(self) -> dict[int, Callable[[int, Any], None]]:
-        """Who takes which word of another node."""
+        """Return who takes which word of another node."""
         return {
             m.REPORT: self.peers.report,
             m.REPLY: self.peers.reply,
@@ -369,7 +369,7 @@ class NodeCore:
             self.out.shell(KillWorker(cid))
 
     def why_waiting(self, task: Task) -> str:
-        """The reason why a task waits, as text."""
+        """Return the reason why a task waits, as text."""
         return self.wait_explainer.of_task(task)
 
     def check(self) -> None:

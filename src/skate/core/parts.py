@@ -59,4 +59,4 @@ class Parts(Protocol):
         """Handle the end of a process."""
 
     def why_waiting(self, task: Task) -> str:
-        """The reason why a task waits, as text."""
+        """Return the reason why a task waits, as text."""

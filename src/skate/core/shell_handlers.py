@@ -39,7 +39,7 @@ class ShellHandlers:
         self._core = core
 
     def table(self) -> dict[int, Callable[[Any], None]]:
-        """The handler of each event, by its number."""
+        """Return the handler of each event, by its number."""
         return {
             se.DRIVER_JOINED: self.driver_joined,
             se.DRIVER_LEFT: self.driver_left,

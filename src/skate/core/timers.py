@@ -10,7 +10,7 @@ PAUSE_SECONDS_MAX = 10.0
 
 
 def growing(count: int) -> float:
-    """Seconds before the `count`-th of several attempts: 0 up to the first, then 0.1, 0.2, 0.4 and so on up to 10."""
+    """Return seconds before the `count`-th of several attempts: 0 up to the first, then 0.1, 0.2, 0.4 and so on up to 10."""
     if count <= 1:
         return 0.0
     return min(PAUSE_SECONDS_MAX, PAUSE_SECONDS * 2.0 ** min(count - 2, 16))

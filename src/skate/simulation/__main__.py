@@ -44,7 +44,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code: 1 if a seed failed."""
+    """Return the exit code: 1 if a seed failed."""
     given = sys.argv[1:] if arguments is None else arguments
     if "--scale" in given:
         return scale.main([each for each in given if each != "--scale"])

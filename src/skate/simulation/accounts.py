@@ -56,7 +56,7 @@ def check_entry(process: Process, thing: ObjectRef[Any] | ActorHold) -> None:
 
 
 def held(process: Process) -> dict[bytes, int]:
-    """The grants of what a process can reach."""
+    """Return the grants of what a process can reach."""
     refs = {oid: ref._grants for oid, weak in process.known.items() if (ref := weak()) is not None}
     holds = {
         actor_id: hold.grants for actor_id, weak in process.actors.items() if (hold := weak()) is not None

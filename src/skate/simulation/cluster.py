@@ -93,7 +93,7 @@ class Cluster(FaultInjector):
         return self
 
     def everybody(self) -> list[Process]:
-        """The processes alive, of all nodes."""
+        """Return the processes alive, of all nodes."""
         return [process for process in self.processes.values() if process.alive]
 
     @property
@@ -135,7 +135,7 @@ class Cluster(FaultInjector):
         return True
 
     def events(self) -> list[tuple[Any, Any]]:
-        """The events that can happen next."""
+        """Return the events that can happen next."""
         now = self.now
         events: list[tuple[Any, Any]] = []
         add = events.append
@@ -225,7 +225,7 @@ class Cluster(FaultInjector):
             process.inbox.append(message)
 
     def _cut(self, effects: list[Any]) -> int:
-        """The place among the effects at which something breaks, or -1."""
+        """Return the place among the effects at which something breaks, or -1."""
         broken = effects and self.rng.random() < self.faults.effect
         return self.rng.randrange(len(effects)) if broken else -1
 
@@ -340,7 +340,7 @@ class Cluster(FaultInjector):
             process.held_in = process.held_out = process.stopped = 0.0
 
     def timed_out(self, process: Process) -> bool:
-        """True if a wait of this process times out."""
+        """Return True if a wait of this process times out."""
         return self.impatient
 
     def condemns(self, process: Process, number: int) -> bool:

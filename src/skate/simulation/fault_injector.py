@@ -75,7 +75,7 @@ class FaultInjector:
             self.strike(processes[self.rng.randrange(len(processes))])
 
     def first_driver(self) -> Process | None:
-        """The driver that lives to the end."""
+        """Return the driver that lives to the end."""
         return next((p for p in self.processes.values() if not p.is_worker), None)
 
     def break_delay(self) -> None:

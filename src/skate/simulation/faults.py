@@ -71,7 +71,7 @@ class Faults:
 
     @staticmethod
     def drawn(rng: random.Random) -> Faults:
-        """A mix: in each run much of some things and nothing of others."""
+        """Return a mix: in each run much of some things and nothing of others."""
         pick = rng.choice
         return Faults(
             worker=pick((0, 0, 0.003, 0.03)),

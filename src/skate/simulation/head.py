@@ -58,7 +58,7 @@ class Head:
         return seconds
 
     def template(self, key: bytes, strategy: Any, request: dict[str, int] | None = None) -> bytes:
-        """A function, which asks for a CPU if nothing else is said."""
+        """Return a function, which asks for a CPU if nothing else is said."""
         asked = {"CPU": CPU} if request is None else request
         fields = {"name": "f", "function": b"", "request": asked, "strategy": strategy}
         self.core.step(self.driver, (m.TEMPLATE, key, fields), self.now)
@@ -100,7 +100,7 @@ class Head:
         return (self.driver, make), (self.driver, (m.REQUEST, self.count, "remove_group", (group_id,)))
 
     def answers(self) -> list[Step]:
-        """The peers' messages about the results of all running tasks."""
+        """Return the peers' messages about the results of all running tasks."""
         found: list[Step] = []
         for cid, task_id in self.running:
             found.append((cid, (m.RESULT, task_id + b"\1\0\0\0", m.INLINE, b"v", (), 0)))
@@ -109,12 +109,12 @@ class Head:
         return found
 
     def reservations(self) -> list[Step]:
-        """The peers' messages about reserved bundles."""
+        """Return the peers' messages about reserved bundles."""
         asked, self.asked = self.asked, []
         return [(cid, (m.RESERVED, message[1], message[2], True)) for cid, message in asked]
 
     def reports(self, cids: Iterable[int], cpus: int = CPUS) -> list[Step]:
-        """The peers' reports of free resources."""
+        """Return the peers' reports of free resources."""
         return [(cid, (m.REPORT, {"CPU": cpus * CPU}, {}, self.received[cid])) for cid in cids]
 
     def run(self, steps: list[Step]) -> float:

@@ -75,7 +75,7 @@ class Node(Cluster):
         self.world.record(self.number, *what)
 
     def timed_out(self, process: Process) -> bool:
-        """True if a wait of this process times out."""
+        """Return True if a wait of this process times out."""
         return self.world.impatient
 
     def driver(self) -> Process:
@@ -95,7 +95,7 @@ class Node(Cluster):
             super().carry_out(cid, message)
 
     def everybody(self) -> list[Process]:
-        """The processes alive, of all nodes."""
+        """Return the processes alive, of all nodes."""
         nodes = [node for node in self.world.nodes.values() if node.alive]
         return [process for node in nodes for process in super(Node, node).everybody()]
 
@@ -108,7 +108,7 @@ class Node(Cluster):
         return super().cut_off(cid)
 
     def missed(self) -> float:
-        """How much others would miss this node, from 0 to 1: by what runs, lives and lies here for them."""
+        """Return how much others would miss this node, from 0 to 1: by what runs, lives and lies here for them."""
         core = self.core
         peers = self.peers
         tasks = any(task.origin is not None for task in core.tasks.values())
@@ -211,7 +211,7 @@ class Node(Cluster):
             self.tell(se.PullDone(se.PULL_DONE, offset, False))
 
     def info(self) -> dict[str, Any]:
-        """The information about this node for others."""
+        """Return the information about this node for others."""
         return {
             "node_id": self.node_id,
             "total": self.core.snapshot.total,

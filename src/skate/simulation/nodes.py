@@ -183,7 +183,7 @@ class World:
     # -- events
 
     def events(self) -> list[tuple[Any, Any]]:
-        """The events that can happen next."""
+        """Return the events that can happen next."""
         now = self.now
         found: list[tuple[Any, Any]] = []
         for node in self.nodes.values():

@@ -225,6 +225,6 @@ class ObjectOperations:
 
 
 def id_of(thing: Any) -> bytes:
-    """The id of a ref or of the actor of a hold."""
+    """Return the id of a ref or of the actor of a hold."""
     found: bytes = thing._id if isinstance(thing, ObjectRef) else thing.actor_id
     return found

@@ -114,7 +114,7 @@ class Observer:
         assert 0 <= allowed < count, f"{spec} ends with {name} after {count} attempts, with {allowed} retries"
 
     def _allowed(self, task_id: bytes) -> int:
-        """How often a call may be tried again."""
+        """Return how often a call may be tried again."""
         if task_id in self._callers:
             allowed: int = self.lives[self._callers[task_id][0]]["max_task_retries"]
             return allowed
@@ -126,7 +126,7 @@ class Observer:
         assert not (self.calm and lost), f"{oid.hex()} is lost, though nothing broke: {payload}"
 
     def result(self, ref: Any) -> str:
-        """The state of a ref: "pending", "ok" or the name of an error class."""
+        """Return the state of a ref: "pending", "ok" or the name of an error class."""
         if ref._kind == m.ERROR:
             return str(ref._value[0])
         return "pending" if ref._kind in (m.PENDING, m.UNKNOWN) else "ok"
@@ -197,7 +197,7 @@ class Observer:
 
     @staticmethod
     def _lives(actor_id: bytes, worker: Worker) -> bool:
-        """True if others can find an actor: it is neither leaving nor given up."""
+        """Return True if others can find an actor: it is neither leaving nor given up."""
         cluster = worker.cluster
         known = cluster.head.core.actors.actors.get(actor_id)
         given_up = known is None or known.state == DEAD or known.leaving

@@ -66,7 +66,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
     # -- turns
 
     def can_act(self) -> bool:
-        """True if its program can go a step further."""
+        """Return True if its program can go a step further."""
         if self.thread is None:
             return bool(self.todo)
         return self.waiting is None or self.waiting()
@@ -81,7 +81,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
             self.thread = self.waiting = None
 
     def frames(self) -> list[Frame]:
-        """The variables of all programs that run."""
+        """Return the variables of all programs that run."""
         return [self.frame]
 
     def hear(self, message: tuple[Any, ...]) -> None:
@@ -189,7 +189,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         return key
 
     def load(self, ref: Ref) -> list[Any]:
-        """The refs inside a value."""
+        """Return the refs inside a value."""
         if ref._kind == m.INLINE and isinstance(ref._value, tuple):
             return [self.adopt(each, 0) for each in ref._value[1]]
         if ref._kind == m.ARENA:

@@ -39,7 +39,7 @@ def check(clusters: Iterable[Cluster]) -> None:
 
 
 def overlooked(cluster: Cluster) -> list[Wait]:
-    """The waits that have no verdict although nothing happens any more, drivers at the end of their program left out."""
+    """Return the waits that have no verdict although nothing happens any more, drivers at the end of their program left out."""
     everyone = cluster.processes.values()
     drivers = [process for process in everyone if not process.is_worker]
     # A real worker without work might have threads of the user's, a scripted one has none.

@@ -99,7 +99,7 @@ def _largest_first(entry: tuple[str, int]) -> tuple[int, str]:
 
 
 def kind_of(seed: int, kind: str) -> str:
-    """The kind of a seed's run: with "all", four of one kind and four of the other."""
+    """Return the kind of a seed's run: with "all", four of one kind and four of the other."""
     if kind != "all":
         return kind
     return "cluster" if seed // 4 % 2 else "node"

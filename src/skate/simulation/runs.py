@@ -131,7 +131,7 @@ class Wanderer(Author):
         return spec
 
     def actor(self) -> tuple[Spec, dict[str, object]]:
-        """An actor class and how the actor is to live, anywhere."""
+        """Return an actor class and how the actor is to live, anywhere."""
         spec, life = super().actor()
         self.where(spec)
         return spec, life

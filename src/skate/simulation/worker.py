@@ -46,7 +46,7 @@ class Running(worker_core.Running):
         self.give: tuple[int, ...] = ()
 
     def can_go_on(self) -> bool:
-        """True if the task is not waiting."""
+        """Return True if the task is not waiting."""
         return self.interrupt or self.waiting is None or self.waiting()
 
 
@@ -132,23 +132,23 @@ class Worker(Process):
         return self.alive and (bool(self.at_work()) or bool(self.actor_id))
 
     def at_work(self) -> list[Running]:
-        """The running tasks."""
+        """Return the running tasks."""
         tables = self.tables
         running: list[Any] = [tables.running] if tables.running is not None else []
         return running + list(tables.side.values())
 
     def runs(self, task_id: bytes, beside: Running | None = None) -> bool:
-        """True if it runs this task, beside one attempt."""
+        """Return True if it runs this task, beside one attempt."""
         return self.alive and any(each.task_id == task_id and each is not beside for each in self.at_work())
 
     def frames(self) -> list[Frame]:
-        """The variables of all programs that run."""
+        """Return the variables of all programs that run."""
         return [self.frame, *(running.frame for running in self.at_work())]
 
     # -- turns
 
     def can_act(self) -> bool:
-        """True if it can start, continue, begin something or leave."""
+        """Return True if it can start, continue, begin something or leave."""
         if not self.started:
             return True
         running: Any = self.tables.running

@@ -26,7 +26,7 @@ class Cluster(Protocol):
         """Return the actor of an id that is not here, or None."""
 
     def is_here(self, actor: Actor) -> bool:
-        """True if this node handles the calls to an actor."""
+        """Return True if this node handles the calls to an actor."""
 
     def forward(self, task: Task, peer: Peer) -> None:
         """Give a task to another node."""

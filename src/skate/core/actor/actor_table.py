@@ -63,7 +63,7 @@ class Actor:
         return self.detached or bool(self.holders) or self.pins > 0
 
     def lane_of(self, task: Task) -> int | bytes:
-        """The lane in which a call waits for its arguments."""
+        """Return the lane in which a call waits for its arguments."""
         return task.client if self.in_order else task.task_id
 
     def describe(self) -> str:
@@ -91,7 +91,7 @@ class ActorTable:
             self.names.setdefault((actor.namespace, actor.name), actor)
 
     def named(self, namespace: str, name: str) -> Actor | None:
-        """The living actor of that name, or None."""
+        """Return the living actor of that name, or None."""
         return self.names.get((namespace, name))
 
     def bury(self, actor: Actor) -> None:

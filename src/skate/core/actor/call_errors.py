@@ -22,14 +22,14 @@ def restarting(actor: Actor) -> ErrorValue:
 
 
 def retries_of(task: Task) -> int:
-    """How often a call may be tried again, by what its method says, or else its actor."""
+    """Return how often a call may be tried again, by what its method says, or else its actor."""
     said: int | None = task.template.fields.get("max_task_retries")
     retries: int = task.actor.task_retries if said is None else said
     return retries
 
 
 def unknown_actor(actor_id: bytes) -> ErrorValue:
-    """The error of a call to an actor that this node does not know."""
+    """Return the error of a call to an actor that this node does not know."""
     return (
         "ActorDiedError",
         {"message": f"there is no actor {actor_id.hex()} (any longer)", "actor_id": actor_id},

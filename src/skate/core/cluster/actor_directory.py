@@ -171,7 +171,7 @@ class ActorDirectory:
         self.actor_manager.enter(actor)
 
     def is_here(self, actor: Actor) -> bool:
-        """True if this node handles the calls to an actor."""
+        """Return True if this node handles the calls to an actor."""
         return actor.node is None and (actor.hosted or self.members.head is None)
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:

@@ -282,14 +282,14 @@ class Lineage:
 
 
 def is_large(record: ObjectRecord) -> bool:
-    """True if a value can be lost with a node; it may be on its way here."""
+    """Return True if a value can be lost with a node; it may be on its way here."""
     if record.kind == m.PENDING:
         return record.away is not None and (record.away.place is not None or record.writer is not None)
     return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
 
 
 def is_lost(record: ObjectRecord) -> bool:
-    """True if a value was created on another node, and is neither there any more nor on its way."""
+    """Return True if a value was created on another node, and is neither there any more nor on its way."""
     away = record.away
     return (
         record.kind == m.PENDING
@@ -301,7 +301,7 @@ def is_lost(record: ObjectRecord) -> bool:
 
 
 def ended_but_for_the_word(task: Task) -> bool:
-    """True if all results of a task that runs on another node have arrived."""
+    """Return True if all results of a task that runs on another node have arrived."""
     return task.given is not None and len(task.given) == task.template.returns
 
 
@@ -311,7 +311,7 @@ def made_by(task: Task) -> list[bytes]:
 
 
 def not_made_again(task: Task) -> ErrorValue:
-    """The error of a value that a stream gave the first time only."""
+    """Return the error of a value that a stream gave the first time only."""
     name = task.template.name
     text = f"{name} yielded fewer values when it ran again than the {task.items} before; make it yield the same ones each time"
     fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
@@ -319,7 +319,7 @@ def not_made_again(task: Task) -> ErrorValue:
 
 
 def why_not_kept(task: Task) -> tuple[str, str]:
-    """Why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
+    """Return why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
     if task.cancelled:
         return ("OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED", f"its task {task.template.name} was cancelled")
     name, limit, option = task.template.name, task.template.max_retries, "max_retries"

@@ -39,7 +39,7 @@ class Peer:
         self.facts: dict[str, Any] = {}
 
     def fits(self, request: dict[str, int]) -> bool:
-        """True if the request fits now, as far as known."""
+        """Return True if the request fits now, as far as known."""
         available = self.available
         return all(available.get(name, 0) >= units for name, units in request.items())
 
@@ -66,7 +66,7 @@ class Membership:
         self.here.available = capacity.available
 
     def stranger(self, tag: bytes) -> Peer:
-        """A node of which only objects are known: it was lost before this one joined."""
+        """Return a node of which only objects are known: it was lost before this one joined."""
         peer = self._strangers.get(tag)
         if peer is None:
             peer = self._strangers[tag] = Peer(-1, tag, {}, {})
@@ -75,15 +75,15 @@ class Membership:
         return peer
 
     def totals(self) -> list[dict[str, int]]:
-        """The total resources of each living node."""
+        """Return the total resources of each living node."""
         return [self.here.total, *(peer.total for peer in self.alive.values())]
 
     def ids(self) -> list[bytes]:
-        """The ids of the living nodes."""
+        """Return the ids of the living nodes."""
         return [self.here.node_id, *(peer.node_id for peer in self.alive.values())]
 
     def labels(self) -> list[dict[str, str]]:
-        """The labels of each living node."""
+        """Return the labels of each living node."""
         return [self.here.labels, *(peer.labels for peer in self.alive.values())]
 
     def describe(self) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ class Ranking:
         self._ranks: dict[int, float] = {}
 
     def best(self, has_room: Callable[[Peer], bool]) -> Peer | None:
-        """The node of the lowest rank among those with room."""
+        """Return the node of the lowest rank among those with room."""
         self._catch_up()
         heap, ranks = self._heap, self._ranks
         while heap:

@@ -130,11 +130,11 @@ class PeerTable:
         self._pumping = False
 
     def movable(self, group: SchedClass) -> Task | None:
-        """The first of a class's queued tasks that may go elsewhere; those of peers do not stand in its way."""
+        """Return the first of a class's queued tasks that may go elsewhere; those of peers do not stand in its way."""
         return next((task for task in group.queue if self._may_leave(task)), None)
 
     def _may_leave(self, task: Task) -> bool:
-        """True if a queued task may move to another node: not a peer's task, nor an actor that others know to be
+        """Return True if a queued task may move to another node: not a peer's task, nor an actor that others know to be
         here.
         """
         if task.kind == CREATION:

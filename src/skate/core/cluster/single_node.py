@@ -69,7 +69,7 @@ class SingleNode:
         return None
 
     def is_here(self, actor: Actor) -> bool:
-        """True if this node handles the calls to an actor."""
+        """Return True if this node handles the calls to an actor."""
         return True
 
     def sync_actor(self, actor: Actor) -> None:

@@ -306,7 +306,7 @@ class TaskForwarder:
             execution.fail(task, ("NodeDiedError", {"message": text}))
 
     def client_of(self, task: Task) -> Client | None:
-        """Whose program a task belongs to: a client with its job and namespace."""
+        """Return whose program a task belongs to: a client with its job and namespace."""
         if task.origin is None:
             return self.clients.get(task.client)
         key = (task.origin.get("job", ""), task.origin.get("namespace", ""))

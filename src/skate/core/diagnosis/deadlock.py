@@ -69,7 +69,7 @@ class DeadlockSearch:
 
     @staticmethod
     def key_of(wait: Wait) -> Key:
-        """The key of a wait."""
+        """Return the key of a wait."""
         return ("wait", (wait.cid, wait.number))
 
     def judge(self, waits: Iterable[Wait]) -> None:
@@ -94,7 +94,7 @@ class DeadlockSearch:
             self.live.add(key)
 
     def is_live(self, key: Key) -> bool:
-        """True if an entity is known to be live; schedules its examination if it was not examined yet."""
+        """Return True if an entity is known to be live; schedules its examination if it was not examined yet."""
         if key in self.live:
             return True
         if key not in self._seen:
@@ -138,7 +138,7 @@ class DeadlockSearch:
         return task_id not in self.tasks or self.is_live(("task", task_id))
 
     def group_of(self, oid: bytes) -> bytes | None:
-        """The placement group whose readiness an object represents, or None."""
+        """Return the placement group whose readiness an object represents, or None."""
         return self._ready.get(oid)
 
     # -- tasks
@@ -157,7 +157,7 @@ class DeadlockSearch:
         return task.state == WAITING or self._finds_room(task)
 
     def actor_of(self, task: Task) -> bool:
-        """True if the actor of an unsent call may become able to run it."""
+        """Return True if the actor of an unsent call may become able to run it."""
         actor = task.actor
         if actor is None or actor.node is not None or actor.leaving or actor.state == DEAD:
             return True
@@ -218,7 +218,7 @@ class DeadlockSearch:
         return any(self.is_live(self.key_of(wait)) for wait in waits)
 
     def _thread_to_spare(self, actor: Actor, group: str) -> bool:
-        """True if an actor with threads has one that is not stuck, or will have."""
+        """Return True if an actor with threads has one that is not stuck, or will have."""
         fields = actor.template.fields
         limit = (fields.get("groups") or {}).get(group) if group else fields.get("max_concurrency")
         if limit is None:
@@ -268,7 +268,7 @@ class DeadlockSearch:
         return not pools or any(self.room(pool, group.request) for pool in pools)
 
     def room(self, pool: Capacity, request: dict[str, int]) -> bool:
-        """True if a request fits, or may fit once those that may end have ended."""
+        """Return True if a request fits, or may fit once those that may end have ended."""
         for name, units in request.items():
             wanting = units - pool.available.get(name, 0)
             if wanting > 0:
@@ -281,7 +281,7 @@ class DeadlockSearch:
         return True
 
     def holders_of(self, pool: Capacity) -> list[tuple[Key, Lease]]:
-        """The leases on resources of a pool, with their holders."""
+        """Return the leases on resources of a pool, with their holders."""
         found = self._holders.get(id(pool))
         if found is None:
             found = self._holders[id(pool)] = [
@@ -317,7 +317,7 @@ class DeadlockSearch:
         return self.room(self.capacity, whole)
 
     def _lease(self, cid: int) -> bool:
-        """True if a worker may release its resources."""
+        """Return True if a worker may release its resources."""
         worker = self.scheduler.workers.get(cid)
         if worker is None or worker.leaving:
             return True
@@ -328,7 +328,7 @@ class DeadlockSearch:
         return self.is_live(("end", actor.actor_id))
 
     def _end(self, actor_id: bytes) -> bool:
-        """True if an actor may come to its end: by itself, or because its last handle is dropped."""
+        """Return True if an actor may come to its end: by itself, or because its last handle is dropped."""
         actor = self.actors.actors.get(actor_id)
         if actor is None or actor.leaving or actor.state == DEAD or actor.worker is None:
             return True
@@ -340,14 +340,14 @@ class DeadlockSearch:
         return self._let_go(actor_id, actor.holders, actor.pins)
 
     def _value(self, oid: bytes) -> bool:
-        """True if a value may be dropped, with its contents."""
+        """Return True if a value may be dropped, with its contents."""
         record = self.objects.records.get(oid)
         if record is None or record.writer is not None or record.away is not None:
             return True
         return self._let_go(oid, record.holders, record.pins)
 
     def _let_go(self, any_id: bytes, holders: Iterable[int], pins: int) -> bool:
-        """True if any holder of an object or an actor may release it."""
+        """Return True if any holder of an object or an actor may release it."""
         if any(self.is_live(("process", each)) for each in holders):
             return True
         if not pins:
@@ -356,7 +356,7 @@ class DeadlockSearch:
         return pins > len(pinners) or any(self.is_live(each) for each in pinners)
 
     def pinners_of(self, any_id: bytes) -> list[Key]:
-        """The tasks, values and actors that keep an object or an actor, as far as known here."""
+        """Return the tasks, values and actors that keep an object or an actor, as far as known here."""
         if self._pinners is None:
             self._pinners = {}
             takers: list[tuple[Key, Task]] = [(("task", task.task_id), task) for task in self.tasks.values()]
@@ -374,7 +374,7 @@ class DeadlockSearch:
         return self._pinners.get(any_id, [])
 
     def _bundle(self, group_id: bytes) -> bool:
-        """True if a holder may remove a group: holders are not counted, so any process may have it."""
+        """Return True if a holder may remove a group: holders are not counted, so any process may have it."""
         who = [*self._drivers(), *(w.cid for w in self.scheduler.workers.values() if w.outstanding)]
         group = self.placement.groups.get(group_id)
         return group is None or any(self.is_live(("process", cid)) for cid in who)
@@ -385,7 +385,7 @@ class DeadlockSearch:
         return [client.cid for client in self.clients.values() if client.is_driver]
 
     def _process(self, cid: int) -> bool:
-        """True if a process may act: release its refs, call an actor, create a value."""
+        """Return True if a process may act: release its refs, call an actor, create a value."""
         if cid not in self.clients or cid in self.members.alive:
             return True
         worker = self.scheduler.workers.get(cid)
@@ -402,18 +402,18 @@ class DeadlockSearch:
 
 
 def held_back(task: Task) -> bool:
-    """True for a generator that has made as many values more than were read as it may."""
+    """Return True for a generator that has made as many values more than were read as it may."""
     limit: int = task.template.fields.get("backpressure", 0)
     return limit > 0 and task.items - task.consumed >= limit
 
 
 def side_by_side(actor: Actor) -> bool:
-    """True for an actor whose calls run in threads of their own; an asyncio actor has one thread for all."""
+    """Return True for an actor whose calls run in threads of their own; an asyncio actor has one thread for all."""
     return not actor.in_order and not actor.template.fields.get("is_async")
 
 
 def held_units(lease: Lease, name: str) -> int:
-    """How much of a resource is free once a lease ends, over what is free now."""
+    """Return how much of a resource is free once a lease ends, over what is free now."""
     if name == "CPU" and lease.cpu_returned:
         return 0
     return lease.request.get(name, 0)

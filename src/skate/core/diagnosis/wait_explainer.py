@@ -67,7 +67,7 @@ class WaitExplainer:
         self.out.emit(cid, m.Reply(m.REPLY, number, True, self.of(any_id)))
 
     def of(self, any_id: bytes) -> str:
-        """Why the thing of an id is not there yet: an object, a task or an actor; nothing if it is, or is not known."""
+        """Return why the thing of an id is not there yet: an object, a task or an actor; nothing if it is, or is not known."""
         if len(any_id) == 28:
             return self.of_object(any_id)
         task = self.tasks.get(any_id)
@@ -105,7 +105,7 @@ class WaitExplainer:
     # -- tasks
 
     def of_task(self, task: Task, links: int = LINKS_MAX) -> str:
-        """The reason why a task waits, or where it runs and for how long."""
+        """Return the reason why a task waits, or where it runs and for how long."""
         if task.state == SENT:
             return self._of_sent(task, links)
         again_at = self.pausing.get(task.task_id)
@@ -232,7 +232,7 @@ class WaitExplainer:
         return self._shortage(self.capacity, group.request)
 
     def _shortage_of_all(self, request: dict[str, int]) -> str:
-        """The resources missing on the node that could run it if it were idle."""
+        """Return the resources missing on the node that could run it if it were idle."""
         able = [peer for peer in self.members.alive.values() if covers(peer.total, request)]
         if covers(self.capacity.total, request) or not able:
             return self._shortage(self.capacity, request)
@@ -262,7 +262,7 @@ class WaitExplainer:
         return "no worker is free yet"
 
     def _holders(self, pool: Capacity, name: str) -> str:
-        """Who has a resource now: names, with how many there are of each."""
+        """Return who has a resource now: names, with how many there are of each."""
         counted: dict[str, int] = {}
         for worker in self.scheduler.workers.values():
             lease = worker.lease
@@ -285,7 +285,7 @@ class WaitExplainer:
     # -- actors and groups
 
     def of_actor(self, actor: Actor, links: int = LINKS_MAX) -> str:
-        """Why an actor is not up, or what it does."""
+        """Return why an actor is not up, or what it does."""
         if actor.state == DEAD:
             return f"actor {actor.describe()} is dead"
         if actor.state == ALIVE:
@@ -305,7 +305,7 @@ class WaitExplainer:
         return f"{text}: {reason}" if reason else text
 
     def of_group(self, group: Any) -> str:
-        """Why a placement group is not placed; nothing if it is."""
+        """Return why a placement group is not placed; nothing if it is."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
             return str(group.why)
         if group.asked:
@@ -321,7 +321,7 @@ class WaitExplainer:
 
 
 def covers(total: dict[str, int], request: dict[str, int]) -> bool:
-    """True if a request fits into the total resources."""
+    """Return True if a request fits into the total resources."""
     return all(total.get(name, 0) >= units for name, units in request.items())
 
 

@@ -172,7 +172,7 @@ class WaitGraph:
         return "", DeadlockSearch.key_of(next(iter(waits.values())))
 
     def _in_queue(self, actor: Any) -> Step:
-        """A call that an actor does not come to."""
+        """Return a call that an actor does not come to."""
         first = next(iter(actor.worker.outstanding.values()), None)
         if first is not None and actor.in_order and held_back(first):
             return f", which comes behind {first.template.name}", ("task", first.task_id)

@@ -83,7 +83,7 @@ class WaitRegistry:
         return self._pause
 
     def old(self) -> list[Wait]:
-        """The waits that have lasted long enough to be looked at, the oldest first."""
+        """Return the waits that have lasted long enough to be looked at, the oldest first."""
         limit = self.clock.now - OLD_SECONDS
         found = [
             w for mine in self.by_client.values() for w in mine.values() if w.since <= limit and not w.told

@@ -50,7 +50,7 @@ def native_fields(cls: type) -> dict[str, Any]:
 
 
 def is_group(exc: BaseException) -> bool:
-    """True if this is an exception group (Python 3.11 and later)."""
+    """Return True if this is an exception group (Python 3.11 and later)."""
     return hasattr(type(exc), "derive") and isinstance(getattr(exc, "exceptions", None), tuple)
 
 
@@ -70,7 +70,7 @@ def read_fields(exc: BaseException) -> dict[str, Any]:
 
 
 def read_dict(exc: BaseException) -> dict[str, Any]:
-    """A copy of the instance's ``__dict__``, past any ``__getattribute__`` of its class."""
+    """Return a copy of the instance's ``__dict__``, past any ``__getattribute__`` of its class."""
     state: dict[str, Any] = dict(object.__getattribute__(exc, "__dict__"))
     notes = state.get("__notes__")
     if type(notes) is list:
@@ -87,7 +87,7 @@ def read_args(exc: BaseException) -> tuple[Any, ...]:
 def make(
     cls: type, new_args: tuple[Any, ...], fields: Mapping[str, Any], state: Mapping[str, Any]
 ) -> BaseException:
-    """An instance of `cls` with this state. `new_args` becomes ``args`` and is all that the C-level
+    """Return an instance of `cls` with this state. `new_args` becomes ``args`` and is all that the C-level
     ``__new__`` sees; no constructor written in Python runs."""
     exc: BaseException = native_base(cls).__new__(cls, *new_args)
     BaseException.args.__set__(exc, new_args)  # type: ignore[attr-defined]
@@ -105,14 +105,14 @@ def make(
 
 
 def new_args_of(exc: BaseException) -> tuple[Any, ...]:
-    """The arguments of the C-level ``__new__`` for a copy of this exception."""
+    """Return the arguments of the C-level ``__new__`` for a copy of this exception."""
     if is_group(exc):
         return (exc.message, list(exc.exceptions))  # type: ignore[attr-defined]
     return read_args(exc)
 
 
 def parts_of(exc: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]:
-    """The arguments for `make` that make this exception's twin."""
+    """Return the arguments for `make` that make this exception's twin."""
     return type(exc), new_args_of(exc), read_fields(exc), read_dict(exc)
 
 
@@ -120,7 +120,7 @@ _PICKLE_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", 
 
 
 def reduces_itself(cls: type) -> bool:
-    """True if a class defines in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
+    """Return True if a class defines in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
     for base in cls.__mro__:
         if base.__module__ not in ("builtins", "skate.exceptions") and any(
             hook in base.__dict__ for hook in _PICKLE_HOOKS

@@ -33,13 +33,13 @@ class RayError(Exception):
         return _restore, (type(self), self.args), dict(self.__dict__)
 
     def to_bytes(self) -> bytes:
-        """The error as bytes, for `from_bytes`: the exception and, for who cannot read it, its text."""
+        """Return the error as bytes, for `from_bytes`: the exception and, for who cannot read it, its text."""
         text = "".join(traceback.format_exception(type(self), self, self.__traceback__))
         return pickle.dumps((pickle.dumps(self), text))
 
     @staticmethod
     def from_bytes(b: bytes) -> RayError:
-        """The error that `to_bytes` wrote; an UnserializableException with its text where it cannot be read.
+        """Return the error that `to_bytes` wrote; an UnserializableException with its text where it cannot be read.
 
         Unpickling runs code: give it only bytes that you trust.
         """
@@ -131,7 +131,7 @@ class RayTaskError(RayError):
         return cls(function_name, text, upstream, submit_site=submit_site)
 
     def as_instanceof_cause(self) -> RayTaskError:
-        """A fresh exception that is an instance of this class and of the cause's class.
+        """Return a fresh exception that is an instance of this class and of the cause's class.
 
         It carries the cause's attributes, and the cause as its only argument. Where the two classes cannot be
         combined (the cause's is final, say), or where raising the cause's class would end the caller (SystemExit,

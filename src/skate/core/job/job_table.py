@@ -105,7 +105,7 @@ class JobTable:
         return actor.detached or actor.owner in staying
 
     def _staying(self, job: str) -> set[int]:
-        """The workers of a job that outlive its driver: of detached actors, and of what those have started."""
+        """Return the workers of a job that outlive its driver: of detached actors, and of what those have started."""
         actors = [a for a in self.actors.actors.values() if a.template.job == job and a.state != DEAD]
         staying: set[int] = set()
         known = -1

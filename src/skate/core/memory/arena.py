@@ -83,7 +83,7 @@ class Allocator:
         return len(self._live)
 
     def taken(self, offset: int) -> bool:
-        """True if an allocated range begins there."""
+        """Return True if an allocated range begins there."""
         return offset in self._live
 
     @property
@@ -103,11 +103,11 @@ class Allocator:
         return longest
 
     def size_of(self, offset: int) -> int:
-        """Bytes held by the range that starts at `offset`, after rounding; KeyError if there is none."""
+        """Return bytes held by the range that starts at `offset`, after rounding; KeyError if there is none."""
         return self._live[offset]
 
     def allocate(self, size: int, alignment: int = SMALL_UNIT) -> int | None:
-        """Returns the offset of a fresh range of at least `size` bytes, or None when none is long enough.
+        """Return the offset of a fresh range of at least `size` bytes, or None when none is long enough.
 
         Sizes round up to 64 bytes; from 64 KiB on to 4096, and then the range starts on a page too, so
         that its pages are nobody else's and can be given back. `alignment` is a power of two. Raises
@@ -139,7 +139,7 @@ class Allocator:
         return self._carve(start, size, alignment)
 
     def free(self, offset: int) -> int:
-        """Takes back a range that `allocate` returned and returns its bytes; ValueError if not in use."""
+        """Take back a range that `allocate` returned and return its bytes; ValueError if not in use."""
         size = self._live.pop(offset, None)
         if size is None:
             raise ValueError(f"offset {offset} is not in use: freed twice, or never returned by allocate()")
@@ -153,7 +153,7 @@ class Allocator:
         return size
 
     def cold_ranges(self, minimum: int = LARGE, limit: int | None = None) -> list[tuple[int, int]]:
-        """Begins a new generation and returns the warm ranges that lay free throughout the last one.
+        """Begin a new generation and return the warm ranges that lay free throughout the last one.
 
         Each is (offset, size), page-aligned, at least `minimum` bytes; `limit` bounds the bytes of one
         call. They count as hollow from now on: the caller gives their pages back before it allocates
@@ -190,7 +190,7 @@ class Allocator:
         return cold
 
     def check(self) -> None:
-        """Raises AssertionError unless every invariant written beside the fields holds."""
+        """Raise AssertionError unless every invariant written beside the fields holds."""
         ranges = [(start, start + size, -1) for start, size in self._live.items()]
         ranges += [(start, end, generation) for start, (end, generation) in self._free.items()]
         ranges.sort()
@@ -217,7 +217,7 @@ class Allocator:
             assert self._bits[kind] == sum(1 << index for index in set(want.values()))
 
     def _find(self, kind: int, size: int, alignment: int) -> int | None:
-        """The start of a free range of this kind in which an aligned range of this size fits, or None.
+        """Return the start of a free range of this kind in which an aligned range of this size fits, or None.
 
         In bins whose ranges fit for certain it looks at the newest few for the snuggest; in the others at
         the newest few only, so it may miss one that fits.
@@ -269,7 +269,7 @@ class Allocator:
         return None
 
     def _carve(self, start: int, size: int, alignment: int) -> int:
-        """Takes `size` aligned bytes out of the free range at `start` and leaves the rest free."""
+        """Take `size` aligned bytes out of the free range at `start` and leave the rest free."""
         end, generation = self._free[start]
         offset = start + (-start & (alignment - 1))
         last = offset + size
@@ -298,7 +298,7 @@ class Allocator:
         return offset
 
     def _settle(self, border: int) -> None:
-        """Merges the free ranges that meet at `border` if of one generation, else notes the seam."""
+        """Merge the free ranges that meet at `border` if of one generation, else note the seam."""
         below = self._end_to_start.get(border)
         above = self._free.get(border)
         self._seams[0].discard(border)
@@ -359,7 +359,7 @@ class Allocator:
 
 
 def rounded(size: int) -> int:
-    """Bytes that an object of `size` bytes takes up in an arena."""
+    """Return bytes that an object of `size` bytes takes up in an arena."""
     unit = PAGE if size >= LARGE else SMALL_UNIT
     return max(-(-size // unit) * unit, SMALL_UNIT)
 

@@ -42,11 +42,11 @@ class MemoryPlan:
         return None
 
     def disk_of(self, offset: int) -> int:
-        """The number of the disk on which an offset is; -1 in the arena."""
+        """Return the number of the disk on which an offset is; -1 in the arena."""
         return -1 if offset < self.boundary else (offset - self.boundary) // DISK_STRIDE
 
     def taken(self, offset: int) -> bool:
-        """True if an allocated range begins there."""
+        """Return True if an allocated range begins there."""
         if offset < self.boundary:
             return self.arena.taken(offset)
         number, place = divmod(offset - self.boundary, DISK_STRIDE)

@@ -66,12 +66,12 @@ class Candidate(NamedTuple):
 
 
 def helpful(limit: int, largest: int) -> int:
-    """Bytes that a worker must hold at least for its end to make a difference."""
+    """Return bytes that a worker must hold at least for its end to make a difference."""
     return int(max(limit * HELPFUL_SHARE, largest * HELPFUL_OF_LARGEST))
 
 
 def choose(candidates: list[Candidate], limit: int) -> int | None:
-    """The worker to be ended: of those whose end would help, the best rank, then the newest; None if none would."""
+    """Return the worker to be ended: of those whose end would help, the best rank, then the newest; None if none would."""
     largest = max((each.resident for each in candidates), default=0)
     least = helpful(limit, largest)
     able = [each for each in candidates if each.resident >= least]
@@ -103,7 +103,7 @@ class MemoryPressure:
         return max(0.0, self.kill_share - ADMIT_MARGIN)
 
     def busy(self) -> bool:
-        """True if any worker has work."""
+        """Return True if any worker has work."""
         return any(worker.outstanding for worker in self.scheduler.workers.values())
 
     def look(self, gauge: Gauge, resident: dict[int, int], others: list[tuple[str, int]], now: float) -> None:
@@ -138,7 +138,7 @@ class MemoryPressure:
     # -- admission
 
     def holds_back(self) -> bool:
-        """True if a ready task must wait, because the end of a running one would free memory."""
+        """Return True if a ready task must wait, because the end of a running one would free memory."""
         runs = [worker for worker in self.scheduler.workers.values() if self._could_give(worker)]
         if not runs:
             return False
@@ -154,7 +154,7 @@ class MemoryPressure:
         )
 
     def has_room(self, needed: int) -> bool:
-        """True if so many more bytes stay below the first threshold, or no running worker could free memory."""
+        """Return True if so many more bytes stay below the first threshold, or no running worker could free memory."""
         if self.gauge.use + needed <= self.gauge.limit * self.admit_share:
             return True
         return not any(self._could_give(worker) for worker in self.scheduler.workers.values())
@@ -231,7 +231,7 @@ class MemoryPressure:
         return f"{'actor ' if worker.actor is not None else ''}{self._name(worker)} (pid {worker.pid})"
 
     def who(self, worker: Worker) -> str:
-        """A worker by what it does and what it holds, for messages."""
+        """Return a worker by what it does and what it holds, for messages."""
         held = self.resident.get(worker.cid)
         return f"{self._named(worker)[:-1]}, which held {human_bytes(held)})" if held else self._named(worker)
 

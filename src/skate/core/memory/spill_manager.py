@@ -333,7 +333,7 @@ class SpillManager:
     # -- back
 
     def lacks(self, task: Task) -> bool:
-        """True if arguments of a task are on disk; their restoration is started then."""
+        """Return True if arguments of a task are on disk; their restoration is started then."""
         lacking = False
         for _, oid in task.deps:
             record = self.spilled.get(oid)

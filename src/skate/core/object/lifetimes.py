@@ -202,7 +202,7 @@ class Lifetimes:
         self.objects.drop_if_unused(record)
 
     def _awaited(self, task: Task) -> bool:
-        """True if others than its caller know a task's results."""
+        """Return True if others than its caller know a task's results."""
         if task.template.streaming:
             return False
         records = self.objects.records

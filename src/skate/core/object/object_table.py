@@ -86,7 +86,7 @@ class Lineage(Protocol):
     needs: dict[bytes, int]
 
     def retain(self, record: ObjectRecord) -> bool:
-        """True if the record of an object without users stays, for a task that may run again."""
+        """Return True if the record of an object without users stays, for a task that may run again."""
 
     def released(self, record: ObjectRecord) -> None:
         """Handle the removal of a record that such a task has made."""
@@ -225,7 +225,7 @@ class ObjectTable:
         self.drop_if_unused(record)
 
     def wanted(self, oid: bytes) -> bool:
-        """True if an object without a value is awaited, held or pinned: it was lost and is being reconstructed."""
+        """Return True if an object without a value is awaited, held or pinned: it was lost and is being reconstructed."""
         record = self.records.get(oid)
         return (
             record is not None
@@ -234,7 +234,7 @@ class ObjectTable:
         )
 
     def failed_argument(self, task: Task) -> ErrorValue | None:
-        """The error of an argument that could not be computed, or None."""
+        """Return the error of an argument that could not be computed, or None."""
         for _, oid in task.deps:
             record = self.records[oid]
             if record.kind == ERROR:

@@ -48,5 +48,5 @@ class PlacementGroup:
 
 
 def removed_text(group_id: bytes) -> str:
-    """The message of everything that wanted a removed group."""
+    """Return the message of everything that wanted a removed group."""
     return f"the placement group {group_id.hex()} has been removed"

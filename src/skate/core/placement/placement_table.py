@@ -104,7 +104,7 @@ class PlacementTable:
             self.retry()
 
     def _could_use(self, group: PlacementGroup, place: Any) -> bool:
-        """True if a bundle without a place would fit there; all of them, for STRICT_PACK."""
+        """Return True if a bundle without a place would fit there; all of them, for STRICT_PACK."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
             return False
         missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
@@ -184,7 +184,7 @@ class PlacementTable:
                 self.objects.fill(record, kind, payload, ())
 
     def _shortage(self, group: PlacementGroup) -> str:
-        """Why the group can never be placed, or nothing."""
+        """Return why the group can never be placed, or nothing."""
         totals = self.members.totals()
         who = f"placement group {group.name or group.group_id.hex()[:8]}"
         for index, selector in enumerate(group.selectors):
@@ -322,7 +322,7 @@ class PlacementTable:
         self.task_manager.fail(task, ("TaskPlacementGroupRemoved", {"message": text}))
 
     def refusal(self, task: Task, group_id: bytes, index: int) -> ErrorValue | None:
-        """Why a task can never run in a bundle, or None."""
+        """Return why a task can never run in a bundle, or None."""
         group = self.groups.get(group_id)
         what = "Task" if task.kind == PLAIN else "Actor"
         if group is None or group.state == GroupState.REMOVED:
@@ -340,7 +340,7 @@ class PlacementTable:
         )
 
     def will_settle(self, oid: bytes) -> bool:
-        """True if an object waits for a group."""
+        """Return True if an object waits for a group."""
         return oid in self.awaiting or any(oid in group.ready for group in self.groups.values())
 
     def forget_owner(self, cid: int) -> None:

@@ -59,7 +59,7 @@ class Capacity:
         self.labels = labels or {}
 
     def fits(self, request: dict[str, int]) -> bool:
-        """True if the request fits now."""
+        """Return True if the request fits now."""
         available = self.available
         for name, units in request.items():
             if units > 0 and available.get(name, 0) < units:
@@ -89,7 +89,7 @@ class Capacity:
         return Lease(self, request, gpus, devices)
 
     def _devices(self, request: dict[str, int]) -> dict[str, Held] | None:
-        """Which devices a request is given, or None if there are not so many whole ones."""
+        """Return which devices a request is given, or None if there are not so many whole ones."""
         found: dict[str, Held] = {}
         for name in request.keys() & self.devices.keys():
             picked = self.devices[name].allocate(request[name])

@@ -51,18 +51,18 @@ def to_units(value: float, name: str = "a resource") -> int:
 
 
 def to_amounts(units: Mapping[str, int]) -> dict[str, float]:
-    """A set in amounts, as users read it: ``{'CPU': 1.0}``."""
+    """Return a set in amounts, as users read it: ``{'CPU': 1.0}``."""
     return {name: amount / UNIT for name, amount in units.items()}
 
 
 def human_amount(units: int) -> str:
-    """An amount without needless zeros: 4, 0.5."""
+    """Return an amount without needless zeros: 4, 0.5."""
     whole, rest = divmod(units, UNIT)
     return f"{whole}.{rest:04d}".rstrip("0") if rest else str(whole)
 
 
 def human_bytes(count: int) -> str:
-    """A number of bytes in the largest unit of which there is at least one: 1.5 GiB."""
+    """Return a number of bytes in the largest unit of which there is at least one: 1.5 GiB."""
     for size, suffix in _BYTE_STEPS:
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + f" {suffix}"
@@ -70,12 +70,12 @@ def human_bytes(count: int) -> str:
 
 
 def format_request(request: Mapping[str, int]) -> str:
-    """A request as one line, ``CPU=1, GPU=0.5``; "nothing" when it is empty."""
+    """Return a request as one line, ``CPU=1, GPU=0.5``; "nothing" when it is empty."""
     return ", ".join(f"{name}={human_amount(units)}" for name, units in request.items()) or "nothing"
 
 
 def fits(request: Mapping[str, int], available: Mapping[str, int]) -> bool:
-    """True if `available` covers `request`."""
+    """Return True if `available` covers `request`."""
     for name, units in request.items():  # noqa: SIM110  a generator costs twice as much here
         if available.get(name, 0) < units:
             return False
@@ -95,7 +95,7 @@ def add(available: dict[str, int], request: Mapping[str, int]) -> None:
 
 
 def total_of(sets: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of several sets."""
+    """Return the sum of several sets."""
     total: dict[str, int] = {}
     for one in sets:
         add(total, one)

@@ -28,7 +28,7 @@ class Feasibility:
         self._bundle_refusal = bundle_refusal
 
     def refusal(self, task: Task) -> ErrorValue | None:
-        """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
+        """Return the reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
         template = task.template
         if template.feasible_version != self.scheduler.version:
             template.feasible_version = self.scheduler.version
@@ -73,7 +73,7 @@ class Feasibility:
 
 
 def matches(labels: dict[str, str], wanted: Any) -> bool:
-    """True if a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
+    """Return True if a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
     for key, operator, values in wanted:
         if operator == "any":  # of several sets of conditions
             if not any(matches(labels, each) for each in values):

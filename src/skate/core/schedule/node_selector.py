@@ -69,7 +69,7 @@ class NodeSelector:
         return choices.here if other is None else other
 
     def somewhere(self, task: Task) -> bool:
-        """True if some node would take a task now; leaves the rotation unchanged."""
+        """Return True if some node would take a task now; leaves the rotation unchanged."""
         turns = self.choices(task.template).turns
         before = self._turn, dict(turns)
         found = self.choose(task) is not None
@@ -79,7 +79,7 @@ class NodeSelector:
         return found
 
     def elsewhere(self, task: Task) -> Peer | None:
-        """A peer that has room for a task that is queued here, or None."""
+        """Return a peer that has room for a task that is queued here, or None."""
         template = task.template
         if isinstance(template.strategy, BundleStrategy | NodeStrategy):
             return None
@@ -132,7 +132,7 @@ class NodeSelector:
         return self._members.here.fits(need) and scheduler.class_of(task) not in scheduler.waiting
 
     def _room(self, task: Task, peer: Peer, need: dict[str, int]) -> bool:
-        """True if a peer can take one more: it has free resources, or its short tasks will end soon."""
+        """Return True if a peer can take one more: it has free resources, or its short tasks will end soon."""
         if peer.fits(need):
             return True
         if task.kind != PLAIN:
@@ -249,11 +249,11 @@ def _has(total: dict[str, int], request: dict[str, int]) -> bool:
 
 
 def _slots(bundle: dict[str, int], request: dict[str, int]) -> int:
-    """How often a request fits into a bundle."""
+    """Return how often a request fits into a bundle."""
     return min((bundle.get(name, 0) // units for name, units in request.items() if units), default=1)
 
 
 def _free_part(node: Peer, need: dict[str, int]) -> float:
-    """How much of a node is free, of that of which the least is."""
+    """Return how much of a node is free, of that of which the least is."""
     available, total = node.available, node.total
     return min((available.get(n, 0) / total[n] for n in need if total.get(n)), default=1.0)

@@ -81,7 +81,7 @@ class Disk(Protocol):
     spilled: dict[bytes, Any]
 
     def lacks(self, task: Task) -> bool:
-        """True if a task takes one of them, which is brought back then."""
+        """Return True if a task takes one of them, which is brought back then."""
 
 
 class Scheduler:
@@ -120,7 +120,7 @@ class Scheduler:
         self.held: Callable[[], bool] | None = None
 
     def class_of(self, task: Task) -> SchedClass:
-        """The scheduling class of a task."""
+        """Return the scheduling class of a task."""
         template = task.template
         found: SchedClass | None = template.sched_class
         if found is None:
@@ -248,7 +248,7 @@ class Scheduler:
             room = still
 
     def depth(self, task: Task) -> int:
-        """How many tasks a worker may hold, by how short they are."""
+        """Return how many tasks a worker may hold, by how short they are."""
         seconds = task.template.seconds
         if seconds < 0 or task.template.max_calls:
             return 1
@@ -273,7 +273,7 @@ class Scheduler:
         return None
 
     def has_room(self, group: SchedClass) -> bool:
-        """True if the first task of a class could get resources now; changes nothing."""
+        """Return True if the first task of a class could get resources now; changes nothing."""
         lease = self._acquire(group, group.queue[0])
         if lease is not None:
             lease.capacity.release(lease)

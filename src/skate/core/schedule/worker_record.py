@@ -47,7 +47,7 @@ class Worker:
         self.owed = 0
 
     def had_begun(self, sequence: int, begun: int) -> bool:
-        """True if it had started one of the tasks sent to it: one of the first `begun`, or one taken out of order."""
+        """Return True if it had started one of the tasks sent to it: one of the first `begun`, or one taken out of order."""
         return sequence <= begun or sequence in self.beyond
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ class ZeroCpuAdmission:
         return len(self.members) >= self.base + self.extra
 
     def patience(self, now: float) -> float | None:
-        """Seconds until one more is let in; None if it is time for that, and then it is."""
+        """Return seconds until one more is let in; None if it is time for that, and then it is."""
         if len(self.members) < self.base:
             self.extra = 0
         last = max((worker.progress for worker in self.members.values()), default=now)

@@ -169,7 +169,7 @@ class Inventory:
     # -- what this node knows
 
     def view(self, kinds: tuple[str, ...]) -> Row:
-        """The rows of each kind, and what they have in common."""
+        """Return the rows of each kind, and what they have in common."""
         found: Row = {
             "node": self._node_id,
             "head": self._tables.members.head is None,
@@ -283,7 +283,7 @@ class Inventory:
         return row
 
     def objects(self) -> list[Row]:
-        """The objects that have escaped from the process that made them, with all that keeps them."""
+        """Return the objects that have escaped from the process that made them, with all that keeps them."""
         used: dict[bytes, list[Row]] = {}
         creations = [a.creation for a in self._tables.actors.actors.values() if a.state != DEAD]
         for task in (
@@ -347,7 +347,7 @@ class Inventory:
         return "being written" if record.writer is not None else "pending"
 
     def workers(self) -> list[Row]:
-        """The worker processes, and those that ended last."""
+        """Return the worker processes, and those that ended last."""
         return [*map(self._worker, self._scheduler.workers.values()), *self.ended]
 
     def _worker(self, worker: Worker) -> Row:
@@ -363,7 +363,7 @@ class Inventory:
         }
 
     def environments(self) -> list[Row]:
-        """The runtime environments that tasks and actors have asked for, and how many workers have each."""
+        """Return the runtime environments that tasks and actors have asked for, and how many workers have each."""
         counts: dict[str, int] = {}
         for worker in self._scheduler.workers.values():
             counts[worker.env_key] = counts.get(worker.env_key, 0) + 1
@@ -372,7 +372,7 @@ class Inventory:
 
 
 def group_of(template: Template) -> bytes:
-    """The placement group that a template asks for, or nothing."""
+    """Return the placement group that a template asks for, or nothing."""
     strategy = template.strategy
     return strategy.group_id if isinstance(strategy, BundleStrategy) else b""
 

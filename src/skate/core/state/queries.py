@@ -111,7 +111,7 @@ class Queries:
         return actor.actor_id, actor.public
 
     def get_actor(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes]:
-        """The actor of that name; the handle made of it does not keep the actor alive."""
+        """Return the actor of that name; the handle made of it does not keep the actor alive."""
         found = self.reserve_name(cid, namespace, name)
         if found is None:
             others = sorted(space for space, known in self.actors.names if known == name)
@@ -154,7 +154,7 @@ class Queries:
         return there
 
     def kv_get(self, cid: int, namespace: bytes, key: bytes) -> bytes | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         return self.kept.get((namespace, key))
 
     def kv_delete(self, cid: int, namespace: bytes, key: bytes, by_prefix: bool) -> int:
@@ -163,7 +163,7 @@ class Queries:
         return sum(self.kept.pop((namespace, each), None) is not None for each in gone)
 
     def kv_keys(self, cid: int, namespace: bytes, prefix: bytes) -> list[bytes]:
-        """The keys that start with a prefix."""
+        """Return the keys that start with a prefix."""
         return sorted(key for space, key in self.kept if space == namespace and key.startswith(prefix))
 
     # -- resources
@@ -233,7 +233,7 @@ class Queries:
         ]
 
     def find_group(self, cid: int, name: str) -> tuple[bytes, Any] | None:
-        """The group of that name, as (id, bundles)."""
+        """Return the group of that name, as (id, bundles)."""
         for group in self.placement.groups.values():
             if group.name == name and group.state != GroupState.REMOVED:
                 return group.group_id, group.bundles
@@ -242,7 +242,7 @@ class Queries:
     # -- what happened
 
     def timeline(self, cid: int) -> list[tuple[Any, ...]]:
-        """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status, function)."""
+        """Return the tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status, function)."""
         return [
             (*entry[:8], entry[9].fields.get("qualified") or entry[9].name) for entry in self.history.finished
         ]
@@ -252,7 +252,7 @@ class Queries:
         return self.inventory.give_up(cid, token)
 
     def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
-        """How far a task is, and what it waits for; None once it has ended."""
+        """Return how far a task is, and what it waits for; None once it has ended."""
         task = self.tasks.get(task_id)
         return None if task is None else (task.state, self.wait_explainer.of_task(task))
 
@@ -272,6 +272,6 @@ class Queries:
         }
 
     def is_method(self, cid: int, task_id: bytes) -> bool:
-        """True if a task under way is a method call."""
+        """Return True if a task under way is a method call."""
         task = self.tasks.get(task_id)
         return task is not None and task.kind == METHOD

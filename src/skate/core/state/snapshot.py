@@ -81,7 +81,7 @@ class Snapshot:
         return self._core.memory_pressure.victim in self._workers
 
     def on_disk(self, oid: bytes) -> bool:
-        """True if a value was spilled."""
+        """Return True if a value was spilled."""
         return oid in self._core.spill_manager.spilled
 
     def place_of(self, oid: bytes) -> tuple[int, int] | None:

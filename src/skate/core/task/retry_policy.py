@@ -175,7 +175,7 @@ class RetryPolicy:
         self._later(actor.creation, growing(actor.crashes), needed, self.clock.now + ROOM_SECONDS_MAX)
 
     def _unwanted(self, actor: Actor) -> bool:
-        """True if an actor that was to restart has been forgotten meanwhile; it ends then."""
+        """Return True if an actor that was to restart has been forgotten meanwhile; it ends then."""
         if actor.wanted or actor.queue or actor.lanes or actor.routed:
             return False
         text = "its process had crashed, and by the time it was to be started again nobody could call it any more"

@@ -99,7 +99,7 @@ class Task:
 
 
 def return_ids(task_id: bytes, count: int) -> list[bytes]:
-    """The object ids of a task's return values: the task's id and an index from 1."""
+    """Return the object ids of a task's return values: the task's id and an index from 1."""
     if count == 1:
         return [task_id + b"\x01\x00\x00\x00"]
     return [task_id + index.to_bytes(4, "little") for index in range(1, count + 1)]

@@ -487,7 +487,7 @@ class TaskManager:
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:
-    """True if a value on another node must be available before the task can be sent: it is lost, or an actor here
+    """Return True if a value on another node must be available before the task can be sent: it is lost, or an actor here
     takes it.
     """
     if record.away.place is None:
@@ -496,5 +496,5 @@ def node_needed(task: Task, record: ObjectRecord) -> bool:
 
 
 def cancelled_error(task: Task) -> ErrorValue:
-    """The error of a cancelled task's refs."""
+    """Return the error of a cancelled task's refs."""
     return ("TaskCancelledError", {"task_id": task.task_id, "name": task.template.name})
