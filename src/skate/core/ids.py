@@ -1,6 +1,6 @@
-"""Ids: the public faces of the byte strings by which the engine knows everything.
+"""Id classes: the public wrappers of the byte strings that the engine uses.
 
-The engine passes raw ``bytes``; these classes wrap them where a user can see one. An id tells what made it:
+The engine passes raw ``bytes``; these classes wrap them where users see them. An id shows what made it:
 
     job id      4 bytes   counter, little-endian
     actor id   16 bytes   12 unique + job id
@@ -9,11 +9,11 @@ The engine passes raw ``bytes``; these classes wrap them where a user can see on
     placement group id  18 bytes   14 unique + job id
     node, worker, function, actor class and cluster ids   28 bytes, unique
 
-That is what the constructors here make. The ids of tasks that run are 8 bytes counter + 8 bytes of the node + 4 bytes of the
-process + job id, so that a process can count them up without a random number (client/object/id_generator.py). The job stands
-in the same place in all ids. The state API knows the actor that a task runs on; the id does not.
+The constructors here make ids of this form. Real tasks have ids of another form: 8 bytes counter + 8 bytes of the node + 4 bytes
+of the process + job id, so that a process can count up without random numbers (client/object/id_generator.py). The job is at
+the same place in all ids. To find the actor of a task, use the state API: the id does not contain it.
 
-Nil is all 0xff. Nothing here draws a random number: who makes an id passes the unique bytes in.
+Nil is all 0xff. Nothing here draws random numbers: callers pass in the unique bytes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def no_actor(job: bytes) -> bytes:
 
 
 def object_id(task: bytes, index: int) -> bytes:
-    """Return the id of result or put number `index` (from 1) of a task."""
+    """Return the id of the result or put with number `index` (from 1) of a task."""
     return task + index.to_bytes(4, "little")
 
 
@@ -152,7 +152,7 @@ class BaseID:
 
 
 class UniqueID(BaseID):
-    """28 bytes that are unique and say nothing else."""
+    """28 unique bytes with no further meaning."""
 
     __slots__ = ()
 
@@ -227,7 +227,7 @@ class TaskID(BaseID):
     def actor_id(self) -> ActorID:
         """Return the actor part of an id made by `for_actor_task` or `for_actor_creation_task`.
 
-        The ids of tasks that ran have no room for it: read `actor_id` of `ray.util.state.get_task(task_id.hex())`.
+        The ids of real tasks do not contain it: read `actor_id` of `ray.util.state.get_task(task_id.hex())`.
         """
         return ActorID(self._bytes[TASK_UNIQUE_BYTES:])
 

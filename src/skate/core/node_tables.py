@@ -1,4 +1,4 @@
-"""The tables of one node together, for those who only look: diagnosis, lists of state, checks."""
+"""All tables of one node, for code that only reads them: diagnosis, state lists, checks."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from skate.protocol.states import ALIVE, DEAD, METHOD, QUEUED, RESTARTING, SENT,
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def entry(self, actor_id: bytes) -> Actor | None:
         """Return the actor of an id that is not here, or None."""

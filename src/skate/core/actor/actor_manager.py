@@ -34,7 +34,7 @@ from skate.protocol.states import (
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def create_actor(self, cid: int, message: m.CreateActor) -> bool:
         """CREATE_ACTOR: True if the head enters the actor."""
@@ -55,7 +55,7 @@ class Cluster(Protocol):
         """An actor has ended for good."""
 
     def task_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here."""
+        """Handle the retry of a task that a peer forwarded here."""
 
 
 class ActorManager:
@@ -190,7 +190,7 @@ class ActorManager:
         self.end_if_unwanted(actor)
 
     def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
-        """The worker was lost before the constructor was sent or answered."""
+        """Handle the loss of a worker before its constructor was sent or finished."""
         task.actor.worker = worker
         self.worker_died(worker, [task], 1 << 62, reason, task.actor)
 

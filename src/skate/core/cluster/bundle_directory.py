@@ -48,10 +48,10 @@ class Groups(Protocol):
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
         """A peer has relied on old words about what is free here."""

@@ -19,29 +19,29 @@ class SingleNode:
     # -- tasks
 
     def client_of(self, task: Task) -> Client | None:
-        """The program of a task that another node has forwarded here."""
+        """Return the program of a task that another node has forwarded here."""
         return None
 
     def forward(self, task: Task, peer: Peer) -> None:
         """Give a task to another node."""
 
     def task_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here."""
+        """Handle the retry of a task that a peer forwarded here."""
 
     def task_ended(self, task: Task) -> None:
-        """A task has ended here."""
+        """Handle the end of a task here."""
 
     def stream_failed(self, task: Task, error: ErrorValue) -> None:
-        """A stream has failed: what was lost of it is not made again."""
+        """Handle a failed stream: its lost items are not made again."""
 
     def cancel(self, task_id: bytes, message: m.Cancel) -> None:
-        """CANCEL of a task that is not known here."""
+        """Pass on the CANCEL of a task that is not known here."""
 
     def unwait(self, task: Task) -> None:
         """A task waits for no node any more."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
         """A peer has relied on old words about what is free here."""
@@ -49,7 +49,7 @@ class SingleNode:
     # -- values
 
     def want(self, record: ObjectRecord) -> None:
-        """A value that is elsewhere is needed here."""
+        """Fetch a value from another node."""
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Answer the FETCH of a peer."""

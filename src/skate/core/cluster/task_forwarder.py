@@ -36,7 +36,7 @@ class Router(Protocol):
         """A task waits for no node any more."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
         """A peer has relied on old words about what is free here."""

@@ -78,7 +78,7 @@ class Disk(Protocol):
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def evict(self) -> bool:
         """Drop a copy that is kept for another node; False if there is none."""

@@ -52,7 +52,7 @@ class Move:
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def unwait(self, task: Task) -> None:
         """A task waits for no node any more."""

@@ -24,10 +24,10 @@ def owner_of(oid: bytes) -> int:
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def want(self, record: ObjectRecord) -> None:
-        """A value that is elsewhere is needed here."""
+        """Fetch a value from another node."""
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Answer the FETCH of a peer."""

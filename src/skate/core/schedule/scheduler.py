@@ -69,10 +69,10 @@ class Starter(Protocol):
     """Puts tasks on the wire, for workers that were chosen here."""
 
     def lend(self, worker: Worker, task: Task) -> None:
-        """Tell a worker what it runs with from now on."""
+        """Send a worker its new lease, if it has changed."""
 
     def start(self, task: Task) -> None:
-        """Send a task to the worker it was given to."""
+        """Send a task to its worker."""
 
 
 class Disk(Protocol):

@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
         """Pass a client's question on; False if this node answers it."""
