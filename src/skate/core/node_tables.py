@@ -40,6 +40,6 @@ class NodeTables(NamedTuple):
     placement: PlacementTable
 
     def is_pending(self, oid: bytes) -> bool:
-        """Return True for what a task makes, or what waits for its value here."""
+        """Return True if a task is making the object, or it waits for its value here."""
         record = self.objects.records.get(oid)
         return oid[:24] in self.tasks or (record is not None and record.kind == PENDING)

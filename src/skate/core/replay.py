@@ -75,7 +75,7 @@ class EventLog:
 
 
 def digest_of(answer: float | None, effects: list[Any]) -> bytes:
-    """The hash of what a core has answered and of its effects."""
+    """Return the hash of a core's answer and effects."""
     return hashlib.blake2b(repr((answer, effects)).encode(), digest_size=8).digest()
 
 

@@ -54,7 +54,7 @@ class Cluster(Protocol):
         """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
-        """A peer has relied on old words about what is free here."""
+        """Note that a peer has relied on an outdated report of free resources here."""
 
 
 class BundleDirectory:

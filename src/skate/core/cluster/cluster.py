@@ -121,14 +121,14 @@ class Cluster:
     # -- what concerns several of them
 
     def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """CREATE_ACTOR: True if the head enters the actor."""
+        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
         if self._members.head is None:
             return False
         self._actor_directory.create_at_head(cid, message)
         return True
 
     def actor_ended(self, actor: Actor) -> None:
-        """An actor has ended for good."""
+        """Handle the permanent end of an actor."""
         self._peers.unwait(actor.creation)
         self._task_forwarder.answered(actor.creation)
         self._actor_directory.report(actor)

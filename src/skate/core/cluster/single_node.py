@@ -38,13 +38,13 @@ class SingleNode:
         """Pass on the CANCEL of a task that is not known here."""
 
     def unwait(self, task: Task) -> None:
-        """A task waits for no node any more."""
+        """Stop a task's wait for a node."""
 
     def pump(self) -> None:
         """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
-        """A peer has relied on old words about what is free here."""
+        """Note that a peer has relied on an outdated report of free resources here."""
 
     # -- values
 
@@ -52,7 +52,7 @@ class SingleNode:
         """Fetch a value from another node."""
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
-        """Answer the FETCH of a peer."""
+        """Answer a FETCH from a peer."""
 
     def evict(self) -> bool:
         """Drop a copy that is kept for another node; False if there is none."""
@@ -61,11 +61,11 @@ class SingleNode:
     # -- actors
 
     def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """CREATE_ACTOR: True if the head enters the actor."""
+        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
         return False
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor of an id that is not here, or None."""
+        """Return the actor with an id that is not known here, or None."""
         return None
 
     def is_here(self, actor: Actor) -> bool:
@@ -73,17 +73,17 @@ class SingleNode:
         return True
 
     def sync_actor(self, actor: Actor) -> None:
-        """An actor that another node counts is held here, or no longer."""
+        """Report to the node that counts an actor's holders whether it is held here."""
 
     def report_actor(self, actor: Actor) -> None:
-        """The state of an actor has changed."""
+        """Report a changed state of an actor."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """KILL of an actor without a worker here; True if others do all there is to do."""
         return False
 
     def actor_ended(self, actor: Actor) -> None:
-        """An actor has ended for good."""
+        """Handle the permanent end of an actor."""
 
     # -- questions
 

@@ -33,13 +33,13 @@ class Router(Protocol):
     waiting: dict[Any, Any]
 
     def unwait(self, task: Task) -> None:
-        """A task waits for no node any more."""
+        """Stop a task's wait for a node."""
 
     def pump(self) -> None:
         """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
-        """A peer has relied on old words about what is free here."""
+        """Note that a peer has relied on an outdated report of free resources here."""
 
 
 class Directory(Protocol):

@@ -120,7 +120,7 @@ class JobTable:
         return staying
 
     def _end_tasks(self, job: str, driver: int, staying: set[int]) -> None:
-        # The last ones first: they may be all that the results of earlier ones are for.
+        # Newest first: earlier tasks may exist only to feed later ones.
         for task in reversed(list(self.tasks.values())):
             mine = task.client == driver or (task.template.job == job and task.client not in staying)
             if mine and task.kind != CREATION and task.state != ENDED:

@@ -55,7 +55,7 @@ class Cluster(Protocol):
     """The operations on other nodes that this module needs."""
 
     def unwait(self, task: Task) -> None:
-        """A task waits for no node any more."""
+        """Stop a task's wait for a node."""
 
 
 class SpillManager:

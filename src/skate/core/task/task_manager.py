@@ -129,7 +129,7 @@ class TaskManager:
         calls: Calls,
         retries: Retries,
     ) -> None:
-        """Take what is built around tasks, and calls back."""
+        """Set the dependencies that are built later and call back."""
         self.scheduler = scheduler
         self._workers = scheduler.workers
         self.admit = scheduler.enqueue
