@@ -1,4 +1,4 @@
-"""The cluster of a node that has never had another one beside it: there is nobody to tell and nobody to ask."""
+"""The cluster of a node that has never had peers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.protocol.fields import ErrorValue
 
 
 class SingleNode:
-    """The interface of `Cluster` for one node: all of it does nothing."""
+    """The interface of `Cluster` for a single node; its methods do nothing."""
 
     # -- tasks
 
@@ -55,7 +55,7 @@ class SingleNode:
         """Answer a FETCH from a peer."""
 
     def evict(self) -> bool:
-        """Drop a copy that is kept for another node; False if there is none."""
+        """Drop a copy that is kept for another node; return False if there is none."""
         return False
 
     # -- actors
@@ -85,10 +85,10 @@ class SingleNode:
     def actor_ended(self, actor: Actor) -> None:
         """Handle the permanent end of an actor."""
 
-    # -- questions
+    # -- queries
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
-        """Pass a client's question on; False if this node answers it."""
+        """Pass a client's query on to the head; return False if this node answers it."""
         return False
 
     def __repr__(self) -> str:
