@@ -1,9 +1,9 @@
-"""Objects of which a part is on another node: the value, or the count of who holds them.
+"""Objects with their value, or the count of their holders, on another node.
 
-An object is owned by the node in whose process its id was made; that node counts who holds it. Another node that uses it is
-one more holder there, by one grant, for as long as anything here holds or pins it. A value lies where it was made, and the
-owner has one grant for it there; whoever needs it has it sent, straight from where it is. Messages between two nodes
-keep their order, also by way of a third, so a grant is always counted before the one that it follows from is given back.
+The owner of an object is the node of the process that made its id; it counts the holders. Another node that uses the object is
+one more holder there, by one grant, for as long as anything on that node holds or pins it. A value stays where it was made, and
+the owner has one grant for it there; a node that needs it fetches it directly from its place. Messages between two nodes keep
+their order, even through a third node, so a grant is always counted before the grant it derives from is released.
 """
 
 from __future__ import annotations

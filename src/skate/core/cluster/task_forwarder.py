@@ -1,7 +1,7 @@
 """Tasks forwarded to other nodes, and tasks that other nodes forwarded here.
 
-A peer treats a forwarded task as its own and answers with the messages that a node sends to its clients: results as they come, and
-FINISHED after the last one. Small results are passed on at once; large ones stay where they were made.
+A peer treats a forwarded task as its own and answers with the messages that a node sends to its clients: results as they come,
+and FINISHED after the last one. Small results are passed on at once; large ones stay where they were made.
 """
 
 from __future__ import annotations

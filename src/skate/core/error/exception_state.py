@@ -1,10 +1,10 @@
 """An exception's state, read and written without running its constructor.
 
-User exceptions have constructors that cannot be called again: they want arguments that nobody kept, they log,
-they count. Pickle's own way (class, args) calls them all the same, which is why so many exceptions do not
-survive a trip between processes. So Skate makes an exception the way ``copy`` makes an object: an empty
-instance from the C-level ``__new__``, then ``args``, the C-level fields (``errno``, ``start``, ``value``,
-slots) and ``__dict__``.
+The constructors of user exceptions cannot be called again: they need arguments that were not kept, or they
+log or count. Pickle's default (class, args) calls them anyway, so many exceptions cannot be passed between
+processes. Skate makes an exception the way ``copy`` makes an object: it takes an empty instance from the
+C-level ``__new__``, then sets ``args``, the C-level fields (``errno``, ``start``, ``value``, slots) and
+``__dict__``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NOT_STATE = frozenset(
 
 
 def native_base(cls: type) -> type:
-    """The class with a ``__new__`` written in C that is safe to call for `cls`.
+    """Return the class whose C-level ``__new__`` is safe to call for `cls`.
 
-    That is the nearest one along ``__base__``, the line of memory layouts, and not along the MRO: Python
-    refuses ``MemoryError.__new__`` for a class whose first base is some other exception.
+    This is the nearest one along ``__base__``, the chain of memory layouts, not along the MRO: Python
+    refuses ``MemoryError.__new__`` for a class whose first base is another exception.
     """
     base: type | None = cls
     while base is not None:
@@ -37,10 +37,10 @@ def native_base(cls: type) -> type:
 
 
 def native_fields(cls: type) -> dict[str, Any]:
-    """Fields that live outside ``__dict__`` (C members and slots), as name -> descriptor."""
+    """Return the fields outside ``__dict__`` (C members and slots), as name -> descriptor."""
     fields: dict[str, Any] = {}
     for base in cls.__mro__:
-        # The one field of object is __class__, and writing that would change the exception's class.
+        # The only field of `object` is __class__; setting it would change the exception's class.
         if base is object:
             continue
         for name, descriptor in base.__dict__.items():
@@ -55,7 +55,7 @@ def is_group(exc: BaseException) -> bool:
 
 
 def read_fields(exc: BaseException) -> dict[str, Any]:
-    """The values of the native fields that are set."""
+    """Return the values of the native fields that are set."""
     values: dict[str, Any] = {}
     for name, descriptor in native_fields(type(exc)).items():
         try:
@@ -70,7 +70,7 @@ def read_fields(exc: BaseException) -> dict[str, Any]:
 
 
 def read_dict(exc: BaseException) -> dict[str, Any]:
-    """Return a copy of the instance's ``__dict__``, past any ``__getattribute__`` of its class."""
+    """Return a copy of the instance's ``__dict__``, bypassing any ``__getattribute__`` of its class."""
     state: dict[str, Any] = dict(object.__getattribute__(exc, "__dict__"))
     notes = state.get("__notes__")
     if type(notes) is list:
@@ -79,7 +79,7 @@ def read_dict(exc: BaseException) -> dict[str, Any]:
 
 
 def read_args(exc: BaseException) -> tuple[Any, ...]:
-    """``args`` as BaseException holds them, past any property of the same name."""
+    """Return ``args`` as stored by BaseException, bypassing any property of that name."""
     args: tuple[Any, ...] = BaseException.args.__get__(exc)  # type: ignore[attr-defined]
     return args
 
@@ -98,7 +98,7 @@ def make(
             try:
                 descriptor.__set__(exc, value)
             except (AttributeError, TypeError):
-                # Read-only (an exception group's members), set by __new__ already.
+                # Read-only (the members of an exception group); __new__ has already set it.
                 continue
     object.__getattribute__(exc, "__dict__").update(state)
     return exc
@@ -112,7 +112,7 @@ def new_args_of(exc: BaseException) -> tuple[Any, ...]:
 
 
 def parts_of(exc: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]:
-    """Return the arguments for `make` that make this exception's twin."""
+    """Return the arguments with which `make` copies this exception."""
     return type(exc), new_args_of(exc), read_fields(exc), read_dict(exc)
 
 
