@@ -1,7 +1,7 @@
 """Programs of scripted tasks and drivers: operations, specs of tasks, and random programs.
 
-An operation is a tuple: the name of a `do_` method of the process that runs it, and its arguments. Numbers that stand for refs,
-actors, streams and groups are taken modulo of how many there are, so any operation is possible anywhere.
+An operation is a tuple: the name of a `do_` method of the process that runs it, and its arguments. Numbers for refs, actors,
+streams and groups are taken modulo the number of existing ones, so any operation is possible anywhere.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Author:
         """Options that tasks and calls share."""
         rng, theme = self.rng, self.theme
         streaming = rng.random() < theme.streaming
-        # Nobody promises to read a stream to its end: where deadlocks are ruled out its generator must not wait for that.
+        # A stream may not be read to its end, so where deadlocks are ruled out, its generator must not wait for its reader.
         waits = self.free and streaming and rng.random() < theme.backpressure
         return {
             "returns": 1 if streaming else rng.choice((1, 1, 1, 1, 0, 2)),

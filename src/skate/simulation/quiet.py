@@ -1,4 +1,4 @@
-"""Invariants of a run that has come to rest: every process that still waits has been sent everything."""
+"""Invariants of a run at rest: every process that still waits has received everything sent to it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Deadlock detection: which waits can still end, and which never can.
 
 An entity is *live* if it may change on its own or through another live entity: a running task, a driver that does not wait, an
-actor with a free thread, resources whose holder may end. At first, nothing counts as live. Then rules, one for each kind of entity,
-are applied until nothing more becomes live: the least fixed point. If a rule cannot be sure, it says live. So a wait that is not
-live at the end can only end through a kill, as far as this node knows.
+actor with a free thread, resources whose holder may end. At first, nothing counts as live. Then rules, one for each kind of
+entity, are applied until nothing more becomes live: the least fixed point. If a rule cannot be sure, it says live. So a wait that
+is not live at the end can only end through a kill, as far as this node knows.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class WaitExplainer:
         if worker is None:
             return ""
         if worker.pid in self.stopped:
-            return f"worker {worker.pid} is stopped (SIGSTOP), as if by a debugger or by Ctrl-Z; SIGCONT lets it go on"
+            return f"worker {worker.pid} is stopped (SIGSTOP), as if by a debugger or by Ctrl-Z; SIGCONT resumes it"
         if not worker.pid:
             environment = task.template.environment
             return (

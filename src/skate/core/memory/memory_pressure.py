@@ -182,7 +182,7 @@ class MemoryPressure:
         held = self.resident.get(cid, 0)
         alone = sum(self.resident.values()) - held < held * HELPFUL_OF_LARGEST
         text = (
-            f"{self.who(worker)} was ended for lack of memory: {human_bytes(self.gauge.use)} of "
+            f"{self.who(worker)} was ended because memory ran out: {human_bytes(self.gauge.use)} of "
             f"{human_bytes(self.gauge.limit)} were in use ({self.gauge.source}), and above {self.kill_share:.0%} the newest "
             "worker that can be tried again is ended before the kernel ends something"
         )

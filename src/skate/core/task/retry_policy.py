@@ -150,7 +150,7 @@ class RetryPolicy:
             elif fields.get("alone"):
                 last = f"no retry is left of max_retries={task.template.max_retries}"
             else:
-                last = f"it is not retried after {self.oom_retries_max} ends for lack of memory"
+                last = f"it is not retried after {self.oom_retries_max} ends because memory ran out"
             text = f"{fields['message']}\n  this was {tried} of {task.template.name}; {last}{worker.details}"
             return (name, {**fields, "message": text})
         if worker.kill_reason is not None:
