@@ -112,6 +112,6 @@ def try_seeds(seeds: range, kind: str, operations: int) -> Report:
         this = kind_of(seed, kind)
         try:
             report.add(this, seed, KINDS[this](seed, operations=operations))
-        except Exception as error:  # whatever it is, the seed has to be told
+        except Exception as error:  # report the seed of any error
             report.failures.append(Failure(seed, this, f"{type(error).__name__}: {error}", operations))
     return report
