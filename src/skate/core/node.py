@@ -338,7 +338,7 @@ class NodeCore:
         return self.clock.now
 
     def later(self, seconds: float, step: Callable[[], None]) -> None:
-        """Call `step` after some seconds."""
+        """Call `step` after `seconds`."""
         self.timers.after(self.clock.now, seconds, step)
         self.scheduler.watchful = True
 

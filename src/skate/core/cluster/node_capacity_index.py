@@ -30,7 +30,7 @@ class Changes:
         self._room = LOG_MIN
 
     def freed(self, peer: Peer) -> None:
-        """Something has come free on a node."""
+        """Record a node where resources have become free."""
         self.log.append(peer)
         if len(self.log) > self._room:
             self.log = []

@@ -272,7 +272,7 @@ class PlacementTable:
         return free
 
     def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
-        """A group that the head has told of."""
+        """Return a group that the head has announced; add it if it is new."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = PlacementGroup(

@@ -20,7 +20,7 @@ from skate.protocol.effects import EndTask
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 
-GRACE_SECONDS = 0.5  # for a worker to leave by itself with a task that is ended by force
+GRACE_SECONDS = 0.5  # for a worker to exit on its own when one of its tasks is cancelled by force
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
 
 
