@@ -115,6 +115,5 @@ AWKWARD_PHRASES: dict[str, int] = {
     "src/skate/client": 5,
     "src/skate/node": 5,
     "src/skate/serve": 6,
-    "src/skate/simulation": 3,
     "src/skate/worker": 8,
 }
