@@ -89,7 +89,7 @@ class Rig:
         """The result of one call, as its caller knows it."""
         return self.results(cid).get(task_id)
 
-    # -- what clients say
+    # -- messages of clients
 
     def task_id(self, cid: int = 1) -> bytes:
         self.count += 1
@@ -145,7 +145,7 @@ class Rig:
         (_, _, ok, value) = self.heard(cid, m.REPLY)[-1]
         return value if ok else ("refused", value)
 
-    # -- what workers say
+    # -- messages of workers
 
     def done(
         self, worker: int, task_id: bytes, status: int = m.OK, returns: Any = None, retriable: bool = False
@@ -154,7 +154,7 @@ class Rig:
             returns = ((m.INLINE, b"value", ()),) if status == m.OK else ("RayTaskError", {})
         self.say(worker, m.DONE, task_id, status, returns, 50, retriable)
 
-    # -- what there is
+    # -- state
 
     def state(self, task_id: bytes) -> int | None:
         task = self.core.tasks.get(task_id)

@@ -1,4 +1,4 @@
-"""A core whose memory is short: four values fit, and there is a disk that does what the test lets it."""
+"""A core with room for four values in memory, and a disk that the test controls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DISK = 64 * UNIT
 
 
 class Store(Rig):
-    """As a Rig; processes answer RECALL at once, but for those in `looking`, and the disk acts when told to."""
+    """A Rig whose processes answer RECALL at once, except those in `looking`; the disk acts only when told to."""
 
     def __init__(self, drivers: int = 1, **options: Any) -> None:
         given = {"arena_bytes": ROOM, "disk_bytes": (DISK,), **options}
@@ -29,7 +29,7 @@ class Store(Rig):
     # -- the machine
 
     def obey(self) -> None:
-        """Let everybody answer RECALL, until nobody is asked any more."""
+        """Let all processes answer RECALL, until none is asked again."""
         while recalls := [
             each
             for each in self.said

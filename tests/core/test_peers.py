@@ -1,4 +1,4 @@
-"""Several nodes: where tasks and bundles go, what a lost node leads to, and that nothing is held for nobody."""
+"""Several nodes: placement of tasks and bundles, loss of a node, and no leaked holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second copies of values: kept where they were read, taken when the first is lost, let go when memory runs short."""
+"""Secondary copies of values: kept after a read, used when the first copy is lost, dropped when memory is short."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Client:
-    """A connected process as the node sees it, or a program on another node."""
+    """A process connected to this node, or a program on another node."""
 
     __slots__ = ("cid", "job", "namespace", "is_driver", "calls")
 
@@ -13,4 +13,4 @@ class Client:
         self.job = job
         self.namespace = namespace
         self.is_driver = is_driver
-        self.calls = False  # it has named something to be called
+        self.calls = False  # it has called something

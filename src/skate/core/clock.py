@@ -1,10 +1,10 @@
-"""The time that all machines of a node agree on."""
+"""The time shared by all components of a node."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """The time of the event that a node is about; the shell says it with each event."""
+    """The time of the event being handled; the shell passes it with each event."""
 
     __slots__ = ("now",)
 

@@ -1,7 +1,7 @@
-"""Admission of messages that arrived over a socket: their shape, who may send them, and what they name must exist.
+"""Validation of messages from sockets: their shape, their sender, and the ids that they name.
 
-The machines behind `NodeCore.step` trust their input. What other processes send is checked here first, so that a broken or
-hostile peer costs its own connection and never the node.
+The components behind `NodeCore.step` trust their input. Messages from other processes are checked here first, so a broken or
+hostile peer can only lose its own connection, never harm the node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STRATEGIES = frozenset({None, "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"})
 
 
 class Core(Protocol):
-    """The state of a node that is guarded."""
+    """The state of the guarded node."""
 
     tables: NodeTables
     queries: Queries
@@ -60,14 +60,14 @@ class Guard:
         }
 
     def refusal(self, cid: int, message: Message, of_worker: bool) -> str:
-        """Return why a message must not be acted on; empty if it may be."""
+        """Return why a message is refused, or "" if it is valid."""
         refused = shape_refusal(message, of_worker)
         if refused:
             return refused
         known = self._known.get(message[0])
         return "" if known is None else known(cid, message)
 
-    # -- what a message names
+    # -- ids in messages
 
     def _template(self, cid: int, message: m.Template) -> str:
         _, _, fields = message
@@ -120,7 +120,7 @@ class Guard:
         return self._place(cid, oid, payload) if kind == m.ARENA else ""
 
     def _place(self, cid: int, oid: bytes, payload: Any) -> str:
-        """Why a value cannot lie where its sender says."""
+        """Return why the place of a value in a message is invalid."""
         record = self.objects.get(oid)
         if record is not None and (
             record.kind != m.PENDING or (record.writer == cid and record.payload == payload)
@@ -153,13 +153,13 @@ class Guard:
             return f"a placement group has other fields: {fields!r:.200}"
         return ""
 
-    # -- what workers answer
+    # -- answers of workers
 
     def _done(self, cid: int, message: m.Done) -> str:
         _, task_id, status, returns, _, _ = message
         worker = self.scheduler.workers.get(cid)
         task = None if worker is None else worker.outstanding.get(task_id)
-        if task is None or status == m.CANCELLED:  # the node passes over answers that it does not wait for
+        if task is None or status == m.CANCELLED:  # the node ignores answers that it does not expect
             return ""
         partial = status == m.PARTIAL
         if partial and not (len(returns) == 2 and isinstance(returns[1], (tuple, list))):

@@ -1,6 +1,6 @@
-"""Ids: the public faces of the byte strings by which the engine knows everything.
+"""Id classes: the public wrappers of the byte strings that the engine uses.
 
-The engine passes raw ``bytes``; these classes wrap them where a user can see one. An id tells what made it:
+The engine passes raw ``bytes``; these classes wrap them where users see them. An id shows what made it:
 
     job id      4 bytes   counter, little-endian
     actor id   16 bytes   12 unique + job id
@@ -9,11 +9,11 @@ The engine passes raw ``bytes``; these classes wrap them where a user can see on
     placement group id  18 bytes   14 unique + job id
     node, worker, function, actor class and cluster ids   28 bytes, unique
 
-That is what the constructors here make. The ids of tasks that run are 8 bytes counter + 8 bytes of the node + 4 bytes of the
-process + job id, so that a process can count them up without a random number (client/object/id_generator.py). The job stands
-in the same place in all ids. The state API knows the actor that a task runs on; the id does not.
+The constructors here make ids of this form. Real tasks have ids of another form: 8 bytes counter + 8 bytes of the node + 4 bytes
+of the process + job id, so that a process can count up without random numbers (client/object/id_generator.py). The job is at
+the same place in all ids. To find the actor of a task, use the state API: the id does not contain it.
 
-Nil is all 0xff. Nothing here draws a random number: who makes an id passes the unique bytes in.
+Nil is all 0xff. Nothing here draws random numbers: callers pass in the unique bytes.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ _NO_ACTOR = b"\xff" * ACTOR_UNIQUE_BYTES
 
 
 def job_id(number: int) -> bytes:
-    """The id of job `number` (0 to 2**32 - 2)."""
+    """Return the id of job `number` (0 to 2**32 - 2)."""
     return number.to_bytes(JOB_BYTES, "little")
 
 
 def actor_id(unique: bytes, job: bytes) -> bytes:
-    """An actor's id from 12 unique bytes and its job."""
+    """Return an actor's id from 12 unique bytes and its job."""
     return unique + job
 
 
 def task_id(unique: bytes, actor: bytes) -> bytes:
-    """A task's id from 8 unique bytes and the actor it runs on (`no_actor(job)` for a plain task)."""
+    """Return a task's id from 8 unique bytes and the actor it runs on (`no_actor(job)` for a plain task)."""
     return unique + actor
 
 
 def no_actor(job: bytes) -> bytes:
-    """The actor part in the id of a plain task of this job."""
+    """Return the actor part in the id of a plain task of this job."""
     return _NO_ACTOR + job
 
 
 def object_id(task: bytes, index: int) -> bytes:
-    """The id of result or put number `index` (from 1) of a task."""
+    """Return the id of the result or put with number `index` (from 1) of a task."""
     return task + index.to_bytes(4, "little")
 
 
 def task_of(object_: bytes) -> bytes:
-    """The id of the task that made an object."""
+    """Return the id of the task that made an object."""
     return object_[:TASK_BYTES]
 
 
 def index_of(object_: bytes) -> int:
-    """Which result or put of its task an object is."""
+    """Return which result or put of its task an object is."""
     return int.from_bytes(object_[TASK_BYTES:], "little")
 
 
 def job_of(id_: bytes) -> bytes:
-    """The job that an actor, task, object or placement group id belongs to."""
+    """Return the job that an actor, task, object or placement group id belongs to."""
     if len(id_) == OBJECT_BYTES:
         return id_[TASK_BYTES - JOB_BYTES : TASK_BYTES]
     return id_[-JOB_BYTES:]
@@ -115,7 +115,7 @@ class BaseID:
 
     @classmethod
     def nil(cls) -> Self:
-        """The nil id, all bytes 0xff."""
+        """Return the nil id, all bytes 0xff."""
         return cls(b"\xff" * cls.SIZE)
 
     @classmethod
@@ -124,15 +124,15 @@ class BaseID:
         return cls.SIZE
 
     def is_nil(self) -> bool:
-        """True for the nil id."""
+        """Return True for the nil id."""
         return self._bytes == b"\xff" * self.SIZE
 
     def binary(self) -> bytes:
-        """The id's bytes."""
+        """Return the id's bytes."""
         return self._bytes
 
     def hex(self) -> str:
-        """The id in lower-case hexadecimal, two digits a byte."""
+        """Return the id in lower-case hexadecimal, two digits a byte."""
         return self._bytes.hex()
 
     def __bytes__(self) -> bytes:
@@ -152,7 +152,7 @@ class BaseID:
 
 
 class UniqueID(BaseID):
-    """28 bytes that are unique and say nothing else."""
+    """28 unique bytes with no further meaning."""
 
     __slots__ = ()
 
@@ -196,11 +196,11 @@ class JobID(BaseID):
 
     @classmethod
     def from_int(cls, value: int) -> Self:
-        """The id of job number `value`."""
+        """Return the id of job number `value`."""
         return cls(job_id(value))
 
     def int(self) -> int:
-        """The job's number."""
+        """Return the job's number."""
         return int.from_bytes(self._bytes, "little")
 
 
@@ -227,12 +227,12 @@ class TaskID(BaseID):
     def actor_id(self) -> ActorID:
         """Return the actor part of an id made by `for_actor_task` or `for_actor_creation_task`.
 
-        The ids of tasks that ran have no room for it: read `actor_id` of `ray.util.state.get_task(task_id.hex())`.
+        The ids of real tasks do not contain it: read `actor_id` of `ray.util.state.get_task(task_id.hex())`.
         """
         return ActorID(self._bytes[TASK_UNIQUE_BYTES:])
 
     def job_id(self) -> JobID:
-        """The job that submitted the task."""
+        """Return the job that submitted the task."""
         return JobID(self._bytes[-JOB_BYTES:])
 
 
@@ -244,15 +244,15 @@ class ObjectID(BaseID):
     SIZE = OBJECT_BYTES
 
     def task_id(self) -> TaskID:
-        """The task that made the value."""
+        """Return the task that made the value."""
         return TaskID(self._bytes[:TASK_BYTES])
 
     def job_id(self) -> JobID:
-        """The job whose task made the value."""
+        """Return the job whose task made the value."""
         return JobID(job_of(self._bytes))
 
     def index(self) -> int:
-        """Which result or put of its task the value is."""
+        """Return which result or put of its task the value is."""
         return index_of(self._bytes)
 
 
@@ -264,5 +264,5 @@ class PlacementGroupID(BaseID):
     SIZE = PLACEMENT_GROUP_BYTES
 
     def job_id(self) -> JobID:
-        """The job that created the group."""
+        """Return the job that created the group."""
         return JobID(self._bytes[-JOB_BYTES:])

@@ -1,6 +1,6 @@
-"""Invariants between the tables of a node, checked after every step: each account against the others.
+"""Invariants between the tables of a node, checked after every step.
 
-The tables check themselves; here stands what only shows across them. Tests and the simulator ask for it, a running node does not.
+Each table checks itself; this module checks them against each other. Tests and the simulator run it, a real node does not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check(tables: NodeTables) -> None:
 
 
 def counted_pins(tables: NodeTables) -> dict[bytes, int]:
-    """How often each object and actor is pinned, by what tasks, actors, functions and values account for."""
+    """Count the pins of each object and actor by tasks, actors, functions and values."""
     counted: dict[bytes, int] = {}
     tasks = list(tables.tasks.values())
     tasks += [
@@ -56,7 +56,7 @@ def counted_pins(tables: NodeTables) -> dict[bytes, int]:
 
 
 def check_causes(tables: NodeTables) -> None:
-    """Whatever waits has something that it waits for."""
+    """Assert that everything that waits has a cause to wait for."""
     for task_id, task in tables.tasks.items():
         assert task.task_id == task_id and task.state != ENDED, task
         if task.state == WAITING:
@@ -96,7 +96,7 @@ def check_books(tables: NodeTables) -> None:
 
 
 def check_waiting(tables: NodeTables) -> None:
-    """A task waits for as many values as have it on their lists."""
+    """Assert that each task waits for as many values as list it as a waiter."""
     listed: dict[int, int] = {}
     tasks: dict[int, Task] = {}
     for record in tables.objects.records.values():
@@ -124,7 +124,7 @@ def check_tasks(tables: NodeTables) -> None:
 
 
 def check_clients(tables: NodeTables) -> None:
-    """Only processes that are there hold, write, wait for or own something."""
+    """Assert that only live processes hold, write, wait for or own anything."""
     here = tables.clients
     for record in tables.objects.records.values():
         for cid in (*record.holders, *record.fetchers):
@@ -134,7 +134,7 @@ def check_clients(tables: NodeTables) -> None:
     for actor in tables.actors.actors.values():
         for cid in actor.holders:
             assert cid in here or actor.state == DEAD, f"{actor} is held for process {cid}, which is gone"
-    if tables.members.active:  # there, a group belongs to the node that asked for it
+    if tables.members.active:  # on the head, a group belongs to the node that asked for it
         return
     for group in tables.placement.groups.values():
         kept = group.detached or group.state == GroupState.REMOVED or group.owner in here
@@ -147,7 +147,7 @@ def check_actors(tables: NodeTables) -> None:
     for actor in tables.actors.actors.values():
         decided = (
             actor.hosted or not actor.routed
-        )  # elsewhere only the end is known, not how often it was restarted
+        )  # other nodes know only that it ended, not how often it was restarted
         if (
             actor.state == DEAD
             and decided
@@ -172,7 +172,7 @@ def check_actors(tables: NodeTables) -> None:
 
 
 def check_room(tables: NodeTables) -> None:
-    """Nothing waits for resources that are free."""
+    """Assert that nothing waits for free resources."""
     scheduler = tables.scheduler
     for group in scheduler.waiting:
         if any(oid in tables.disk.restoring for _, oid in group.queue[0].deps):
@@ -191,7 +191,7 @@ def check_room(tables: NodeTables) -> None:
 
 
 def check_groups(tables: NodeTables) -> None:
-    """No group waits for which there is room; in a cluster only once nothing is under way any more."""
+    """Assert that no group waits although there is room; in a cluster, only once no message is in flight."""
     if tables.members.head is not None:
         return
     for group in tables.placement.groups.values():
@@ -203,7 +203,7 @@ def check_groups(tables: NodeTables) -> None:
 
 
 def check_quiet(tables: NodeTables) -> None:
-    """Nothing is under way any more: what waits here for a node must have none that would take it."""
+    """Assert, once no message is in flight, that no node could take the tasks that wait here for one."""
     check_groups(tables)
     where = tables.peers.where
     for queue in tables.peers.waiting.values():

@@ -1,11 +1,12 @@
-"""The decisions of one node: what a message from a client or a worker changes, and what is to be done about it.
+"""The decisions of one node: how each message changes its state, and which effects follow.
 
-There is one door. `step(cid, message, now)` takes one message of one connected process, or from SHELL one event of the shell
-around (`protocol/shell_events.py`), and `tick(now)` the passing of time. Both append effects to `effects`: (cid, message) to be
-sent, or (SHELL, effect) for the shell: spawn a worker, kill one, release memory (`protocol/effects.py`). `snapshot` is for
-reading. Nothing else is used from outside, so a node can be replayed from what came through the door (`core/replay.py`). No I/O,
-no clock, no randomness.
-The nouns have their own files: `tasks`, `objects`, `scheduler`, `actors`, `placement`; this one wires them together.
+All input comes through two methods. `step(cid, message, now)` takes one message from a connected process, or one event from the
+surrounding shell if `cid` is SHELL (`protocol/shell_events.py`). `tick(now)` tells the core that time has passed. Both append to
+`effects`: (cid, message) is a message to send, (SHELL, effect) is work for the shell, such as starting or killing a worker or
+releasing memory (`protocol/effects.py`). `snapshot` is for reading. Other code uses nothing else, so a node can be replayed from
+its recorded inputs (`core/replay.py`). The core does no I/O, reads no clock and uses no randomness.
+
+Tasks, objects, scheduling, actors and placement have packages of their own. This module wires them together.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ SHELL = m.SHELL
 
 
 class NodeCore:
-    """The state of one node; every change goes through `step` and `tick`."""
+    """The state of one node. Every change goes through `step` and `tick`."""
 
     def __init__(self, total: dict[str, int], **options: Unpack[NodeOptions]) -> None:
-        #: What another core is made of to replay the log of this one.
+        #: The arguments that make an equal core, to replay this core's log.
         self.made_of = (total, options)
         node_id = options.get("node_id", b"\0" * 28)
         spill_outside = options.get("spill_outside", False)
@@ -98,22 +99,22 @@ class NodeCore:
         self._build_views()
         events = ShellHandlers(self).table()
         self.handlers = {**self._table(), **self._table_of_peers(), **of_the_shell(events)}
-        if spill_outside:  # what is kept there may be lost there
+        if spill_outside:  # values in external storage can be lost
             self.cluster.activate()
         self.snapshot = Snapshot(self)
         self._adopt(options)
 
     def _adopt(self, options: NodeOptions) -> None:
-        """Set what the options say of single parts."""
+        """Apply the options that concern a single component."""
         self.actor_calls.patient = options.get("patient", False)
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
         if "linear_max" in options:
             self.peers.where.linear_max = options["linear_max"]
 
-    # -- composition: each machine takes what it needs; where two call each other, one is connected afterwards
+    # -- composition: components take their dependencies in __init__; where two call each other, one is connected later
 
     def _build_machines(self, alone: SingleNode, spill_outside: bool) -> None:
-        """Build what moves tasks, actors and values on this node; until there is a cluster it is alone."""
+        """Build the components that manage tasks, actors and values on this node, without a cluster at first."""
         clock, out, tasks, clients, actors = self.clock, self.out, self.tasks, self.clients, self.actors
         members = self.members
         self.history = TaskHistory(clock)
@@ -148,7 +149,7 @@ class NodeCore:
         self.feasibility = Feasibility(scheduler, members, self.placement.refusal)
 
     def _build_cluster(self) -> None:
-        """Build what goes between nodes."""
+        """Build the components that talk to other nodes."""
         tasks, actors, objects, members = self.task_manager, self.actor_manager, self.objects, self.members
         self.remote_objects = RemoteObjects(objects, tasks, self.actor_calls, self.spill_manager, members)
         self.task_forwarder = TaskForwarder(
@@ -171,7 +172,7 @@ class NodeCore:
         self.cluster = Cluster(self.peers, self.actor_directory, self, users)
 
     def _connect(self) -> None:
-        """Introduce the machines that call each other."""
+        """Connect the components that call each other."""
         scheduler, objects, functions = self.scheduler, self.objects, self.function_table
         tasks, actors, calls = self.task_manager, self.actor_manager, self.actor_calls
         tasks.connect(scheduler, objects, functions, self.feasibility, actors, calls, self.retry_policy)
@@ -186,7 +187,7 @@ class NodeCore:
         self.task_forwarder.connect(self.peers, self.actor_directory)
 
     def _build_views(self) -> None:
-        """Build what looks at all of it: diagnosis, questions, jobs."""
+        """Build the components that use all tables: diagnosis, queries, jobs."""
         self.tables = tables = NodeTables(
             self.clock,
             self.out,
@@ -212,7 +213,7 @@ class NodeCore:
         )
 
     def _table(self) -> dict[int, Callable[[int, Any], None]]:
-        """Who takes which word."""
+        """Map each message type of clients and workers to its handler."""
         return {
             m.FUNCTION: self.function_table.function,
             m.TEMPLATE: self.function_table.template,
@@ -246,7 +247,7 @@ class NodeCore:
         }
 
     def _table_of_peers(self) -> dict[int, Callable[[int, Any], None]]:
-        """Who takes which word of another node."""
+        """Map each message type of other nodes to its handler."""
         return {
             m.REPORT: self.peers.report,
             m.REPLY: self.peers.reply,
@@ -270,19 +271,19 @@ class NodeCore:
             m.SURVEY_END: self.inventory.survey_ended,
         }
 
-    # -- the door
+    # -- inputs
 
     def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
-        """Take one message of the process `cid`, or an event of the SHELL; what is to be done is appended to `effects`."""
+        """Handle one message from the process `cid`, or an event from SHELL; append the results to `effects`."""
         self.clock.now = now
         self.handlers[message[0]](cid, message)
         if self.admission.lanes:
             self.admission.pump()
 
     def tick(self, now: float) -> float | None:
-        """Time has passed; returns seconds until the next tick is wanted, or None."""
+        """Do what is due by `now`; return the seconds until the next tick is needed, or None."""
         self.clock.now = now
-        # First, as what they start may have to be looked after.
+        # Timers go first: the scheduler may have to watch the tasks that they start.
         pause = self.timers.tick(now) if self.timers else None
         again = self.scheduler.tick(now)
         if pause is not None:
@@ -309,14 +310,14 @@ class NodeCore:
         self.next_cid = max(self.next_cid, cid + 1)
 
     def disconnect(self, cid: int, begun: int = 1 << 62, reason: str = "") -> None:
-        """Handle the end of a process; `begun` is the number of its tasks that were begun, `reason` how it ended."""
+        """Handle the end of a process that had begun `begun` tasks; `reason` says how it ended."""
         client = self.clients.pop(cid, None)
         self.wait_registry.forget_client(cid)
         worker = self.scheduler.workers.get(cid)
         owned = self.actors.owned.pop(cid, None)
         if worker is not None:
             self.inventory.worker_ended(worker, reason)
-            idle = worker.leaving and worker.actor is None  # no task of it could mind
+            idle = worker.leaving and worker.actor is None  # it had no tasks
             self.task_manager.worker_died(worker, begun, reason)
             if owned and not idle:
                 self.actor_manager.owner_died(owned)
@@ -337,12 +338,12 @@ class NodeCore:
         return self.clock.now
 
     def later(self, seconds: float, step: Callable[[], None]) -> None:
-        """Have a step taken after some time."""
+        """Call `step` after `seconds`."""
         self.timers.after(self.clock.now, seconds, step)
         self.scheduler.watchful = True
 
     def forget(self, cid: int, called: bool = True) -> None:
-        """Drop all that a process or peer which is gone held and waited for; `called`: it may have called something."""
+        """Drop all holds and waits of a process or peer that is gone; `called` is true if it may have made calls."""
         self.lifetimes.forget_client(cid, called)
         self.inventory.forget(cid)
 
@@ -356,7 +357,7 @@ class NodeCore:
         return worker
 
     def _ready(self, cid: int, message: m.Ready) -> None:
-        """READY: a worker process runs."""
+        """READY: a worker process has started."""
         _, pid, protocol = message
         worker = self.scheduler.workers.get(cid)
         if worker is None:
@@ -369,7 +370,7 @@ class NodeCore:
             self.out.shell(KillWorker(cid))
 
     def why_waiting(self, task: Task) -> str:
-        """The reason why a task waits, as text."""
+        """Return the reason why a task waits, as text."""
         return self.wait_explainer.of_task(task)
 
     def check(self) -> None:
@@ -395,7 +396,7 @@ class NodeCore:
 
 
 def admit_client(core: NodeCore, event: JoinEvent, now: float) -> int:
-    """Give a core an event by which a client joins; return the id that the client was given."""
+    """Pass a core an event that adds a client; return the client's new id."""
     at = len(core.effects)
     core.step(SHELL, event, now)
     _, admitted = core.effects.pop(at)

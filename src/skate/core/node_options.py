@@ -1,4 +1,4 @@
-"""Options of a node: all that its core is made of besides its resources."""
+"""Options of a node's core, besides its resources."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 class NodeOptions(TypedDict, total=False):
     """The options of a node, besides its resources."""
 
-    #: The ids of its GPUs, whole.
+    #: The ids of its whole GPUs.
     gpus: Sequence[Any]
-    #: Bytes of shared memory, and of each file that memory overflows to; or a plan that has them.
+    #: Bytes of shared memory and of each overflow file; or a plan that has them.
     arena_bytes: int
     disk_bytes: Sequence[int]
     memory: MemoryPlan
-    #: Values are spilled to a storage elsewhere.
+    #: Values are spilled to external storage.
     spill_outside: bool
     node_id: bytes
     labels: dict[str, str] | None
-    #: Share of the memory limit above which a worker is ended.
+    #: Fraction of the memory limit above which a worker is killed.
     kill_share: float
-    #: Nothing runs while no thread waits, as in local mode.
+    #: Tasks run only while a thread waits, as in local mode.
     patient: bool
     #: The number of the first client.
     first_cid: int
-    #: Peers up to which each is looked at to place a task; beyond that there is an index.
+    #: With at most this many peers, placing a task looks at each; with more, an index is used.
     linear_max: int

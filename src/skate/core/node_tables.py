@@ -1,4 +1,4 @@
-"""The tables of one node together, for those who only look: diagnosis, lists of state, checks."""
+"""All tables of one node, for code that only reads them: diagnosis, state lists, checks."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class NodeTables(NamedTuple):
     placement: PlacementTable
 
     def is_pending(self, oid: bytes) -> bool:
-        """True for what a task makes, or what waits for its value here."""
+        """Return True if a task is making the object, or it waits for its value here."""
         record = self.objects.records.get(oid)
         return oid[:24] in self.tasks or (record is not None and record.kind == PENDING)

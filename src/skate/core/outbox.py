@@ -11,7 +11,7 @@ Effect = tuple[int, Any]
 
 
 class Outbox:
-    """Effects in the order in which they came about; the shell takes them out."""
+    """Effects in order; the shell takes them out."""
 
     __slots__ = ("effects",)
 

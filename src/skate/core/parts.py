@@ -1,4 +1,4 @@
-"""The parts of a node that the events of its shell go to, and that its snapshot reads."""
+"""The components of a node that handle its shell's events and that its snapshot reads."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ class Parts(Protocol):
         """Handle the end of a process."""
 
     def why_waiting(self, task: Task) -> str:
-        """The reason why a task waits, as text."""
+        """Return the reason why a task waits, as text."""

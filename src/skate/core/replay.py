@@ -1,19 +1,19 @@
-"""The log of a node: everything that its core is given, from which another core makes the same decisions.
+"""The event log of a node: all inputs of its core. Another core that gets the same inputs makes the same decisions.
 
-To report a bug of the node, run the program again with a log, and attach the file of the node that shows the bug:
+To report a bug in the node, run the program again with a log, and attach the log file of the node that shows the bug:
 
     SKATE_EVENT_LOG=logs python program.py           # writes logs/node-<pid>-<node id>.log
 
-Whoever looks into it makes the node again, in another process, on another machine, without workers, sockets or clocks:
+To replay it in another process or on another machine, without workers, sockets or clocks:
 
     python -m skate.node.event_log_file logs/node-4711-5be1c0de.log
 
-or, to stop in a debugger before the step that went wrong, `core = replay(entries(path), until=number)`. Tests keep the log in
-memory: `EventLog(core)` of a new core, then `replay(log.entries)`.
+To stop in a debugger before the step that went wrong, use `core = replay(entries(path), until=number)`. Tests keep the log in
+memory: they make an `EventLog(core)` for a new core, then call `replay(log.entries)`.
 
-`replay` compares the effects of every step with those on record and names the first that differ, so a log also shows whether a
-change of the code changes a decision. An input is written before the core takes it: the last one is there even if it raises.
-A log holds the arguments and small values of all tasks; read it before you pass it on. Unpickle only a log that you trust.
+`replay` compares the effects of every step with the recorded ones and reports the first difference, so a log also shows whether
+a code change alters a decision. Each input is written before the core handles it, so the log has it even if the core raises.
+A log contains the arguments and small values of all tasks: review it before you share it. Unpickle only logs that you trust.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from skate.core.node import NodeCore
 
-#: Marks of entries: what the core is made of, an input of `step`, one of `tick`, the hash of the effects of the last input.
+#: Kinds of entries: the core's arguments, an input of `step`, an input of `tick`, the hash of the last input's effects.
 MADE_OF = "made of"
 STEP = "step"
 TICK = "tick"
@@ -33,11 +33,11 @@ EFFECTS = "effects"
 
 
 class Divergence(AssertionError):
-    """A core has not made the decisions that are on record."""
+    """A core made other decisions than the recorded ones."""
 
 
 class EventLog:
-    """The inputs of one core from its first one on, and hashes of its effects, as packed entries."""
+    """All inputs of one core and hashes of its effects, as packed entries."""
 
     def __init__(self, core: NodeCore, write: Callable[[bytes], object] | None = None) -> None:
         self.core = core
@@ -45,14 +45,14 @@ class EventLog:
         self._write = self.entries.append if write is None else write
         self._step, self._tick = core.step, core.tick
         total, options = core.made_of
-        # A plan of memory may have the bytes with it; what it decides follows from its size.
+        # A memory plan may own real memory; its decisions depend only on its size.
         kept = {name: value for name, value in options.items() if name != "memory"}
         self._put(MADE_OF, total, kept)
         core.step, core.tick = self.step, self.tick  # type: ignore[method-assign]
 
     def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
         """Record a step of the core."""
-        # At once: the core may change what is inside.
+        # Pack it now: the core may change the message.
         self._put(STEP, cid, message, now)
         before = len(self.core.effects)
         self._step(cid, message, now)
@@ -67,7 +67,7 @@ class EventLog:
         return wanted
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self.core.step, self.core.tick = self._step, self._tick  # type: ignore[method-assign]
 
     def _put(self, *entry: Any) -> None:
@@ -75,14 +75,14 @@ class EventLog:
 
 
 def digest_of(answer: float | None, effects: list[Any]) -> bytes:
-    """The hash of what a core has answered and of its effects."""
+    """Return the hash of a core's answer and effects."""
     return hashlib.blake2b(repr((answer, effects)).encode(), digest_size=8).digest()
 
 
 def replay(entries: Iterable[bytes], until: int | None = None) -> NodeCore:
-    """Make a core of a log and give it all inputs on record, or those before number `until`.
+    """Make a core from a log and feed it all recorded inputs, or only those before number `until`.
 
-    Raise Divergence where it decides something else.
+    Raise Divergence at the first different decision.
     """
     core: NodeCore | None = None
     count = 0

@@ -1,4 +1,4 @@
-"""The handlers of the shell's events: each passes one on to the part of the core that it is about."""
+"""Handlers of the shell's events: each passes its event to the component that it concerns."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ IN_PROCESS_DRIVER = 0
 
 
 def of_the_shell(table: dict[int, Callable[[Any], None]]) -> dict[int, Handler]:
-    """Wrap the handlers of events, so that only the shell can give them."""
+    """Wrap event handlers so that they accept events only from the shell."""
 
     def wrapped(handler: Callable[[Any], None]) -> Handler:
         def handle(cid: int, message: tuple[Any, ...]) -> None:
             if cid != m.SHELL:
-                raise KeyError(message[0])  # as for a message that there is not
+                raise KeyError(message[0])  # as for an unknown message
             handler(message)
 
         return handle
@@ -39,7 +39,7 @@ class ShellHandlers:
         self._core = core
 
     def table(self) -> dict[int, Callable[[Any], None]]:
-        """The handler of each event, by its number."""
+        """Return the handler of each event, by its number."""
         return {
             se.DRIVER_JOINED: self.driver_joined,
             se.DRIVER_LEFT: self.driver_left,
@@ -79,7 +79,7 @@ class ShellHandlers:
         self._core.connect(IN_PROCESS_DRIVER if in_process else self._admit(), job, namespace, True)
 
     def driver_left(self, message: se.DriverLeft) -> None:
-        """DRIVER_LEFT: end what is a program's own."""
+        """DRIVER_LEFT: end everything that belongs to a program."""
         _, cid = message
         self._core.disconnect(cid)
 
@@ -89,7 +89,7 @@ class ShellHandlers:
         self._core.jobs.begin(self._admit(), job, namespace)
 
     def job_ended(self, message: se.JobEnded) -> None:
-        """JOB_ENDED: keep what is in view, end all else that belongs to a driver."""
+        """JOB_ENDED: end everything that belongs to a driver, except values in view."""
         _, cid, viewed, reason = message
         core = self._core
         if viewed:
@@ -101,7 +101,7 @@ class ShellHandlers:
         core.jobs.end(cid, reason)
 
     def views_closed(self, message: se.ViewsClosed) -> None:
-        """VIEWS_CLOSED: let go of what was in view."""
+        """VIEWS_CLOSED: release the values that were in view."""
         _, cid = message
         self._core.lifetimes.forget_client(cid)
 
@@ -115,7 +115,7 @@ class ShellHandlers:
             worker.pid = pid
 
     def worker_lost(self, message: se.WorkerLost) -> None:
-        """WORKER_LOST: note what is known of its end; then its tasks run elsewhere or fail."""
+        """WORKER_LOST: record how it ended; its tasks then run elsewhere or fail."""
         _, cid, reason, begun, beyond, error, details, oom_peak = message
         core = self._core
         worker = core.scheduler.workers.get(cid)
@@ -129,7 +129,7 @@ class ShellHandlers:
         core.disconnect(cid, begun, reason)
 
     def stopped_found(self, message: se.StoppedFound) -> None:
-        """STOPPED_FOUND: answer the question why something waits."""
+        """STOPPED_FOUND: answer a query why something waits."""
         _, cid, number, any_id, pids = message
         self._core.wait_explainer.looked(cid, number, any_id, frozenset(pids), self._core.clock.now)
 
@@ -146,7 +146,7 @@ class ShellHandlers:
         self._core.cluster.left(cid, reason, self._core.clock.now)
 
     def pull_done(self, message: se.PullDone) -> None:
-        """PULL_DONE: a value from another node is in memory, or cannot be had."""
+        """PULL_DONE: a value from another node is in memory, or is not available."""
         _, offset, there = message
         self._core.remote_objects.pulled(offset, there)
 
@@ -179,17 +179,17 @@ class ShellHandlers:
     # -- memory
 
     def memory_reading(self, message: se.MemoryReading) -> None:
-        """MEMORY_READING: hold work back or end a worker if memory is short."""
+        """MEMORY_READING: hold tasks back or kill a worker if memory is short."""
         _, use, limit, source, resident, others = message
         core = self._core
         core.memory_pressure.look(Gauge(use, limit, source), resident, list(others), core.clock.now)
 
     def memory_idle(self, message: se.MemoryIdle) -> None:
-        """MEMORY_IDLE: hold nothing back."""
+        """MEMORY_IDLE: stop holding tasks back."""
         self._core.memory_pressure.relax()
 
     def trim_due(self, message: se.TrimDue) -> None:
-        """TRIM_DUE: choose the memory of the arena that goes back to the system."""
+        """TRIM_DUE: choose the arena memory to return to the system."""
         _, limit = message
         ranges = self._core.allocator.arena.cold_ranges(limit=limit)
         if ranges:

@@ -44,7 +44,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code: 1 if a seed failed."""
+    """Return the exit code: 1 if a seed failed."""
     given = sys.argv[1:] if arguments is None else arguments
     if "--scale" in given:
         return scale.main([each for each in given if each != "--scale"])
@@ -67,7 +67,7 @@ def replay(seed: int, kind: str, operations: int) -> int:
     this = kind_of(seed, kind)
     try:
         ran = KINDS[this](seed, log, operations=operations, check_every=1)
-    except Exception:  # what it is gets printed behind the events that led to it
+    except Exception:  # the error is printed after the events that led to it
         print("\n".join(log), flush=True)
         traceback.print_exc(file=sys.stdout)
         print(f"seed {seed} ({this}) failed after {len(log):,} events")

@@ -1,8 +1,8 @@
 """Accounting of grants between a process and its node, while messages about them are in transit.
 
-The node counts at least what the process has: what it holds, what it has let go and not said yet, what it is giving back, less
-what it has taken by itself and not said yet. More than that is on its way to the process. So nothing that a process can reach
-is ever free for the node.
+The node counts at least the grants of the process: those it holds, those it has released but not reported yet, and those in
+release messages, less those it has taken on its own but not reported yet. Any further grants are in transit to the process. So
+the node never frees anything that a process can reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAKING = (m.ESCAPE, m.HOLD, m.PUT, m.CREATE_ACTOR)
 
 
 def check(core: NodeCore, process: Process) -> None:
-    """Raise AssertionError if a node counts less than what a process has."""
+    """Raise AssertionError if a node counts fewer grants than a process has."""
     has: Counter[bytes] = Counter()
     has.update(held(process))
     for frame in process.frames():
@@ -47,7 +47,7 @@ def check(core: NodeCore, process: Process) -> None:
 
 
 def check_entry(process: Process, thing: ObjectRef[Any] | ActorHold) -> None:
-    """Raise AssertionError if a program has something granted that is not in the tables of its process."""
+    """Raise AssertionError if a program has a grant that is not in the tables of its process."""
     if isinstance(thing, ObjectRef):
         granted, weak = thing._grants, process.known.get(thing._id)
     else:
@@ -56,7 +56,7 @@ def check_entry(process: Process, thing: ObjectRef[Any] | ActorHold) -> None:
 
 
 def held(process: Process) -> dict[bytes, int]:
-    """The grants of what a process can reach."""
+    """Return the grants of everything that a process can reach."""
     refs = {oid: ref._grants for oid, weak in process.known.items() if (ref := weak()) is not None}
     holds = {
         actor_id: hold.grants for actor_id, weak in process.actors.items() if (hold := weak()) is not None

@@ -21,7 +21,7 @@ STYLE = """
 
 
 def draw(title: str, sizes: list[int], now: dict[str, list[float]], before: dict[str, list[float]]) -> str:
-    """The whole document: a chart for each name, with its values by size, and those of before dashed."""
+    """Return the whole document: a chart for each name, with its values by size, and those of before dashed."""
     rows = math.ceil(len(now) / COLUMNS)
     width, height = COLUMNS * WIDTH, TOP + rows * HEIGHT
     parts = [

@@ -1,8 +1,8 @@
-"""A node's core among scripted drivers and workers: channels, the order of events, faults, and what must hold throughout.
+"""A node's core among scripted drivers and workers: channels, the order of events, faults, and invariants.
 
-Between a process and the node runs a FIFO channel each way. A step is one event out of those possible: a message arrives, a
-process continues, a clock ticks, something breaks. After every so many steps the core checks itself, after every one around a
-fault; the `Onlooker` sees what users would.
+Each process has a FIFO channel to the node and one back. A step is one of the possible events: a message arrives, a process
+continues, a clock ticks, something breaks. The core checks itself every few steps, and after every step around a fault. The
+`Observer` checks what users would see.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import random
 
 STEPS_MAX = 200_000
-QUIET_SECONDS = 5.0  # longer than anything that the core does after a while
+QUIET_SECONDS = 5.0  # longer than any delay of the core
 WONDER_EVERY = 4  # full checks
 
 
@@ -42,7 +42,7 @@ class Cluster(FaultInjector):
     """One node, its processes and the channels between them."""
 
     number = 0  # among several nodes
-    fenced = False  # given up by the head of several nodes, though it runs
+    fenced = False  # removed by the head of several nodes although it still runs
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class Cluster(FaultInjector):
         self.memory: dict[int, tuple[bytes, tuple[bytes, ...]]] = {}
         self.disk = Disk(self)
         self.gates: set[str] = set()
-        self.pace: dict[str, float] = {}  # how readily "arrive", "deliver", "act" and the like happen: 0 to 1
+        self.pace: dict[str, float] = {}  # weights from 0 to 1 of "arrive", "deliver", "act" and other events
         self.impatient = False  # a wait in `get` may time out
-        self.merciful = True  # a wait that can never end is ended with an error
-        #: Waits that the node has said can never end: (process, number).
+        self.merciful = True  # a deadlocked wait ends with an error
+        #: Waits that the node has reported as deadlocked: (process, number).
         self.verdicts: list[tuple[Process, int]] = []
         self.doomed: list[int] = []
         self._unchecked = self._checks = 0
@@ -93,7 +93,7 @@ class Cluster(FaultInjector):
         return self
 
     def everybody(self) -> list[Process]:
-        """The processes alive, of all nodes."""
+        """Return the processes alive, of all nodes."""
         return [process for process in self.processes.values() if process.alive]
 
     @property
@@ -116,7 +116,7 @@ class Cluster(FaultInjector):
     # -- events
 
     def step(self) -> bool:
-        """Let one thing happen; False if nothing can."""
+        """Execute one event; return False if none is possible."""
         self.break_something()
         events = self.events()
         while not events:
@@ -135,7 +135,7 @@ class Cluster(FaultInjector):
         return True
 
     def events(self) -> list[tuple[Any, Any]]:
-        """The events that can happen next."""
+        """Return the events that can happen next."""
         now = self.now
         events: list[tuple[Any, Any]] = []
         add = events.append
@@ -156,14 +156,14 @@ class Cluster(FaultInjector):
         return events
 
     def next_release(self) -> float | None:
-        """When the next of what is held may move; None if nothing is held."""
+        """Return when the next held message or process may move; None if nothing is held."""
         times = [
             t for p in self.processes.values() for t in (p.held_out, p.held_in, p.stopped) if t > self.now
         ]
         return min(times, default=None)
 
     def record(self, *what: Any) -> None:
-        """Write an event into the log, of which `digest` is the hash."""
+        """Write an event to the log, whose hash is `digest`."""
         self.steps += 1
         text = repr(what)
         self.digest.update(text.encode())
@@ -173,7 +173,7 @@ class Cluster(FaultInjector):
             raise Stuck(f"no end after {self.steps} steps")
 
     def arrive(self, process: Process) -> None:
-        """The node takes a message of a process."""
+        """Have the node handle a message from a process."""
         message = process.outbox.popleft()
         self.onlooker.counts["messages"] += 1
         self.record("arrive", process.cid, message)
@@ -197,7 +197,7 @@ class Cluster(FaultInjector):
         self.apply()
 
     def tell(self, event: se.ShellEvent) -> None:
-        """Give the core an event."""
+        """Pass an event to the core."""
         self.core.step(SHELL, event, self.now)
 
     def apply(self) -> None:
@@ -225,12 +225,12 @@ class Cluster(FaultInjector):
             process.inbox.append(message)
 
     def _cut(self, effects: list[Any]) -> int:
-        """The place among the effects at which something breaks, or -1."""
+        """Return the place among the effects at which something breaks, or -1."""
         broken = effects and self.rng.random() < self.faults.effect
         return self.rng.randrange(len(effects)) if broken else -1
 
     def cut_off(self, cid: int) -> bool:
-        """The process that the next effect is for is killed before it gets it; False if the node is."""
+        """Kill the receiver of the next effect before it gets it; return False if the node itself is killed."""
         process = self.processes.get(cid)
         if (
             process is not None
@@ -242,7 +242,7 @@ class Cluster(FaultInjector):
         return True
 
     def sound(self) -> None:
-        """Assert what must hold, in full every so often."""
+        """Check the invariants, in full every few steps."""
         self._unchecked += 1
         if self._wary:
             self._wary -= 1
@@ -260,7 +260,7 @@ class Cluster(FaultInjector):
             self.wonder()
 
     def wonder(self) -> None:
-        """Everything that waits must have a reason, and groups must have what they were promised."""
+        """Assert that everything that waits has a reason, and that groups have their reserved resources."""
         core = self.core
         for task in core.tasks.values():
             assert task.state in (SENT, ENDED) or core.why_waiting(task), (
@@ -272,7 +272,7 @@ class Cluster(FaultInjector):
                 for name, units in group.bundles[index].items():
                     taken[place, name] = taken.get((place, name), 0) + units
         for (place, name), units in taken.items():
-            if place is None:  # a node that is not known here yet, or any more
+            if place is None:  # a node that is not known here yet, or no longer
                 continue
             assert units <= place.total.get(name, 0), f"bundles have {units} {name} of {place}"
 
@@ -308,19 +308,19 @@ class Cluster(FaultInjector):
         return worker
 
     def deliver(self, process: Process) -> None:
-        """A process takes a message of the node."""
+        """Have a process handle a message from the node."""
         message = process.inbox.popleft()
         self.onlooker.counts["messages"] += 1
         self.record("deliver", process.cid, message)
         process.hear(message)
 
     def act(self, process: Process) -> None:
-        """A process goes a step further."""
+        """Let a process take one step."""
         self.record("act", process.cid)
         process.act()
 
     def tidy(self, process: Process) -> None:
-        """A process gives back what it no longer holds."""
+        """Have a process release everything that it no longer holds."""
         self.record("tidy", process.cid)
         process.tidy()
 
@@ -331,26 +331,26 @@ class Cluster(FaultInjector):
         self.apply()
         return wanted
 
-    # -- to an end
+    # -- the end of a run
 
     def heal(self) -> None:
-        """Nothing breaks any more, and what is held moves."""
+        """Stop all faults, and release everything that is held up."""
         self.faults = CALM
         for process in self.processes.values():
             process.held_in = process.held_out = process.stopped = 0.0
 
     def timed_out(self, process: Process) -> bool:
-        """True if a wait of this process times out."""
+        """Return True if a wait of this process times out."""
         return self.impatient
 
     def condemns(self, process: Process, number: int) -> bool:
-        """Handle the verdict that a wait can never end; False if it shall continue."""
+        """Handle the verdict that a wait can never end; return False if it shall continue."""
         if number in process.waits:
             self.verdicts.append((process, number))
         return self.merciful
 
     def settle(self) -> None:
-        """Run until nothing can happen any more, however long the clocks must run for it."""
+        """Run until no event is possible, however far the clocks must advance."""
         quiet_since = self.now
         while self.now - quiet_since < QUIET_SECONDS:
             while self.step():
@@ -360,13 +360,13 @@ class Cluster(FaultInjector):
                 continue
             if wanted is None:
                 return
-            # Ever longer, for a core that only looks again and again whether something has changed.
+            # Ever longer steps, for a core that only polls for changes.
             self.now += max(wanted, self.now - quiet_since, 1e-3)
 
     def drain(self, patient: bool = True) -> None:
         """End a run: no more faults, every program finishes, everything is released and must disappear.
 
-        If not `patient`, waits for what never comes may time out, as those of programs that deadlock by themselves.
+        If not `patient`, waits without end may time out, as in programs that deadlock on their own.
         """
         self.heal()
         self.settle()
@@ -390,12 +390,12 @@ class Cluster(FaultInjector):
         self.core.check()
         self.wonder()
         self.reconcile()
-        # What is left by now are actors that hold handles to themselves.
+        # Only actors that hold handles to themselves are left.
         self.close(drivers[0], every_actor=True)
         self.gone()
 
     def reconcile(self) -> None:
-        """Nothing is under way: what the core thinks each process holds must be what it holds."""
+        """Assert, with no message in flight, that each process holds what the core thinks it holds."""
         for process in self.processes.values():
             grants = accounts.held(process)
             things: dict[bytes, Any] = {**self.core.objects.records, **self.core.actors.actors}
@@ -407,14 +407,14 @@ class Cluster(FaultInjector):
             assert counted == grants, f"{process} holds {grants}, but the core counts {counted}"
 
     def close(self, driver: Process, every_actor: bool) -> None:
-        """Remove the placement groups, and kill the actors that live on by themselves, or all."""
+        """Remove the placement groups, and kill the actors that keep themselves alive, or all."""
         groups = self.core.placement.groups
         while open_groups := [
             group_id for group_id, group in groups.items() if group.state != GroupState.REMOVED
         ]:
             for group_id in open_groups:
                 driver.ask("remove_group", group_id)
-            self.settle()  # which may lead a driver to make more of them
+            self.settle()  # which may make a driver create more of them
         actors = self.core.actors.actors
         while living := [a for a in actors.values() if a.state != DEAD and (a.detached or every_actor)]:
             for actor in living:
@@ -426,7 +426,7 @@ class Cluster(FaultInjector):
         return f"tasks: {[(task, self.core.why_waiting(task)) for task in self.core.tasks.values()]}"
 
     def gone(self) -> None:
-        """Assert that nothing is left in the core after everything was released."""
+        """Assert that the core is empty after everything was released."""
         core = self.core
         assert not core.tasks, f"tasks that never end: {list(core.tasks.values())}; {self.why()}"
         assert not core.objects.records, f"objects that nobody has: {list(core.objects.records.values())}"

@@ -1,4 +1,4 @@
-"""The figures of the scale study: each is the CPU time of the core's steps, not of what makes up their messages."""
+"""The measurements of the scale study: CPU time of the core's steps, without the code that makes their messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from skate.protocol.shell_events import DRIVER_LEFT, PEER_LEFT, DriverLeft, Peer
 from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.head import CPUS, MICROS, Head, Member, Step, timed
 
-SECONDS = 1.0  # of measuring, for each figure; it stops there
-TASKS_MAX = 100_000  # and after so many tasks
+SECONDS = 1.0  # time limit for each measurement
+TASKS_MAX = 100_000  # limit on the number of tasks
 BATCH = 200
-WEIGHED = 20_000  # things, of which one is the mean
+WEIGHED = 20_000  # number of items that are averaged
 
 
 def per_task(nodes: int, keys: Callable[[Head], list[bytes]]) -> float:
-    """From submission to its end, with the reports of those that ran it, on a cluster that has room."""
+    """Measure a task from submission to end, including the nodes' reports, on a cluster with room."""
     head = Head(nodes)
     batch = min(BATCH, nodes * CPUS)
     spent, done = 0.0, 0
@@ -31,7 +31,7 @@ def per_task(nodes: int, keys: Callable[[Head], list[bytes]]) -> float:
 
 
 def plain(nodes: int) -> float:
-    """Wherever there is most room."""
+    """Measure tasks placed where most resources are free."""
     return per_task(nodes, lambda head: [b"plain"] * BATCH)
 
 
@@ -41,7 +41,7 @@ def spread(nodes: int) -> float:
 
 
 def affinity(nodes: int) -> float:
-    """On one node that is asked for."""
+    """Measure tasks that request one node."""
 
     def keys(head: Head) -> list[bytes]:
         found = []
@@ -57,7 +57,7 @@ def affinity(nodes: int) -> float:
 
 
 def full(nodes: int) -> float:
-    """Submitted while no node has room: the task waits."""
+    """Measure the submission of a task that must wait because no node has room."""
     head = busy_cluster(nodes)
     spent, done = 0.0, 0
     while spent < SECONDS and done < TASKS_MAX:
@@ -67,7 +67,7 @@ def full(nodes: int) -> float:
 
 
 def freed(nodes: int) -> float:
-    """A node reports that something is free: a task that waited goes there."""
+    """Measure a report of free resources that starts a waiting task."""
     head = busy_cluster(nodes)
     head.run(head.submits([b"plain"] * 5 * BATCH))
     spent, done = 0.0, 0
@@ -78,7 +78,7 @@ def freed(nodes: int) -> float:
 
 
 def busy_cluster(nodes: int) -> Head:
-    """A cluster on which others use all there is."""
+    """Return a cluster whose resources are all in use."""
     head = Head(nodes)
     head.run(head.reports(head.cids, 0))
     return head
@@ -115,13 +115,13 @@ def join(nodes: int) -> float:
 
 
 def first(nodes: int) -> float:
-    """A node joins, and the first task after that finds its place."""
+    """Measure the placement of the first task after a node joins."""
     head = Head(nodes)
     return min(head.join(nodes + extra) + head.run(head.submits([b"plain"])) for extra in range(9)) * 1e6
 
 
 def left(nodes: int) -> float:
-    """A node is lost that ran nothing."""
+    """Measure the loss of an idle node."""
     head = Head(nodes)
 
     def lose() -> None:
@@ -131,7 +131,7 @@ def left(nodes: int) -> float:
 
 
 def member(nodes: int) -> float:
-    """A task of the head's, at the node that runs it."""
+    """Measure a task of the head on the node that runs it."""
     here = Member(nodes)
     spent, done = 0.0, 0
     while spent < SECONDS / 4:
@@ -141,7 +141,7 @@ def member(nodes: int) -> float:
 
 
 def actor(nodes: int) -> float:
-    """From its creation to its death, because its handle goes."""
+    """Measure an actor from creation to its end, when its handle is dropped."""
     head = Head(nodes)
     batch = min(BATCH, nodes * CPUS)
     spent, done = 0.0, 0
@@ -156,7 +156,7 @@ def actor(nodes: int) -> float:
 
 
 def call(nodes: int) -> float:
-    """A call of an actor that is on another node, one on each, until its answer."""
+    """Measure a call to an actor on another node, one per node, until its answer."""
     head = Head(nodes)
     head.run(head.actors(nodes))
     hosts, head.running = head.running, []
@@ -171,7 +171,7 @@ def call(nodes: int) -> float:
 
 
 def grouped(strategy: str) -> Callable[[int], float]:
-    """A placement group of four bundles, made and removed."""
+    """Measure the creation and removal of a placement group of four bundles."""
 
     def measure(nodes: int) -> float:
         head = Head(nodes)
@@ -186,7 +186,7 @@ def grouped(strategy: str) -> Callable[[int], float]:
 
 
 def hopeful(nodes: int) -> float:
-    """A node reports while a placement group waits for more than there is."""
+    """Measure a node's report while a placement group waits for more resources than there are."""
     head = Head(nodes)
     head.run(head.reports(head.cids, 1))
     head.run([head.group("STRICT_PACK", 2)[0]])
@@ -209,7 +209,7 @@ FIGURES: dict[str, Callable[[int], float]] = {
     "actor, made and ended": actor,
     "call of an actor elsewhere": call,
     "report that lets one go": freed,
-    "report, nobody waits": report,
+    "report, nothing waits": report,
     "report, a group waits": hopeful,
     "report to all, when due": told,
     "node joins": join,
@@ -224,7 +224,7 @@ FIGURES: dict[str, Callable[[int], float]] = {
 
 
 def queued(tasks: int) -> dict[str, float]:
-    """One node of 16 CPUs with so many tasks in its queue."""
+    """Measure one node of 16 CPUs with many tasks in its queue."""
     head = Head(0, 16)
     core = head.core
     spent = sum(head.run(head.submits([b"plain"] * BATCH)) for _ in range(tasks // BATCH))
@@ -256,7 +256,7 @@ def flood(nodes: int, tasks: int) -> tuple[float, float]:
 
 
 def weights() -> dict[str, float]:
-    """Bytes of memory for a task that waits, a record of an object, and what is known of a node."""
+    """Measure the memory of a waiting task, an object record, and the data about a node, in bytes."""
     count = WEIGHED
     head = Head(0, 1)
     head.run(head.submits([b"plain"]))

@@ -1,4 +1,4 @@
-"""The disk of a node: copies of values are written and read one after the other, late, and not always with success."""
+"""The disk of a node: it writes and reads copies of values one at a time, with delays, and sometimes fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disk:
         self.jobs: deque[Spill | Restore | Reserve] = deque()
         #: Values outside, by their number; those in the overflow file are with the memory, behind the arena.
         self.outside: dict[int, Any] = {}
-        #: Where copies are that cannot be read: their blocks are bad.
+        #: Places of unreadable copies, on bad blocks.
         self.bad: set[int] = set()
 
     def take(self, job: DiskEffect) -> None:

@@ -1,6 +1,6 @@
 """Faults at one node: which of its processes is killed, stopped or delayed, and what is lost with it.
 
-How often is in `Faults`; here is what happens then.
+`Faults` has their frequencies; this module carries them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skate.simulation.observer import Observer
     from skate.simulation.process import Process
 
-END = -1  # the word behind the last message of a process: it is gone
+END = -1  # follows the last message of a process: it has ended
 LATE = ("delay", "stop")  # faults by which nothing is lost, and which are most of all
 WARY_STEPS = 4  # steps after a fault, each of which is checked in full
 ASKING = (m.SUBMIT, m.CALL, m.CREATE_ACTOR, m.PUT, m.ALLOCATE, m.REQUEST, m.FETCH)
@@ -45,7 +45,7 @@ class FaultInjector:
         raise NotImplementedError
 
     def fault(self, kind: str) -> None:
-        """Something breaks: it is counted, and unless it is only late, the next steps are looked at closely."""
+        """Count a fault and, unless it only delays, check the next steps in full."""
         self.onlooker.counts["fault " + kind] += 1
         if kind not in LATE:
             self._wary = WARY_STEPS
@@ -57,16 +57,16 @@ class FaultInjector:
             getattr(self, "break_" + kind)()
 
     def break_worker(self) -> None:
-        """A worker is killed, whatever it does."""
+        """Kill a worker, whatever it is doing."""
         self._break_one([p for p in self.processes.values() if p.is_worker and p.alive], "worker")
 
     def break_driver(self) -> None:
-        """A driver is killed, but never the first."""
+        """Kill a driver, but never the first."""
         drivers = [p for p in self.processes.values() if not p.is_worker and p.alive]
         self._break_one(drivers[1:], "driver")
 
     def _break_one(self, processes: list[Process], kind: str) -> None:
-        """One of several is killed: by preference one that has said something that is not yet read."""
+        """Kill one of several processes, preferably one with unread messages."""
         talking = [process for process in processes if process.outbox]
         if talking and self.rng.random() < 0.7:
             processes = talking
@@ -75,11 +75,11 @@ class FaultInjector:
             self.strike(processes[self.rng.randrange(len(processes))])
 
     def first_driver(self) -> Process | None:
-        """The driver that lives to the end."""
+        """Return the driver that lives to the end."""
         return next((p for p in self.processes.values() if not p.is_worker), None)
 
     def break_delay(self) -> None:
-        """A channel is held: what is in it comes later than what others say."""
+        """Hold a channel, so that its messages arrive later than those of others."""
         processes = list(self.processes.values())
         if processes:
             self.fault("delay")
@@ -92,7 +92,7 @@ class FaultInjector:
             self.record("hold", process.cid)
 
     def break_stop(self) -> None:
-        """A worker is stopped: it takes nothing and does nothing for a while."""
+        """Stop a worker: it reads nothing and does nothing for a while."""
         workers = [p for p in self.processes.values() if p.is_worker and p.alive]
         if workers:
             self.fault("stop")
@@ -113,7 +113,7 @@ class FaultInjector:
     break_partition = break_node
 
     def answering(self, worker: Worker) -> bool:
-        """A worker is about to answer for a task; False if it is killed before it does."""
+        """Handle a worker about to answer for a task; return False if it is killed first."""
         if self.faults.work and self.rng.random() < self.faults.work:
             self.fault("work")
             self.strike(worker)
@@ -121,14 +121,14 @@ class FaultInjector:
         return True
 
     def answered(self, worker: Worker) -> None:
-        """A worker has answered: it may be killed before that is read, which must still count."""
+        """Handle an answer just sent: the worker may be killed before it is read, and the answer must still count."""
         if self.faults.reply and self.rng.random() < self.faults.reply:
             self.fault("reply")
             self.record("strike", worker.cid)
             self._gone(worker)
 
     def strike(self, process: Process) -> None:
-        """A process is killed: of what it has said last, some may be lost."""
+        """Kill a process; some of its last messages may be lost."""
         self.record("strike", process.cid)
         if process.cid in self.doomed:
             self.doomed.remove(process.cid)
@@ -143,7 +143,7 @@ class FaultInjector:
         self._gone(process)
 
     def left(self, process: Process) -> None:
-        """A process has nothing more to do and ends, all said."""
+        """End a process that has no more work, with all its messages sent."""
         process.frame.clear()
         self._gone(process)
 

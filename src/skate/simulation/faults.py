@@ -1,9 +1,9 @@
 """The faults of a run, and their frequency.
 
-Some faults lose something, and what they hit is retried or fails: a process or node is killed, alone, as it answers, or
-while what the core has decided is carried out. The others are *harmless*: something is late, and nothing may come of it but
-delay. Messages of different channels overtake each other all the time, even without a fault, since any channel may be the next to
-move. Inside a channel they never do: channels stand for sockets, which keep the order of what was written.
+Some faults lose something, so the affected tasks are retried or fail: a process or node is killed, alone, as it answers, or while
+the core's effects are carried out. The others are *harmless*: something is late, and only delay may follow. Messages in different
+channels overtake each other all the time, even without a fault, since any channel may move next. Messages within a channel
+never do: channels stand for sockets, which keep the order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import random
 
-#: Faults that are drawn once a step; the others belong to what they happen to.
+#: Faults drawn once per step; the others are drawn per event.
 BY_STEP = ("worker", "driver", "node", "delay", "partition", "stop", "jump")
 PAUSES = (0.001, 0.01, 0.1, 1.0)  # seconds for which something is held
 JUMPS = (0.05, 0.5, 5.0, 100.0)  # seconds that a clock leaps ahead
@@ -30,22 +30,20 @@ class Faults:
     driver: float = 0.0  # a driver is killed, never the first; by step
     node: float = 0.0  # a node other than the head is lost, if others would miss it; by step
     restart: float = 0.0  # a lost node joins again, under another id; by node lost
-    request: float = 0.0  # what a killed process has said last is lost; by message
+    request: float = 0.0  # the last messages of a killed process are lost; by message
     work: float = 0.0  # a worker is killed when a task has run, before the answer is sent; by answer
     reply: float = 0.0  # a worker is killed when its answer is sent, before it is read; by answer
     effect: float = 0.0  # a process, or its node, is killed while the decisions of a step are carried out; by step of a core
     delay: float = 0.0  # a channel is held for a while; by step
     partition: float = 0.0  # nothing reaches or leaves a node for a while; by step
-    giving_up: float = (
-        0.0  # after that while the head declares the node dead, which lives on a bit; by partition
-    )
+    giving_up: float = 0.0  # then the head declares the node dead, which lives a little longer; by partition
     stop: float = 0.0  # a worker is stopped for a while, as by SIGSTOP; by step
     slow: float = 0.0  # a node is slow in everything; by node
     jump: float = 0.0  # the clock leaps ahead; never back, as clocks that count from the start of a machine don't; by step
     environment: float = 0.0  # a runtime environment cannot be made; by worker that needs one
-    full: float = 0.0  # the disk takes nothing more; by copy of a value
+    full: float = 0.0  # the disk is full; by copy of a value
     unreadable: float = 0.0  # a copy on disk cannot be read; by copy
-    outside: bool = False  # values are spilled to a storage elsewhere
+    outside: bool = False  # values are spilled to external storage
     arena_bytes: int = 8 * MIB  # memory of each node: a large value of a program takes 200 kB
     disks: int = 1
     disk_bytes: int = 64 * MIB  # what may go to disk; none is a full disk
@@ -64,14 +62,14 @@ class Faults:
         return rng.choices(names, chances)[0]
 
     def calmed(self) -> Faults:
-        """Only what is harmless of these."""
+        """Return only the harmless ones of these faults."""
         harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
         # Little memory is harmless where there is disk enough.
         return replace(Faults(), **harmless, outside=self.outside, arena_bytes=self.arena_bytes)
 
     @staticmethod
     def drawn(rng: random.Random) -> Faults:
-        """A mix: in each run much of some things and nothing of others."""
+        """Draw a mix of faults: in each run many of some kinds and none of others."""
         pick = rng.choice
         return Faults(
             worker=pick((0, 0, 0.003, 0.03)),

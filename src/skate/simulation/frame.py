@@ -1,4 +1,4 @@
-"""The variables of a scripted program: refs, actors, streams and groups that it has come by."""
+"""The variables of a scripted program: its refs, actors, streams and groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Frame:
         return self.refs[number % len(self.refs)] if self.refs else None
 
     def take(self, thing: Ref | ActorHold) -> None:
-        """Keep what came out of a value."""
+        """Keep the contents of a value."""
         if isinstance(thing, ObjectRef):
             self.refs.append(thing)
         else:

@@ -1,7 +1,7 @@
-"""The core of a head with as many peers as are asked for, and the CPU time that it spends.
+"""The core of a head with any number of simulated peers, and the CPU time that it uses.
 
-Only the peers are made up: they take what is forwarded to them and answer at once, as nodes do, with a result, that nothing more
-is coming, and with reports of what they have free.
+Only the peers are simulated: they answer forwarded tasks at once, as nodes do, with a result, FINISHED, and reports of their
+free resources.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Step = tuple[int, tuple[Any, ...]]
 
 
 class Head:
-    """The core of a head among made-up peers."""
+    """The core of a head among simulated peers."""
 
     def __init__(self, nodes: int, cpus: int = 0) -> None:
         self.core = NodeCore({"CPU": cpus * CPU} if cpus else {}, node_id=b"headhead" + bytes(20))
@@ -46,11 +46,11 @@ class Head:
         self.asked: list[Step] = []  # bundles that peers are to set apart
 
     def enter(self) -> int:
-        """One more driver; returns its id."""
+        """Add a driver; return its id."""
         return admit_client(self.core, DriverJoined(DRIVER_JOINED, "job", "", False), self.now)
 
     def join(self, number: int) -> float:
-        """One more node; returns seconds."""
+        """Add a node; return the seconds used."""
         info = {"node_id": number.to_bytes(8, "big") + bytes(20), "total": {"CPU": CPUS * CPU}, "labels": {}}
         event = PeerJoined(PEER_JOINED, info)
         seconds = timed(lambda: self.cids.append(admit_client(self.core, event, self.now)))
@@ -58,7 +58,7 @@ class Head:
         return seconds
 
     def template(self, key: bytes, strategy: Any, request: dict[str, int] | None = None) -> bytes:
-        """A function, which asks for a CPU if nothing else is said."""
+        """Return a function, which asks for a CPU if nothing else is said."""
         asked = {"CPU": CPU} if request is None else request
         fields = {"name": "f", "function": b"", "request": asked, "strategy": strategy}
         self.core.step(self.driver, (m.TEMPLATE, key, fields), self.now)
@@ -100,7 +100,7 @@ class Head:
         return (self.driver, make), (self.driver, (m.REQUEST, self.count, "remove_group", (group_id,)))
 
     def answers(self) -> list[Step]:
-        """The peers' messages about the results of all running tasks."""
+        """Return the peers' messages about the results of all running tasks."""
         found: list[Step] = []
         for cid, task_id in self.running:
             found.append((cid, (m.RESULT, task_id + b"\1\0\0\0", m.INLINE, b"v", (), 0)))
@@ -109,16 +109,16 @@ class Head:
         return found
 
     def reservations(self) -> list[Step]:
-        """The peers' messages about reserved bundles."""
+        """Return the peers' messages about reserved bundles."""
         asked, self.asked = self.asked, []
         return [(cid, (m.RESERVED, message[1], message[2], True)) for cid, message in asked]
 
     def reports(self, cids: Iterable[int], cpus: int = CPUS) -> list[Step]:
-        """The peers' reports of free resources."""
+        """Return the peers' reports of free resources."""
         return [(cid, (m.REPORT, {"CPU": cpus * CPU}, {}, self.received[cid])) for cid in cids]
 
     def run(self, steps: list[Step]) -> float:
-        """Have the core take these; returns seconds."""
+        """Pass these messages to the core; return the seconds used."""
         core, now = self.core, self.now
 
         def all_of_them() -> None:
@@ -178,7 +178,7 @@ class Member:
 
 
 def timed(do: Callable[[], object]) -> float:
-    """CPU seconds of a call, without the collection of garbage that others have left."""
+    """Return the CPU seconds of a call, without collecting garbage from earlier code."""
     gc.disable()
     began = time.process_time()
     do()

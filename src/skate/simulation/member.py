@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skate.simulation.nodes import World
 
 HEAD = 0
-CIDS = 100_000  # each node numbers its processes from another one on, so that an onlooker can tell them apart
+CIDS = 100_000  # each node numbers its processes from a different start, so that the observer can tell them apart
 
 
 class Node(Cluster):
@@ -33,7 +33,7 @@ class Node(Cluster):
             world.rng, cpus, faults=faults, onlooker=world.onlooker, check_every=world.check_every
         )
         self.number = number
-        #: What stays the same when a node comes back: its hardware and where it stands, unlike its id.
+        #: The site, which stays the same when a node comes back under a new id.
         self.cpus = cpus
         self.site = site
         self.slow = self.rng.random() < faults.slow
@@ -47,7 +47,7 @@ class Node(Cluster):
             node_id=self.node_id,
             labels={"zone": str(site % 2)},
             first_cid=1 + number * CIDS,
-            # Half of the nodes go about it as one does that has very many peers.
+            # Half of the nodes behave as with very many peers.
             linear_max=self.rng.choice((LINEAR_MAX, 1)),
         )
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
@@ -75,7 +75,7 @@ class Node(Cluster):
         self.world.record(self.number, *what)
 
     def timed_out(self, process: Process) -> bool:
-        """True if a wait of this process times out."""
+        """Return True if a wait of this process times out."""
         return self.world.impatient
 
     def driver(self) -> Process:
@@ -95,12 +95,12 @@ class Node(Cluster):
             super().carry_out(cid, message)
 
     def everybody(self) -> list[Process]:
-        """The processes alive, of all nodes."""
+        """Return the processes alive, of all nodes."""
         nodes = [node for node in self.world.nodes.values() if node.alive]
         return [process for node in nodes for process in super(Node, node).everybody()]
 
     def cut_off(self, cid: int) -> bool:
-        """The process that the next effect is for is killed before it gets it, or all of this node; False if so."""
+        """Kill the receiver of the next effect, or this whole node, before the effect; return False if the node is killed."""
         if self.number != HEAD and self.rng.random() < 0.3 * self.missed():
             self.fault("effect")
             self.world.kill(self)
@@ -108,7 +108,7 @@ class Node(Cluster):
         return super().cut_off(cid)
 
     def missed(self) -> float:
-        """How much others would miss this node, from 0 to 1: by what runs, lives and lies here for them."""
+        """Return how much other nodes need this one, from 0 to 1: its tasks, actors and values for them."""
         core = self.core
         peers = self.peers
         tasks = any(task.origin is not None for task in core.tasks.values())
@@ -117,7 +117,7 @@ class Node(Cluster):
         return 0.1 * tasks + 0.45 * actors + 0.45 * values
 
     def break_jump(self) -> None:
-        """The clock leaps ahead, for all."""
+        """Advance the common clock by a large step."""
         self.fault("jump")
         self.now += self.rng.choice(JUMPS)
         self.record("jump")
@@ -162,7 +162,7 @@ class Node(Cluster):
     # -- frames
 
     def hear(self, source: int, frame: tuple[Any, ...]) -> None:
-        """Take a frame of another node."""
+        """Handle a frame from another node."""
         word = frame[0]
         if word == "message":
             cid = next((cid for cid, number in self.peers.items() if number == source), None)
@@ -211,7 +211,7 @@ class Node(Cluster):
             self.tell(se.PullDone(se.PULL_DONE, offset, False))
 
     def info(self) -> dict[str, Any]:
-        """The information about this node for others."""
+        """Return the information about this node for others."""
         return {
             "node_id": self.node_id,
             "total": self.core.snapshot.total,
@@ -236,9 +236,7 @@ class Node(Cluster):
         assert not core.remote_objects.lineage.tasks, (
             f"{self}: tasks are kept for nothing: {core.remote_objects.lineage.tasks}"
         )
-        assert not core.remote_objects.pulls and not self.reads, (
-            f"{self}: values are awaited that nobody wants"
-        )
+        assert not core.remote_objects.pulls and not self.reads, f"{self}: values are awaited although unused"
         assert not core.placement.bundles.reserved, f"{self}: bundles are set apart for no group"
         living = [
             a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)

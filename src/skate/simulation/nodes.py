@@ -1,7 +1,7 @@
 """Several nodes among scripted drivers and workers: the star of channels between them, and nodes that join and are lost.
 
-Each node is a `Cluster` of its own, with a core, processes and memory; what an onlooker knows they have in common. Frames go
-from a node to the head and from there on, in order; that of a node which is lost may lose the last ones.
+Each node is a `Cluster` with its own core, processes and memory; they share one observer. Frames go from a node to the head and
+on from there, in order; the last frames of a lost node may be lost.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class World:
         return self.onlooker.outcomes
 
     def add(self, cpus: int, site: int | None = None) -> Node:
-        """A node joins; at the site of another one, it is that one come back under a new id."""
+        """Add a node; at the site of a lost node, it is that node under a new id."""
         number = len(self.nodes)
         node = self.nodes[number] = Node(self, number, cpus, number if site is None else site)
         if number != HEAD:
@@ -89,7 +89,7 @@ class World:
     # -- faults
 
     def kill(self, node: Node) -> None:
-        """A node is lost, with its processes and with some of what it has said last."""
+        """Kill a node, with its processes and some of its last messages."""
         self.record("kill", node.number)
         node.alive = False
         for process in node.processes.values():
@@ -117,7 +117,7 @@ class World:
             self.add(node.cpus, node.site)
 
     def cut(self, node: Node) -> None:
-        """Nothing reaches or leaves a node for a while; the head may give it up, and then it lives on a little."""
+        """Cut a node off for a while; the head may declare it dead, and then it lives a little longer."""
         until = self.now + self.rng.choice(PAUSES)
         if self.rng.random() < self.faults.giving_up:
             self.record("give up", node.number)
@@ -130,7 +130,7 @@ class World:
             self.held[node.number] = until
 
     def heal(self) -> None:
-        """Nothing breaks any more, and what is held moves."""
+        """Stop all faults, and release everything that is held up."""
         self.faults = CALM
         self.held.clear()
         for node in self.nodes.values():
@@ -147,12 +147,12 @@ class World:
             self.up[source].append((source, to, frame))
 
     def _post_down(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
-        # Behind the frames that a node lost when it was given up nothing follows: a channel has no holes.
+        # No frame follows those that a node lost when it was declared dead: a channel has no gaps.
         if to in self.members and to not in self.fenced:
             self.down[to].append((source, to, frame))
 
     def carry_up(self, number: int) -> None:
-        """The head takes a frame of a node, for itself or to pass on."""
+        """Have the head handle a frame from a node, or pass it on."""
         source, to, frame = self.up[number].popleft()
         self.record("up", source, to, frame)
         self.onlooker.counts["messages"] += 1
@@ -183,7 +183,7 @@ class World:
     # -- events
 
     def events(self) -> list[tuple[Any, Any]]:
-        """The events that can happen next."""
+        """Return the events that can happen next."""
         now = self.now
         found: list[tuple[Any, Any]] = []
         for node in self.nodes.values():
@@ -197,17 +197,17 @@ class World:
         return found
 
     def fence(self, number: int) -> None:
-        """A node finds out that it has been given up, and ends."""
+        """End a node that finds out that it was declared dead."""
         self.kill(self.nodes[number])
 
     def next_release(self) -> float | None:
-        """When the next of what is held may move; None if nothing is held."""
+        """Return when the next held node or channel may move; None if nothing is held."""
         times = [t for t in (*self.held.values(), *self.fenced.values()) if t > self.now]
         times += [t for node in self.nodes.values() if node.alive and (t := node.next_release()) is not None]
         return min(times, default=None)
 
     def pick(self, events: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-        """One of what can happen; what is slow happens rarely."""
+        """Pick one of the possible events; those of slow nodes are rare."""
         what, which = events[self.rng.randrange(len(events))]
         node = self.nodes[which] if isinstance(which, int) else which.cluster
         if node.slow and self.rng.random() > SLOW_PACE:
@@ -215,7 +215,7 @@ class World:
         return what, which
 
     def step(self) -> bool:
-        """Let one thing happen; False if nothing can."""
+        """Execute one event; return False if none is possible."""
         kind = self.faults.struck(self.rng)
         if kind:
             getattr(self.victim(kind), "break_" + kind)()
@@ -245,7 +245,7 @@ class World:
         wanted = [node.tick() for node in list(self.nodes.values()) if node.alive]
         return min((seconds for seconds in wanted if seconds is not None), default=None)
 
-    # -- to an end
+    # -- the end of a run
 
     def settle(self) -> None:
         """Run until nothing can happen any more."""
@@ -258,11 +258,11 @@ class World:
                 if wanted is None:
                     self.check_quiet()
                     return
-                # Ever longer, for a core that only looks again and again whether something has changed.
+                # Ever longer steps, for a core that only polls for changes.
                 self.now += max(wanted, self.now - since, 1e-3)
 
     def check_quiet(self) -> None:
-        """Nothing is under way: what waits must wait for a reason."""
+        """Assert, with no message in flight, that everything that waits has a reason."""
         for node in self.nodes.values():
             if node.alive:
                 invariants.check_quiet(node.core.tables)

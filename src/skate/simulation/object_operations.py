@@ -1,4 +1,4 @@
-"""Operations of a scripted process on tasks, actors and values: what `skate.client` does around its core, step by step."""
+"""Operations of a scripted process on tasks, actors and values, as `skate.client` performs them around its core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.simulation.frame import Frame, Ref
 from skate.simulation.programs import Spec, Thread
 
 LARGE_BYTES = 200_000
-LOOKS = 4  # turns for which a program looks at a large value
+LOOKS = 4  # turns for which a program reads a large value
 
 
 class Interrupted(BaseException):
@@ -131,7 +131,7 @@ class ObjectOperations:
         return (offset, LARGE_BYTES)
 
     def do_get(self: Any, frame: Frame, parent: bytes, number: int) -> Thread:
-        """Wait for a value and look at it; what is in it is kept."""
+        """Wait for a value, read it, and keep its contents."""
         ref = frame.pick(number)
         if ref is None:
             return
@@ -225,6 +225,6 @@ class ObjectOperations:
 
 
 def id_of(thing: Any) -> bytes:
-    """The id of a ref or of the actor of a hold."""
+    """Return the id of a ref or of the actor of a hold."""
     found: bytes = thing._id if isinstance(thing, ObjectRef) else thing.actor_id
     return found

@@ -1,9 +1,9 @@
-"""An observer that knows every process, and the invariants it checks throughout.
+"""An observer that sees every process and checks invariants throughout a run.
 
-The cores check themselves; this is about what users would notice. No attempt runs that was not allowed, none is accepted twice,
-no task runs in two places unless one of them was lost. Calls begin in their caller's order; an actor's state is in one process,
-and its name with one actor. Resources and GPUs in use never exceed what a node has, but for CPUs that tasks have taken
-back after they waited for others. What was freed is not read.
+The cores check themselves; the observer checks what users would notice. No attempt runs without permission, and none is accepted
+twice. No task runs in two places unless one of them was lost. Calls begin in their caller's order. An actor's state is in one
+process, and a name belongs to one actor. Resources and GPUs in use never exceed the node's total, except for CPUs that tasks took
+back after a wait. No process reads a freed value.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ LOST = ("ObjectLostError", "OwnerDiedError", "ObjectReconstructionFailedError", 
 
 
 class Observer:
-    """Takes note of what all processes of a run do."""
+    """Records the actions of all processes of a run."""
 
     def __init__(self) -> None:
         self.specs: dict[bytes, Spec] = {}
-        #: What became of the calls of drivers, by task id: "" while one runs, a class name for an error, "ok".
+        #: Outcomes of the drivers' calls, by task id: "" while one runs, "ok", or the class name of an error.
         self.outcomes: dict[bytes, str] = {}
         self.attempts: dict[bytes, int] = {}
         self.lives: dict[bytes, dict[str, Any]] = {}
         self.counts: Counter[str] = Counter()
-        self.calm = False  # nothing breaks, and nobody kills or cancels
+        self.calm = False  # nothing breaks, and no process kills or cancels
         self.deepest_queue = 0  # tasks at one node
-        #: Where what runs was begun last.
+        #: The place where each running task was last begun.
         self._places: dict[bytes, Worker] = {}
-        self._stays: Counter[bytes] = Counter()  # attempts begun on the node where it was begun last
+        self._stays: Counter[bytes] = Counter()  # attempts begun on the node of the last attempt
         self._hosts: dict[bytes, Worker] = {}  # of actors
-        #: Attempts that a node may not have told of when it was lost, by task.
+        #: Attempts that a node may not have reported before it was lost, by task.
         self._untold: Counter[bytes] = Counter()
-        #: Those whose last answer was an error that is not to be tried again.
+        #: Tasks whose last answer was an error that is not retried.
         self._final: set[bytes] = set()
         self._cancelled: set[bytes] = set()
-        #: Actors that were to end for good, and how often they had been restarted by then.
+        #: Actors that were told to end for good, with their number of restarts at that time.
         self._over: dict[bytes, int] = {}
         self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
         self._accepted: set[tuple[int, bytes, int]] = set()
@@ -75,7 +75,7 @@ class Observer:
         self._callers[task_id] = (actor_id, process.cid, len(self._callers))
 
     def saw(self, oid: bytes, kind: int, payload: Any) -> None:
-        """A process gets the result of a call."""
+        """Check the result of a call that a process receives."""
         task_id = oid[:24]
         if kind == m.ERROR:
             self._deserved(task_id, *payload)
@@ -85,7 +85,7 @@ class Observer:
             self.outcomes[task_id] = payload[0] if kind == m.ERROR else "ok"
 
     def _deserved(self, task_id: bytes, name: str, fields: dict[str, Any]) -> None:
-        """An error ends a call only when all attempts that it has are used up."""
+        """Assert that an error ends a call only when all its attempts are used up."""
         counts = self.counts
         if (
             "is not remembered" in fields.get("reason_message", "")
@@ -114,19 +114,19 @@ class Observer:
         assert 0 <= allowed < count, f"{spec} ends with {name} after {count} attempts, with {allowed} retries"
 
     def _allowed(self, task_id: bytes) -> int:
-        """How often a call may be tried again."""
+        """Return how often a call may be retried."""
         if task_id in self._callers:
             allowed: int = self.lives[self._callers[task_id][0]]["max_task_retries"]
             return allowed
         return self.specs[task_id].retries
 
     def received(self, oid: bytes, kind: int, payload: Any) -> None:
-        """A process gets a value that it has asked for."""
+        """Check a requested value that a process receives."""
         lost = kind == m.ERROR and payload[0] in LOST
         assert not (self.calm and lost), f"{oid.hex()} is lost, though nothing broke: {payload}"
 
     def result(self, ref: Any) -> str:
-        """The state of a ref: "pending", "ok" or the name of an error class."""
+        """Return the state of a ref: "pending", "ok" or the name of an error class."""
         if ref._kind == m.ERROR:
             return str(ref._value[0])
         return "pending" if ref._kind in (m.PENDING, m.UNKNOWN) else "ok"
@@ -139,7 +139,7 @@ class Observer:
     # -- attempts
 
     def began(self, worker: Worker, running: Running, word: int) -> None:
-        """A worker begins an attempt; on a node that was given up, it is of no account."""
+        """Record that a worker begins an attempt; ignore it on a node that was given up."""
         if worker.cluster.fenced:
             return
         task_id, spec = running.task_id, running.spec
@@ -197,7 +197,7 @@ class Observer:
 
     @staticmethod
     def _lives(actor_id: bytes, worker: Worker) -> bool:
-        """True if others can find an actor: it is neither leaving nor given up."""
+        """Return True if others can find an actor: it is neither leaving nor given up."""
         cluster = worker.cluster
         known = cluster.head.core.actors.actors.get(actor_id)
         given_up = known is None or known.state == DEAD or known.leaving
@@ -206,7 +206,7 @@ class Observer:
         )
 
     def sends(self, cluster: Cluster, worker: Worker, message: tuple[Any, ...]) -> None:
-        """A node tells a worker something: to run a task, or to leave."""
+        """Record a message from a node to a worker to run a task or to exit."""
         known = cluster.core.scheduler.workers.get(worker.cid)
         if known is None:
             return
@@ -229,7 +229,7 @@ class Observer:
             assert not held, f"{self.specs[actor_id]} is ended, but {process} has a handle to it"
 
     def passes(self, source: int, to: int, message: tuple[Any, ...]) -> None:
-        """A node tells another something."""
+        """Record a message from one node to another."""
         if message[0] == m.FORWARD:
             self._forwarded[source, to, message[2]] += 1
         elif message[0] == m.FINISHED:
@@ -238,7 +238,7 @@ class Observer:
             assert told, f"node {source} tells node {to} twice that {self.specs[message[1]]} has ended"
 
     def takes(self, cluster: Cluster, process: Process, message: tuple[Any, ...]) -> None:
-        """A node is about to take a message of a process."""
+        """Record that a node is about to handle a message from a process."""
         word = message[0]
         if word == m.DONE:
             _, task_id, status, _, _, retriable = message
@@ -253,7 +253,7 @@ class Observer:
                 self._over[actor.actor_id] = actor.restarts
 
     def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes, final: bool = False) -> None:
-        """A node is about to take the answer of a worker for a task; `final` if it must not run again."""
+        """Record that a node is about to accept a worker's answer for a task; `final` if it must not run again."""
         known = cluster.core.scheduler.workers.get(worker.cid)
         task = known.outstanding.get(task_id) if known is not None else None
         if task is None or task.kind == CREATION:  # what it constructs is counted where it begins
@@ -267,7 +267,7 @@ class Observer:
         self._accepted.add(key)
 
     def lost(self, cluster: Cluster) -> None:
-        """Record the loss of a node: other nodes may not know of attempts there."""
+        """Record the loss of a node, whose attempts other nodes may not know of."""
         self.counts["nodes lost"] += 1
         self._final.clear()
         for task_id, worker in self._places.items():
@@ -277,7 +277,7 @@ class Observer:
     # -- resources and memory
 
     def leased(self, worker: Worker, lease: dict[str, Any]) -> None:
-        """A worker learns what it runs with."""
+        """Record the lease that a worker receives."""
         self._lent[worker.cid] = lease
 
     def _uses(self, worker: Worker) -> None:
@@ -309,7 +309,7 @@ class Observer:
             assert units <= CPU, f"GPU {gpu} is lent {units / CPU:g} times"
 
     def reads(self, cluster: Cluster, ref: Ref, place: tuple[int, int]) -> None:
-        """A process reads a large value, where it was told that it lies."""
+        """Check the read of a large value at the place that a process was told."""
         oid, _ = cluster.memory[place[0]]
         assert oid == ref._id, f"{ref} reads memory that holds another object by now"
         record = cluster.core.objects.get(oid)
@@ -318,6 +318,6 @@ class Observer:
     # -- the end
 
     def heard(self, alive: set[int], owner: Any) -> None:
-        """Everything has ended: every caller alive must have had its answer."""
+        """Assert at the end that every living caller has received its answers."""
         unanswered = [self.specs[i] for i, word in self.outcomes.items() if not word and owner(i) in alive]
         assert not unanswered, f"callers of {unanswered} live and never got an answer"

@@ -1,9 +1,9 @@
-"""A scripted process: the client core that users run, driven by a program in the place of user code.
+"""A scripted process: the real client core, driven by a program instead of user code.
 
-What user code would do comes as *operations* (see `programs`); each runs as a generator that yields where the real process
-could be overtaken by something else. It yields None to go on whenever its turn comes, or a function that says whether it can.
-Refs, holds, streams and all messages about them are those of `skate.client.core`; here are the turns of the process, its
-channels, values that are tuples rather than pickles, and the checks of what it is sent.
+Programs consist of *operations* (see `programs`). Each operation runs as a generator that yields where other events could happen
+before the real process continues. It yields None to continue at its next turn, or a function that returns True once it can.
+Refs, holds, streams and all messages about them come from `skate.client.core`. This module adds the turns of the process, its
+channels, values (tuples instead of pickles), and the checks of incoming messages.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 NODE_TAG = b"nodenode"
 JOB = b"job0"
-# With so many keys known to the node a process forgets them all; few, so that it happens often.
+# A process forgets all its keys at this number; it is small, so that this happens often.
 EXPORTED_MAX = 3
 
 
 class Caller:
-    """The task whose program runs: the parent of what it submits."""
+    """The task whose program runs: the parent of the tasks that it submits."""
 
     parent = b""
 
@@ -40,7 +40,7 @@ class Caller:
 
 
 class Process(ClientCore, ObjectOperations, PlacementOperations):
-    """One driver, or what a worker has in common with one."""
+    """One driver, or the part of a worker that drivers have too."""
 
     is_worker = False
     started = True  # it takes messages
@@ -50,7 +50,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         super().__init__(cid, NODE_TAG, JOB, self._emit, lambda: None)
         self.cluster = cluster
         self.alive = True
-        #: Until when what comes in or goes out is held, and until when it does nothing.
+        #: Times until which incoming messages, outgoing messages and the process itself are held.
         self.held_in = self.held_out = self.stopped = 0.0
         self.inbox: deque[tuple[Any, ...]] = deque()
         self.exported: set[bytes] = set()
@@ -60,13 +60,13 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         self.waiting: Callable[[], bool] | None = None
         self.is_driver = not self.is_worker
         self.context = Caller()
-        #: Questions whose asker was interrupted.
+        #: Requests whose asker was interrupted.
         self.withdrawn: set[int] = set()
 
     # -- turns
 
     def can_act(self) -> bool:
-        """True if its program can go a step further."""
+        """Return True if its program can take another step."""
         if self.thread is None:
             return bool(self.todo)
         return self.waiting is None or self.waiting()
@@ -81,11 +81,11 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
             self.thread = self.waiting = None
 
     def frames(self) -> list[Frame]:
-        """The variables of all programs that run."""
+        """Return the variables of all programs that run."""
         return [self.frame]
 
     def hear(self, message: tuple[Any, ...]) -> None:
-        """Take one message of the node."""
+        """Handle one message from the node."""
         self.handlers[message[0]](message)
 
     def end(self) -> None:
@@ -102,7 +102,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         assert self.alive, f"{self} has ended, and sends {message}"
         self.outbox.append(message)
 
-    # -- checks of what comes in
+    # -- checks of incoming messages
 
     def _result(self, message: m.Result) -> None:
         _, oid, kind, payload, _, _ = message
@@ -138,7 +138,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         if self.cluster.condemns(self, message[1]):
             super()._condemned(message)
 
-    # -- what operations are made of
+    # -- parts of operations
 
     def perform(self, operation: Operation, frame: Frame, parent: bytes) -> Thread:
         """Run one operation of a program."""
@@ -148,12 +148,12 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         return result
 
     def do_several(self, frame: Frame, parent: bytes, operations: tuple[Operation, ...]) -> Thread:
-        """Do one thing after the other."""
+        """Run several operations in order."""
         for operation in operations:
             yield from self.perform(operation, frame, parent)
 
     def answer(self, number: int) -> Thread:
-        """Wait for the answer to a question: (ok, value)."""
+        """Wait for the reply to a request: (ok, value)."""
         try:
             yield lambda: self.answers[number] is not None
         finally:
@@ -175,7 +175,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
             self.end_wait(wait)
 
     def template(self, spec: Spec) -> bytes:
-        """Make a function and its options known; returns the key to submit by."""
+        """Register a function and its options; return the key to submit it by."""
         key = spec.key
         if len(self.exported) > EXPORTED_MAX:
             self.send(m.Forget(m.FORGET, tuple(sorted(self.exported))))
@@ -189,7 +189,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         return key
 
     def load(self, ref: Ref) -> list[Any]:
-        """The refs inside a value."""
+        """Return the refs inside a value."""
         if ref._kind == m.INLINE and isinstance(ref._value, tuple):
             return [self.adopt(each, 0) for each in ref._value[1]]
         if ref._kind == m.ARENA:

@@ -1,7 +1,7 @@
 """Programs of scripted tasks and drivers: operations, specs of tasks, and random programs.
 
-An operation is a tuple: the name of a `do_` method of the process that runs it, and its arguments. Numbers that stand for refs,
-actors, streams and groups are taken modulo of how many there are, so any operation is possible anywhere.
+An operation is a tuple: the name of a `do_` method of the process that runs it, and its arguments. Numbers for refs, actors,
+streams and groups are taken modulo the number of existing ones, so any operation is possible anywhere.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Spec:
         return repr(sorted(self.fields().items())).encode()
 
     def fields(self) -> dict[str, Any]:
-        """The fields of its template, as a client registers them."""
+        """Return the fields of its template, as a client registers them."""
         fields: dict[str, Any] = {
             # Numbered ones are calls of one function, so that the node can learn how long it takes.
             "name": self.name.rstrip("0123456789"),
@@ -79,7 +79,7 @@ class Spec:
         return fields
 
     def placed(self, group_id: bytes, index: int) -> Spec:
-        """The same in a bundle of a placement group."""
+        """Return the same in a bundle of a placement group."""
         other = Spec.__new__(Spec)
         for name in Spec.__slots__:
             setattr(other, name, getattr(self, name))
@@ -91,7 +91,7 @@ class Spec:
 
 
 def method(name: str, program: tuple[Operation, ...] = (), **options: Any) -> Spec:
-    """A Spec of an actor's method: it asks for nothing of its own."""
+    """Return a Spec of an actor's method: it asks for nothing of its own."""
     return Spec(name, program, request={}, function=b"", **options)
 
 
@@ -217,7 +217,7 @@ class Author:
         return tuple(self.number() for _ in range(self.rng.randrange(1, 3)))
 
     def name(self, kind: str) -> str:
-        """A name that no other spec has."""
+        """Return a name that no other spec has."""
         self.count += 1
         return f"{kind}{self.count}"
 
@@ -225,7 +225,7 @@ class Author:
         """Options that tasks and calls share."""
         rng, theme = self.rng, self.theme
         streaming = rng.random() < theme.streaming
-        # Nobody promises to read a stream to its end: where deadlocks are ruled out its generator must not wait for that.
+        # A stream may not be read to its end, so where deadlocks are ruled out, its generator must not wait for its reader.
         waits = self.free and streaming and rng.random() < theme.backpressure
         return {
             "returns": 1 if streaming else rng.choice((1, 1, 1, 1, 0, 2)),
@@ -260,7 +260,7 @@ class Author:
         return method(self.name("call"), program, **options)
 
     def actor(self) -> tuple[Spec, dict[str, Any]]:
-        """An actor class and how the actor is to live."""
+        """Return an actor class and how the actor is to live."""
         rng, theme = self.rng, self.theme
         life = {
             "actor_name": rng.choice("abc") if rng.random() < theme.named and self.failures else "",

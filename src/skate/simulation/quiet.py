@@ -1,4 +1,4 @@
-"""Invariants of a run that has come to rest: every process that still waits has been sent everything."""
+"""Invariants of a run at rest: every process that still waits has received everything sent to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check(clusters: Iterable[Cluster]) -> None:
 
 
 def overlooked(cluster: Cluster) -> list[Wait]:
-    """The waits that have no verdict although nothing happens any more, drivers at the end of their program left out."""
+    """Return the waits that have no verdict although nothing happens any more, drivers at the end of their program left out."""
     everyone = cluster.processes.values()
     drivers = [process for process in everyone if not process.is_worker]
     # A real worker without work might have threads of the user's, a scripted one has none.

@@ -99,7 +99,7 @@ def _largest_first(entry: tuple[str, int]) -> tuple[int, str]:
 
 
 def kind_of(seed: int, kind: str) -> str:
-    """The kind of a seed's run: with "all", four of one kind and four of the other."""
+    """Return the kind of a seed's run: with "all", four of one kind and four of the other."""
     if kind != "all":
         return kind
     return "cluster" if seed // 4 % 2 else "node"
@@ -112,6 +112,6 @@ def try_seeds(seeds: range, kind: str, operations: int) -> Report:
         this = kind_of(seed, kind)
         try:
             report.add(this, seed, KINDS[this](seed, operations=operations))
-        except Exception as error:  # whatever it is, the seed has to be told
+        except Exception as error:  # report the seed of any error
             report.failures.append(Failure(seed, this, f"{type(error).__name__}: {error}", operations))
     return report

@@ -3,7 +3,7 @@
     run_node     one node and its processes
     run_cluster  several nodes
 
-Both raise an `AssertionError` where a rule was broken, and return what ran.
+Both raise an `AssertionError` if a rule was broken, and return the simulated node or nodes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from skate.simulation.programs import Author, Spec
 OPERATIONS = 60
 MORE_STEPS = 1500
 CHECK_EVERY = (1, 4, 8, 16)  # steps
-# The groups that are there in the end are removed then, and one that cannot be is an argument like others.
+# Groups left at the end are removed then; one that cannot be placed is an argument like any other.
 FINE = ("ok", "TaskPlacementGroupRemoved", "TaskUnschedulableError")
 
 
 def run_node(
     seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
 ) -> Cluster:
-    """One run of one node; everything about it follows from the seed and from how many operations its drivers do.
+    """Run one node; the seed and the drivers' number of operations determine everything.
 
-    `log` takes the events. How often the core checks itself is drawn too, unless given; it changes nothing in the run.
+    `log` gets the events. The frequency of the core's checks is drawn too, unless given; it does not affect the run.
     """
     rng = random.Random(seed)
     calm, free, faults = manner(seed, rng)
@@ -53,7 +53,7 @@ def run_node(
 def run_cluster(
     seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
 ) -> World:
-    """One run of several nodes; everything about it follows from the seed, as with `run_node`."""
+    """Run several nodes; the seed determines everything, as in `run_node`."""
     rng = random.Random(seed)
     calm, free, faults = manner(seed, rng)
     cpus = [rng.choice((1, 2)) for _ in range(rng.choice((2, 3, 4)))]
@@ -79,7 +79,7 @@ def manner(seed: int, rng: random.Random) -> tuple[bool, bool, Faults]:
 
 
 def play(ran: Cluster | World, author: Author, drivers: list[Process], operations: int) -> None:
-    """Have drivers do things, with other events in between."""
+    """Let drivers run operations, with other events in between."""
     rng = ran.rng
     haste = rng.choice((3, 8, 24))
     for _ in range(operations):
@@ -95,13 +95,13 @@ def play(ran: Cluster | World, author: Author, drivers: list[Process], operation
 
 
 def all_fine(ran: Cluster | World) -> None:
-    """Where nothing failed, every call must have succeeded."""
+    """Assert that every call succeeded in a run without failures."""
     bad = {ran.specs[i]: outcome for i, outcome in ran.outcomes.items() if outcome not in FINE}
     assert not bad, f"nothing failed, but: {bad}"
 
 
 class Wanderer(Author):
-    """Has tasks and actors run all over the nodes."""
+    """Places tasks and actors on all nodes."""
 
     def __init__(self, rng: random.Random, nodes: int, *, free: bool, failures: bool, most_cpus: int) -> None:
         super().__init__(rng, gpus=False, free=free, failures=failures, most_cpus=most_cpus)
@@ -131,7 +131,7 @@ class Wanderer(Author):
         return spec
 
     def actor(self) -> tuple[Spec, dict[str, object]]:
-        """An actor class and how the actor is to live, anywhere."""
+        """Return an actor class and how the actor is to live, anywhere."""
         spec, life = super().actor()
         self.where(spec)
         return spec, life

@@ -1,7 +1,6 @@
 """The CPU cost of the core as a cluster grows: `python -m skate.simulation --scale`.
 
-`docs/scale.md` says what is measured and what is not. No sockets, no processes and no user code take part, so these are the
-figures of decisions alone.
+`docs/scale.md` describes what is measured. No sockets, processes or user code take part, so the figures cover decisions alone.
 """
 
 from __future__ import annotations

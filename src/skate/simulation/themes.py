@@ -1,4 +1,4 @@
-"""Themes of random programs: drawn for each run, so that rare features meet in some of them."""
+"""Themes of random programs, drawn for each run, so that rare features meet in some runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Theme:
-    """How often programs do what; probabilities but for `kinds` and `retries`."""
+    """How often programs do each thing: probabilities, except `kinds` and `retries`."""
 
     streaming: float = 0.1  # a call makes a stream
     large: float = 0.2  # a result goes into shared memory

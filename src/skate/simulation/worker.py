@@ -1,4 +1,4 @@
-"""A scripted worker: the tables of `skate.worker.worker_core`, with programs in the place of user code."""
+"""A scripted worker: the tables of `skate.worker.worker_core`, with programs instead of user code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class Left(BaseException):
-    """An actor leaves by its own will."""
+    """An actor exits on its own."""
 
 
 class Running(worker_core.Running):
@@ -46,12 +46,12 @@ class Running(worker_core.Running):
         self.give: tuple[int, ...] = ()
 
     def can_go_on(self) -> bool:
-        """True if the task is not waiting."""
+        """Return True if the task is not waiting."""
         return self.interrupt or self.waiting is None or self.waiting()
 
 
 class Template:
-    """A function with its options, as a worker is sent them."""
+    """A function with its options, as sent to a worker."""
 
     def __init__(self, key: bytes, fields: dict[str, Any], functions: dict[bytes, Any]) -> None:
         self.fields = fields
@@ -60,14 +60,14 @@ class Template:
 
 
 class Worker(Process):
-    """A worker process of the cluster: the worker's half that users run, around scripted programs."""
+    """A worker process of the cluster: the real worker core around scripted programs."""
 
     is_worker = True
 
     def __init__(self, cid: int, cluster: Cluster) -> None:
         super().__init__(cid, cluster)
         self.started = False
-        self.deaf = cluster.rng.random() < 0.2  # in C code, which does not take the word to leave
+        self.deaf = cluster.rng.random() < 0.2  # in C code, which cannot handle the message to exit
         self.actor_id = b""
         self.stash: list[Any] = []  # an actor's own refs
         self.waited_on: Any = None  # the lease with which it last waited for others
@@ -80,7 +80,7 @@ class Worker(Process):
     # -- messages
 
     def hear(self, message: tuple[Any, ...]) -> None:
-        """Take one message of the node; check first that a worker may be sent it."""
+        """Check that a worker may be sent a message of the node, then handle it."""
         tables = self.tables
         word = message[0]
         if word == m.FUNCTION:
@@ -132,23 +132,23 @@ class Worker(Process):
         return self.alive and (bool(self.at_work()) or bool(self.actor_id))
 
     def at_work(self) -> list[Running]:
-        """The running tasks."""
+        """Return the running tasks."""
         tables = self.tables
         running: list[Any] = [tables.running] if tables.running is not None else []
         return running + list(tables.side.values())
 
     def runs(self, task_id: bytes, beside: Running | None = None) -> bool:
-        """True if it runs this task, beside one attempt."""
+        """Return True if it runs this task, not counting one attempt."""
         return self.alive and any(each.task_id == task_id and each is not beside for each in self.at_work())
 
     def frames(self) -> list[Frame]:
-        """The variables of all programs that run."""
+        """Return the variables of all programs that run."""
         return [self.frame, *(running.frame for running in self.at_work())]
 
     # -- turns
 
     def can_act(self) -> bool:
-        """True if it can start, continue, begin something or leave."""
+        """Return True if it can start, continue, begin something or leave."""
         if not self.started:
             return True
         running: Any = self.tables.running
@@ -178,7 +178,7 @@ class Worker(Process):
             self.cluster.left(self)
 
     def take(self, sequence: int, message: tuple[Any, ...]) -> None:
-        """Take a message out of the queue: begin a task, or have it wait for its group."""
+        """Take a message out of the queue: begin the task, or make it wait for its concurrency group."""
         word = message[0]
         if word == m.LEASE:
             self.cluster.onlooker.leased(self, message[1])
@@ -202,7 +202,7 @@ class Worker(Process):
         next(running.thread)
 
     def go_on(self, running: Running) -> None:
-        """Run a task up to its next stop; answer for it if that was the last."""
+        """Run a task up to its next stop; send the answer if it has ended."""
         try:
             if running.interrupt:
                 running.interrupt = False
@@ -222,7 +222,7 @@ class Worker(Process):
             self.call_ended(running)
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
-        """Answer for a task, unless the process is killed before; it may be killed behind that as well."""
+        """Send the answer for a task, unless the process is killed just before; it may also be killed just after."""
         running.frame.clear()
         if self.cluster.answering(self):
             if running.task_id == self.actor_id and status == m.OK:
@@ -234,7 +234,7 @@ class Worker(Process):
             self.call_ended(running)
 
     def made(self, running: Running) -> None:
-        """The constructor has run: there is an actor."""
+        """Make this process an actor once the constructor has run."""
         self.tables.actor = self
         fields = running.template.fields
         limits = {DEFAULT_GROUP: fields["max_concurrency"], **(fields.get("groups") or {})}
@@ -242,7 +242,7 @@ class Worker(Process):
             self.tables.run_side_by_side(limits)
 
     def call_ended(self, running: Running) -> None:
-        """A call has ended: the next of its group begins."""
+        """Begin the next call of a group after one has ended."""
         tables = self.tables
         tables.acked.pop(running.task_id, None)
         if running.task_id in tables.side:
@@ -298,7 +298,7 @@ class Worker(Process):
         return tuple(returns)
 
     def pack(self, running: Running, oid: bytes, large: bool, picks: tuple[int, ...]) -> Thread:
-        """One result, with the refs inside it, which are kept until it is sent."""
+        """Pack one result, with its refs, which are kept until it is sent."""
         kept: list[Any] = [ref for ref in map(running.frame.pick, picks) if ref is not None]
         if running.frame.holds and picks:
             kept.append(running.frame.holds[picks[0] % len(running.frame.holds)])
@@ -320,13 +320,13 @@ class Worker(Process):
         yield lambda: name in self.cluster.gates
 
     def task_fail(self, running: Running, retriable: bool, attempts: int) -> Thread:
-        """Raise, in the first so many attempts."""
+        """Raise an error in the first few attempts."""
         if running.attempt < attempts:
             raise Failed(retriable)
         yield None
 
     def task_crash(self, running: Running, attempts: int) -> Thread:
-        """Take the process down, in the first so many attempts."""
+        """Crash the process in the first few attempts."""
         if running.attempt < attempts:
             self.cluster.strike(self)
         yield None
@@ -364,7 +364,7 @@ class Worker(Process):
         yield None
 
     def block(self, ready: Callable[[], bool], parent: bytes, what: Any) -> Thread:
-        """Wait in `get`: others may have the CPU, and what is queued behind runs elsewhere."""
+        """Wait in `get`: other tasks may use the CPU, and tasks queued behind this one run elsewhere."""
         known = self.cluster.core.scheduler.workers.get(self.cid)
         self.waited_on = known.lease if known is not None else None
         self.tables.block(parent, in_main=parent not in self.tables.side)

@@ -139,7 +139,7 @@ BUGS = (
     Bug(
         "the last two results of a task are swapped",
         "skate.core.task.task_manager:TaskManager._complete",
-        "return_ids(task.task_id, len(returns)), returns",
-        "return_ids(task.task_id, len(returns)), returns[::-1]",
+        "zip(oids, returns, strict=True)",
+        "zip(oids, returns[::-1], strict=True)",
     ),
 )

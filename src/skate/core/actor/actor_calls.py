@@ -1,4 +1,4 @@
-"""Calls to actors: in the order of each caller, when their arguments are there and the actor is up."""
+"""Calls to actors, sent in each caller's order once their arguments are available and the actor is alive."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from skate.protocol.states import ALIVE, DEAD, METHOD, QUEUED, RESTARTING, SENT,
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor of an id that is not here, or None."""
+        """Return the actor with an id that is not known here, or None."""
 
     def is_here(self, actor: Actor) -> bool:
-        """True if this node handles the calls to an actor."""
+        """Return True if this node handles the calls to an actor."""
 
     def forward(self, task: Task, peer: Peer) -> None:
-        """Give a task to another node."""
+        """Forward a task to another node."""
 
 
 class Values(Protocol):
-    """Brings values to where they are needed."""
+    """Fetches values from other nodes."""
 
     def bring(self, task: Task) -> bool:
-        """Have the arguments brought here that are elsewhere; True if the task waits for some."""
+        """Fetch arguments from other nodes; return True if the task waits for any."""
 
 
 class Disk(Protocol):
-    """Where values go when memory is short."""
+    """The values that memory overflows to disk."""
 
     used_once: bool
 
 
 class ActorCalls:
-    """Lines the calls up, and sends them."""
+    """Queues calls to actors and sends them."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ActorCalls:
         self.values: Values
         self.disk: Disk
         self._end_if_unwanted: Callable[[Actor], None]
-        #: Calls wait for an actor that starts again, also those that are not to be tried again.
+        #: Calls wait for a restarting actor, even if they may not be retried.
         self.patient = False
 
     def connect(
@@ -78,7 +78,7 @@ class ActorCalls:
         disk: Disk,
         end_if_unwanted: Callable[[Actor], None],
     ) -> None:
-        """Take what is built around calls, and calls back."""
+        """Set the dependencies that are built later and call back."""
         self.objects = objects
         self.templates = functions.templates
         self.values = values
@@ -86,14 +86,14 @@ class ActorCalls:
         self._end_if_unwanted = end_if_unwanted
 
     def call(self, cid: int, message: m.Call) -> None:
-        """CALL: a method call, in the caller's order unless the actor runs calls side by side."""
+        """CALL: add a method call, in the caller's order unless the actor runs calls concurrently."""
         _, task_id, actor_id, key, args, deps, held, parent = message
         task = Task(task_id, METHOD, cid, self.templates[key], args, deps, held, parent)
         self.tasks[task_id] = task
         self.enter_call(task, actor_id)
 
     def enter_call(self, task: Task, actor_id: bytes) -> None:
-        """A new call: it goes to the actor as soon as it can."""
+        """Add a new call; send it to the actor as soon as possible."""
         actor = self.actors.actors.get(actor_id)
         if actor is None:
             actor = self.cluster.entry(actor_id)
@@ -109,7 +109,7 @@ class ActorCalls:
         self._line_up(task, actor, actor_id)
 
     def again(self, task: Task) -> None:
-        """A call whose results were lost is made once more, if its actor lives."""
+        """Repeat a call whose results were lost, if its actor is alive."""
         actor_id: bytes = task.actor.actor_id
         actor = self.actors.actors.get(actor_id)
         if actor is None:
@@ -128,13 +128,13 @@ class ActorCalls:
             self._ready(actor, task)
 
     def arguments_ready(self, task: Task) -> None:
-        """The arguments of a call are there: it may go, and with it those that waited behind it."""
+        """Send a call whose arguments are available, and the calls that waited behind it."""
         actor = task.actor
         self._advance(actor, actor.lane_of(task))
         self._end_if_unwanted(actor)
 
     def _advance(self, actor: Actor, key: int | bytes) -> None:
-        """Let the calls at the head of a lane go whose arguments are there."""
+        """Send the calls at the head of a lane, up to the first one with missing arguments."""
         lane = actor.lanes.get(key)
         if lane is None:
             return
@@ -169,7 +169,7 @@ class ActorCalls:
             if self.values.bring(task):
                 return False
             failed = self.objects.failed_argument(task)
-            if failed is not None:  # it was lost meanwhile, and could not be made again
+            if failed is not None:  # it was lost meanwhile and could not be reconstructed
                 self.task_manager.fail(task, failed)
                 return True
         task.state = SENT
@@ -184,16 +184,16 @@ class ActorCalls:
 
     def retry(self, task: Task) -> None:
         """Retry a failed call whose caller requested retries for the error."""
-        self._ready(task.actor, task)  # which may be on its way out by now
+        self._ready(task.actor, task)  # the actor may be leaving by now
 
     def answered(self, worker: Worker) -> None:
-        """A call has been answered: the actor may be done for good."""
+        """Handle the answer to a call: the actor may have no work or handles left."""
         worker.progress = self.clock.now
         if worker.actor is not None and not worker.outstanding:
             self._end_if_unwanted(worker.actor)
 
     def dequeue(self, task: Task) -> None:
-        """Take a call out that was not sent."""
+        """Remove a call that has not been sent."""
         actor = task.actor
         if task in actor.queue:
             actor.queue.remove(task)
@@ -204,7 +204,7 @@ class ActorCalls:
             self._advance(actor, key)
 
     def flush(self, actor: Actor) -> None:
-        """Send the calls that waited for the actor to be up."""
+        """Send the calls that waited for the actor to start."""
         queue, actor.queue = actor.queue, deque()
         stalled: dict[int | bytes, list[Task]] = {}
         for call in queue:

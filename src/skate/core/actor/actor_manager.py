@@ -1,4 +1,4 @@
-"""Actors at work: creation, restarts, the end."""
+"""The lifecycle of actors: creation, restarts, death."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from skate.protocol.states import (
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """CREATE_ACTOR: True if the head enters the actor."""
+        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor of an id that is not here, or None."""
+        """Return the actor with an id that is not known here, or None."""
 
     def sync_actor(self, actor: Actor) -> None:
-        """An actor that another node counts is held here, or no longer."""
+        """Report to the node that counts an actor's holders whether it is held here."""
 
     def report_actor(self, actor: Actor) -> None:
-        """The state of an actor has changed."""
+        """Report a changed state of an actor."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
-        """KILL of an actor without a worker here; True if others do all there is to do."""
+        """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
 
     def actor_ended(self, actor: Actor) -> None:
-        """An actor has ended for good."""
+        """Handle the permanent end of an actor."""
 
     def task_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here."""
+        """Handle the retry of a task that a peer forwarded here."""
 
 
 class ActorManager:
-    """Moves the actors of a node through their states."""
+    """Manages the actors of a node from creation to death."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ActorManager:
         feasibility: Feasibility,
         retries: RetryPolicy,
     ) -> None:
-        """Take what is built around tasks and actors, and calls back."""
+        """Set the dependencies that are built later and call back."""
         self.scheduler = scheduler
         self.objects = objects
         self.templates = functions.templates
@@ -101,7 +101,7 @@ class ActorManager:
     # -- creation
 
     def create(self, cid: int, message: m.CreateActor) -> None:
-        """CREATE_ACTOR: an actor is born; its constructor runs once arguments and resources are there."""
+        """CREATE_ACTOR: add an actor; its constructor runs once its arguments and resources are available."""
         _, actor_id, key, args, deps, held, parent, fields = message
         client = self.clients.get(cid)
         if client is not None and not client.is_driver and not fields.get("detached"):
@@ -115,7 +115,7 @@ class ActorManager:
         self.enter(actor)
 
     def enter(self, actor: Actor) -> None:
-        """A new actor: take its arguments, and start it if it can be."""
+        """Pin a new actor's arguments, and start it if possible."""
         task = actor.creation
         task.actor = actor
         taken = (
@@ -123,14 +123,14 @@ class ActorManager:
             and bool(actor.name)
             and self.actors.named(actor.namespace, actor.name) is not None
         )
-        if actor.hosted:  # its name is the head's business
+        if actor.hosted:  # the head registers its name
             self.actors.actors[actor.actor_id] = actor
         else:
             self.actors.add(actor)
         self.tasks[actor.actor_id] = task
         self.task_manager.take_arguments(task)
         refused = None if actor.hosted else self.refusal(task)
-        if taken:  # by another process, since this one asked
+        if taken:  # by another process, after this one had checked
             text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by an actor that lives; choose another"
             refused = ("ActorDiedError", {"message": text})
         if refused is not None:
@@ -143,17 +143,17 @@ class ActorManager:
                 self.task_manager.admit(task)
 
     def refuse(self, task: Task, error: ErrorValue) -> None:
-        """An actor can never be started."""
+        """Fail an actor that can never start."""
         self.tasks.pop(task.task_id, None)
         self.die(task.actor, error)
 
     def arguments_failed(self, task: Task, error: ErrorValue) -> None:
-        """An argument of the constructor could not be computed: the actor dies before it lives."""
+        """End an actor because an argument of its constructor failed."""
         self.tasks.pop(task.task_id, None)
         self.die(task.actor, ("ActorDiedError", {"message": "", "init_error": error, "init_failed": True}))
 
     def construct(self, task: Task, deps: tuple[Any, ...]) -> None:
-        """The actor has a worker: have it run the constructor."""
+        """Send the constructor to the actor's worker."""
         actor = task.actor
         worker = task.worker
         actor.worker = worker
@@ -173,7 +173,7 @@ class ActorManager:
         )
 
     def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
-        """The constructor has ended, well or not."""
+        """Handle the end of the constructor, with or without an error."""
         actor = task.actor
         self.tasks.pop(actor.actor_id, None)
         task.state = WAITING
@@ -190,14 +190,14 @@ class ActorManager:
         self.end_if_unwanted(actor)
 
     def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
-        """The worker was lost before the constructor was sent or answered."""
+        """Handle the loss of a worker before its constructor was sent or finished."""
         task.actor.worker = worker
         self.worker_died(worker, [task], 1 << 62, reason, task.actor)
 
-    # -- who may call it
+    # -- holders
 
     def pin(self, actor_id: bytes, change: int) -> None:
-        """Count what keeps an actor besides the processes that hold it."""
+        """Count a pin: something other than a process keeps an actor."""
         actor = self.actors.actors.get(actor_id) or self.cluster.entry(actor_id)
         if actor is not None:
             actor.pins += change
@@ -215,7 +215,7 @@ class ActorManager:
                 self.cluster.sync_actor(actor)
 
     def free(self, cid: int, actor_id: bytes, grants: int) -> None:
-        """A process gives holds back."""
+        """Take back holds that a process releases."""
         actor = self.actors.actors.get(actor_id)
         if actor is None:
             return
@@ -227,15 +227,15 @@ class ActorManager:
             self.end_if_unwanted(actor)
 
     def forget_client(self, cid: int) -> None:
-        """Forget a process that has ended: it calls no actor any more."""
+        """Release the holds of a process that has ended."""
         for actor in list(self.actors.actors.values()):
             if actor.holders.pop(cid, None) is not None:
                 self.end_if_unwanted(actor)
 
-    # -- the end
+    # -- death
 
     def end_if_unwanted(self, actor: Actor) -> None:
-        """End an actor that no process can call any more, once its calls are answered."""
+        """End an actor that no process can call any longer, once its calls are answered."""
         if actor.routed:
             self.cluster.sync_actor(actor)
             if actor.worker is None:
@@ -250,26 +250,26 @@ class ActorManager:
         self.emit(actor.worker.cid, m.Exit(m.EXIT, "out of scope"))
 
     def _leave(self, actor: Actor) -> None:
-        """Mark an actor as leaving: its name is released."""
+        """Mark an actor as leaving, and release its name."""
         actor.leaving = True
         actor.worker.leaving = True
         self.actors.forget_name(actor)
 
     def exiting(self, cid: int, message: m.Exiting) -> None:
-        """EXITING: the actor leaves by its own will."""
+        """EXITING: an actor exits on its own."""
         worker = self.scheduler.workers.get(cid)
         if worker is not None and worker.actor is not None and worker.actor.worker is worker:
             self._leave(worker.actor)
 
     def kill(self, cid: int, message: m.Kill) -> None:
-        """KILL: end an actor's process now; with no_restart for good."""
+        """KILL: end an actor's process now, and permanently if `no_restart` is set."""
         _, actor_id, no_restart = message
         actor = self.actors.actors.get(actor_id)
         if actor is not None:
             self._end(actor, no_restart, "it was killed by ray.kill", "RAY_KILL")
 
     def owner_died(self, actor_ids: set[bytes]) -> None:
-        """The process that made some actors is gone: they end with it."""
+        """End the actors whose owner process has ended."""
         text = "The actor is dead because its owner has died, the process that made it; lifetime='detached' lets it live on"
         for actor_id in sorted(actor_ids):
             actor = self.actors.actors.get(actor_id)
@@ -293,7 +293,7 @@ class ActorManager:
     def worker_died(
         self, worker: Worker, tasks: list[Task], begun: int, reason: str, actor: Actor | None = None
     ) -> None:
-        """Handle the death of an actor's process: restart it if allowed, and answer every call in progress."""
+        """Handle the death of an actor's process: restart the actor if allowed, and answer every call in progress."""
         actor = actor or worker.actor
         assert actor is not None
         worker.actor = None
@@ -350,7 +350,7 @@ class ActorManager:
         self.cluster.report_actor(actor)
 
     def resume_elsewhere(self, actor: Actor, calls: list[Task], reason: str) -> None:
-        """The actor starts again on another node: calls that were under way are tried again if they may be."""
+        """Continue an actor that restarts on another node: retry the calls in progress that allow it."""
         for task in reversed(calls):
             if not task.attempt:
                 task.retries = retries_of(task)
@@ -375,7 +375,7 @@ class ActorManager:
         calls: list[Task] | None = None,
         early: frozenset[bytes] = frozenset(),
     ) -> None:
-        """An actor ends for good: its name is free, every waiting caller is answered; `early` are calls it had not begun."""
+        """End an actor for good: free its name and answer all waiting callers; it had not begun the calls in `early`."""
         name, fields = error
         fields = {**fields, "actor_id": actor.actor_id, "class_name": actor.class_name, "name": actor.name}
         actor.state = DEAD
@@ -396,7 +396,7 @@ class ActorManager:
             worker.outstanding.clear()
             self.scheduler.end_lease(worker)
         for task in waiting:
-            task.state = QUEUED  # all of them first: the end of one may be the argument of another
+            task.state = QUEUED  # all of them first, since one call may be an argument of another
         actor.creation.state = ENDED
         for task in waiting:
             if task.kind == METHOD:

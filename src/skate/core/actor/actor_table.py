@@ -1,4 +1,4 @@
-"""Actors: their names, their state, and the calls that wait for them."""
+"""Actors: names, state, and waiting calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skate.core.task.task import Task, Template
 from skate.protocol.fields import ActorFields, Death
 from skate.protocol.states import ALIVE, DEAD, PENDING, ActorState
 
-# So many dead actors are remembered that nobody can call any more.
+# How many dead actors without holders are kept.
 DEAD_MAX = 1000
 
 
@@ -34,40 +34,40 @@ class Actor:
         self.holders: dict[int, int] = {}
         self.pins = 0
         self.restarts = 0
-        self.crashes = 0  # since it last lived for a while
+        self.crashes = 0  # since it last stayed alive for a while
         self.restarts_max: int = fields.get("max_restarts") or 0
         self.task_retries: int = fields.get("max_task_retries") or 0
-        #: Calls whose arguments are there and which the actor is not yet up for.
+        #: Calls whose arguments are available, waiting for the actor to start.
         self.queue: deque[Task] = deque()
-        #: Calls that wait for arguments, and those behind them: by caller, or each for itself if their order is free.
+        #: Calls that wait for arguments, and the calls behind them: by caller, or one lane per call if order does not matter.
         self.lanes: dict[int | bytes, deque[Task]] = {}
         self.in_order: bool = not fields.get("concurrent")
         self.death: Death | None = None
         self.owner = owner
         self.leaving = False
         self.class_name: str = creation.template.name
-        #: The peer that it is on, if it is not here; `grants` are ours where it is counted, on the head or on its host.
+        #: The peer that it runs on, if not here; `grants` counts our grants at its host or at the head.
         self.node: Any = None
         self.grants = 0
-        self.routed = False  # another node counts us as a holder
-        self.hosted = False  # it runs here on behalf of the head
-        #: Nodes that the head tells where it is.
+        self.routed = False  # another node counts this one as a holder
+        self.hosted = False  # it runs here for the head
+        #: Nodes to which the head reports its location.
         self.watchers: set[int] = set()
         self.pid = 0
-        #: What `get_actor` in another process needs to make a handle.
+        #: Data for `get_actor` in another process to make a handle.
         self.public: bytes = fields.get("handle") or b""
 
     @property
     def wanted(self) -> bool:
-        """True while a process could still call it."""
+        """Return True while a process could still call it."""
         return self.detached or bool(self.holders) or self.pins > 0
 
     def lane_of(self, task: Task) -> int | bytes:
-        """The lane in which a call waits for its arguments."""
+        """Return the lane in which a call waits for its arguments."""
         return task.client if self.in_order else task.task_id
 
     def describe(self) -> str:
-        """Class and name for messages."""
+        """Return class and name for messages."""
         return f"{self.class_name} (name={self.name!r})" if self.name else self.class_name
 
     def __repr__(self) -> str:
@@ -80,22 +80,22 @@ class ActorTable:
     def __init__(self) -> None:
         self.actors: dict[bytes, Actor] = {}
         self.names: dict[tuple[str, str], Actor] = {}
-        #: The actors that a worker has made and that end with it, by the worker.
+        #: Actors by the worker that created them, if they end with it.
         self.owned: dict[int, set[bytes]] = {}
         self._dead: deque[Actor] = deque()
 
     def add(self, actor: Actor) -> None:
-        """Enter an actor; a name that is taken stays with its first holder."""
+        """Add an actor; a name that is already taken stays with its first holder."""
         self.actors[actor.actor_id] = actor
         if actor.name:
             self.names.setdefault((actor.namespace, actor.name), actor)
 
     def named(self, namespace: str, name: str) -> Actor | None:
-        """The living actor of that name, or None."""
+        """Return the living actor of that name, or None."""
         return self.names.get((namespace, name))
 
     def bury(self, actor: Actor) -> None:
-        """Record an actor's death: keep it for lists and for its last callers, and drop old ones without holders."""
+        """Record an actor's death: keep it for state lists and late callers, and drop old dead actors without holders."""
         actor.creation.args = b""
         dead = self._dead
         dead.append(actor)
@@ -108,7 +108,7 @@ class ActorTable:
                     del self.actors[oldest.actor_id]
 
     def forget_name(self, actor: Actor) -> None:
-        """The name of a dead actor can be used again."""
+        """Release the name of an actor for reuse."""
         if actor.name and self.names.get((actor.namespace, actor.name)) is actor:
             del self.names[(actor.namespace, actor.name)]
 

@@ -1,4 +1,4 @@
-"""The errors of calls that never reach their actor, and how often a call may be tried again."""
+"""Errors of calls that never reach their actor, and the number of retries of a call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from skate.protocol.fields import ErrorValue
 
 
 def not_begun(error: ErrorValue) -> ErrorValue:
-    """The same error, of a call that has certainly not run: it may be made again elsewhere."""
+    """Mark the error as one of a call that has certainly not run, so that another node may retry it."""
     return error[0], {**error[1], "begun": False}
 
 
 def restarting(actor: Actor) -> ErrorValue:
-    """The error of a call that comes while its actor starts again, and which is not to be tried again."""
+    """Return the error of a call without retries that arrives while its actor restarts."""
     text = (
         f"The actor is temporarily unavailable: the actor is restarting ({actor.describe()}); call it again later, or raise "
         "max_task_retries to have calls wait for it"
@@ -22,14 +22,14 @@ def restarting(actor: Actor) -> ErrorValue:
 
 
 def retries_of(task: Task) -> int:
-    """How often a call may be tried again, by what its method says, or else its actor."""
+    """Return the number of retries of a call, as set on its method or else on its actor."""
     said: int | None = task.template.fields.get("max_task_retries")
     retries: int = task.actor.task_retries if said is None else said
     return retries
 
 
 def unknown_actor(actor_id: bytes) -> ErrorValue:
-    """The error of a call to an actor that this node does not know."""
+    """Return the error of a call to an actor that this node does not know."""
     return (
         "ActorDiedError",
         {"message": f"there is no actor {actor_id.hex()} (any longer)", "actor_id": actor_id},

@@ -1,10 +1,10 @@
-"""Actors of a cluster: where each of them is, and the way of a call to it.
+"""The actors of a cluster: the location of each, and the routing of calls to it.
 
-The head enters every actor, gives it its name, chooses its node and starts it again elsewhere when that node is lost. The node
-that *hosts* an actor runs it as one of its own, on behalf of the head. Every other node that has to do with it keeps an entry
-without a worker: calls wait in it until the head has said where the actor is, and then go there straight, in the order in which
-each caller made them. A node holds an actor with the head for as long as anything on it does, and the head
-with the host for as long as anything anywhere does.
+The head registers every actor with its name, chooses its node, and restarts it elsewhere when that node is lost. The node that
+*hosts* an actor runs it like one of its own, for the head. Every other node that uses the actor keeps an entry without a worker.
+Calls wait in this entry until the head has reported the actor's location; then they go straight to the host, in each caller's
+order. A node holds an actor at the head for as long as anything on the node does. The head holds it at the host for as long as
+anything in the cluster does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
 
 class ActorDirectory:
-    """Entries of actors that are, or might be, on other nodes."""
+    """The entries of actors that are, or may be, on other nodes."""
 
     def __init__(
         self,
@@ -44,20 +44,20 @@ class ActorDirectory:
         self.templates = task_forwarder.templates
         self.objects = objects
         self.members = members
-        #: Calls that were at a node when it was lost, by actor: the head will say what becomes of it.
+        #: Calls that were at a lost node, by actor; they wait for the head's report on the actor.
         self._doubtful: dict[bytes, list[Task]] = {}
 
     # -- on nodes other than the head
 
     def create_at_head(self, cid: int, message: m.CreateActor) -> None:
-        """CREATE_ACTOR on a node that is not the head: the head enters it."""
+        """CREATE_ACTOR on a node that is not the head: pass the actor on to the head."""
         _, actor_id, key, args, deps, held, parent, fields = message
         head = self.members.head
         assert head is not None
         task = Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent)
         entry = self._enter(Actor(task, fields, cid))
         entry.holders[cid] = 1
-        entry.grants = 1  # the head counts us for having asked
+        entry.grants = 1  # the head counts this node as a holder because of this request
         for oid in (*held, *(oid for _, oid in deps)):
             self.objects.pin(oid)  # until the head holds them
         client = self.clients[cid]
@@ -66,7 +66,7 @@ class ActorDirectory:
         self.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor of an id, registered here if it is another node's; None if there is none."""
+        """Return the actor with an id; add an entry for an actor of another node; None if the id is unknown."""
         actor = self.actors.actors.get(actor_id)
         if actor is None and self.members.head is not None:
             task = Task(actor_id, CREATION, -1, Template(b"", UNKNOWN_CLASS), b"", (), (), b"")
@@ -81,7 +81,7 @@ class ActorDirectory:
         return actor
 
     def sync(self, actor: Actor) -> None:
-        """Notify the node that counts an actor's holders after the first hold here, or the last release."""
+        """Notify the node that counts an actor's holders after the first hold or the last release here."""
         head = self.members.head
         if head is None:
             self._sync_host(actor)
@@ -109,7 +109,7 @@ class ActorDirectory:
             self.emit(host.cid, (m.FREE, actor.actor_id, 1))
 
     def located(self, cid: int, message: m.ActorAt) -> None:
-        """ACTOR_AT: the head says where an actor is, or what has become of it."""
+        """ACTOR_AT: the head reports the location of an actor, or its state."""
         _, actor_id, state, node_id, fields = message
         actor = self.actors.actors.get(actor_id)
         if actor is None or actor.state == DEAD or (actor.hosted and state != DEAD):
@@ -135,7 +135,7 @@ class ActorDirectory:
         actor.node = self.members.by_tag.get(node_id[:8]) if state == ALIVE else None
         if actor.node is not None and actor.node.alive:
             actor.state = ALIVE
-        elif state != PENDING:  # one that was never up yet is not restarting: calls wait for it
+        elif state != PENDING:  # an actor that was never alive is not restarting: calls wait for it
             actor.state = RESTARTING
         if doubtful:
             self.actor_manager.resume_elsewhere(actor, doubtful, fields.get("reason", "was lost"))
@@ -146,7 +146,7 @@ class ActorDirectory:
     # -- on the node that hosts an actor
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
-        """FORWARD of a creation: from the head, to be run here; on the head, to be entered."""
+        """FORWARD of a creation: on the head, register the actor; on another node, run it for the head."""
         actor = Actor(task, life, task.client)
         if self.members.head is None:
             actor.holders[peer.cid] = 1
@@ -159,7 +159,7 @@ class ActorDirectory:
         actor.restarts = life["restarts"]
         actor.holders[peer.cid] = 1
         if before is not None:
-            for cid, count in before.holders.items():  # the head may have had it in a result before
+            for cid, count in before.holders.items():  # the head may already know it from a result
                 actor.holders[cid] = actor.holders.get(cid, 0) + count
             actor.pins, actor.grants = before.pins, before.grants
             actor.queue, actor.lanes = before.queue, before.lanes
@@ -171,11 +171,11 @@ class ActorDirectory:
         self.actor_manager.enter(actor)
 
     def is_here(self, actor: Actor) -> bool:
-        """True if this node handles the calls to an actor."""
+        """Return True if this node handles the calls to an actor."""
         return actor.node is None and (actor.hosted or self.members.head is None)
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
-        """KILL of an actor that has no worker here; True if others do all there is to do."""
+        """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
         if self.members.head is not None and not actor.hosted:
             self.emit(self.members.head.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
             return True
@@ -184,7 +184,7 @@ class ActorDirectory:
         return False
 
     def report(self, actor: Actor) -> None:
-        """Report a changed state of an actor: the host to the head, the head to the others."""
+        """Report a changed state of an actor: from the host to the head, from the head to the other nodes."""
         if actor.hosted and self.members.head is not None:
             pid = actor.worker.pid if actor.worker is not None else 0
             self.emit(
@@ -199,7 +199,7 @@ class ActorDirectory:
     # -- on the head
 
     def put_at(self, actor: Actor, peer: Peer) -> ActorFields:
-        """An actor is about to be sent to its node; returns what the node must know of it."""
+        """Assign an actor to the node that will run it; return the data that this node needs."""
         actor.node = peer
         actor.grants = 1
         actor.routed = True
@@ -213,7 +213,7 @@ class ActorDirectory:
         }
 
     def seek(self, cid: int, message: m.Seek) -> None:
-        """SEEK: a node wants to know where an actor is, from now on."""
+        """SEEK: report an actor's location to a node, now and at every change."""
         _, actor_id = message
         actor = self.actors.actors.get(actor_id)
         if actor is None:
@@ -226,7 +226,7 @@ class ActorDirectory:
         self.tell(actor, cid)
 
     def tell(self, actor: Actor, cid: int, reason: str = "") -> None:
-        """Say to one node where an actor is."""
+        """Report an actor's location to one node."""
         fields: ActorFacts = {
             "class_name": actor.class_name,
             "name": actor.name,
@@ -241,7 +241,7 @@ class ActorDirectory:
         self.emit(cid, m.ActorAt(m.ACTOR_AT, actor.actor_id, actor.state, place, fields))
 
     def reported(self, cid: int, message: m.ActorReport) -> None:
-        """ACTOR_REPORT: the host of an actor says how it is."""
+        """ACTOR_REPORT: the host of an actor reports its state."""
         _, actor_id, state, restarts, pid, death = message
         actor = self.actors.actors.get(actor_id)
         if actor is None or actor.state == DEAD or actor.node is None or actor.node.cid != cid:
@@ -258,10 +258,10 @@ class ActorDirectory:
             self.actor_manager.calls.flush(actor)
             self.actor_manager.end_if_unwanted(actor)
 
-    # -- the end of a node
+    # -- loss of a node
 
     def node_left(self, peer: Peer) -> None:
-        """Handle the loss of a node, with the actors that it hosted."""
+        """Handle the loss of a node and of the actors that it hosted."""
         calls: dict[bytes, list[Task]] = {}
         for task in list(self.tasks.values()):
             if task.kind == METHOD and task.node is peer and task.state == SENT:
@@ -288,7 +288,7 @@ class ActorDirectory:
                 self.task_manager.fail(task, task.actor.death or ("ActorDiedError", {"message": reason}))
 
     def _move(self, actor: Actor, calls: list[Task], reason: str) -> None:
-        """On the head: start an actor again on another node, if it may be."""
+        """On the head: restart an actor on another node if allowed."""
         creation = actor.creation
         creation.node = creation.worker = None
         actor.grants = 0

@@ -1,4 +1,4 @@
-"""Placement groups of a cluster: the head plans them, the nodes set their bundles apart, all know where each is."""
+"""Placement groups of a cluster: the head plans them, nodes reserve the bundles, and all nodes know their places."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIVING = frozenset(GroupState) - {GroupState.REMOVED}
 
 
 class Groups(Protocol):
-    """The groups, and what becomes of them."""
+    """The groups of this node, and the changes to them."""
 
     groups: dict[bytes, PlacementGroup]
     #: Objects here that follow a group's readiness, which the head will tell.
@@ -35,7 +35,7 @@ class Groups(Protocol):
         """Give bundles on this node back."""
 
     def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
-        """A group that the head has told of."""
+        """Return a group that the head has announced; add it if it is new."""
 
     def open(self, group: PlacementGroup) -> None:
         """Let tasks into the bundles that are here."""
@@ -48,17 +48,17 @@ class Groups(Protocol):
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
-        """A peer has relied on old words about what is free here."""
+        """Note that a peer has relied on an outdated report of free resources here."""
 
 
 class BundleDirectory:
-    """Reserves bundles on other nodes for the head, and for the head on this one."""
+    """Reserves bundles: on the head, on other nodes; on other nodes, here for the head."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class BundleDirectory:
         self.members = members
         self.cluster = cluster
         self.emit = out.emit
-        #: Set apart here for a group that is not placed yet.
+        #: Bundles reserved here for groups that are not placed yet.
         self.reserved: dict[tuple[bytes, int], tuple[Capacity, Lease]] = {}
 
     # -- on the head
 
     def plan(self, group: PlacementGroup) -> dict[int, Any] | None:
-        """Plan a node for each bundle without one; None if there is no room now."""
+        """Plan a node for each unplaced bundle; return None if there is no room now."""
         peers = self.members
         missing = [index for index in range(len(group.bundles)) if index not in group.places]
         wanted: list[bundle_policy.Bundle] = [
@@ -94,7 +94,7 @@ class BundleDirectory:
         )
 
     def reserve(self, group: PlacementGroup) -> None:
-        """Ask the nodes of a plan; those that say no have less free than was known here."""
+        """Ask the nodes of a plan to reserve; a node that refuses has less free than was known here."""
         group.refused = set()
         for index, place in group.planned.items():
             if place is not self.members.here:
@@ -103,7 +103,7 @@ class BundleDirectory:
                 self.emit(place.cid, m.Reserve(m.RESERVE, group.group_id, index, group.bundles[index]))
 
     def reserved_there(self, cid: int, message: m.Reserved) -> None:
-        """RESERVED: a node has set a bundle apart, or could not."""
+        """RESERVED: a node has reserved a bundle, or could not."""
         _, group_id, index, done = message
         group = self.table.groups.get(group_id)
         if group is None or index not in group.asked or group.planned[index].cid != cid:
@@ -121,14 +121,14 @@ class BundleDirectory:
         if group.refused:
             self._undo(group)
             self.scheduler.place = self.table.retry
-            self.scheduler.dispatch_all()  # to which belongs what was set apart here
+            self.scheduler.dispatch_all()  # which includes the bundles reserved here
         else:
             self.table.placed(group)
             if group.state != GroupState.CREATED:
                 self.table.retry()
 
     def _undo(self, group: PlacementGroup) -> None:
-        """Give back what was set apart for a plan that came to nothing."""
+        """Release the bundles reserved for a plan that failed."""
         here = self.members.here
         for index, place in group.planned.items():
             if place is not here and place.alive and index not in group.refused:
@@ -159,7 +159,7 @@ class BundleDirectory:
         self.emit(peer.cid, m.Group(m.GROUP, group.group_id, fields))
 
     def ready_elsewhere(self, cid: int, group_id: bytes, oid: bytes) -> None:
-        """An object of another node gets a value when the group is placed."""
+        """Set the value of another node's object when the group is placed."""
         group = self.table.groups.get(group_id)
         if group is None or group.state == GroupState.REMOVED:
             text = f"the placement group {group_id.hex()} has been removed"
@@ -175,7 +175,7 @@ class BundleDirectory:
         self.emit(cid, m.Publish(m.PUBLISH, oid, kind, payload, (), False))
 
     def node_joined(self, peer: Peer) -> None:
-        """A new node learns of the groups, and may have room for one."""
+        """Announce the groups to a new node, and try to place waiting ones."""
         if self.members.head is not None:
             return
         for group in self.table.groups.values():
@@ -189,12 +189,12 @@ class BundleDirectory:
             return
         for group in list(self.table.groups.values()):
             there = [index for index, place in group.planned.items() if place is peer]
-            group.refused.update(there)  # also what it had set apart while others are still asked
+            group.refused.update(there)  # including bundles it reserved for a plan still in progress
             for index in [index for index in there if index in group.asked]:
                 self._answered(group, index, False)
             group.ready_at = [(cid, oid) for cid, oid in group.ready_at if cid != peer.cid]
             lost = [index for index, place in group.places.items() if place is peer]
-            if lost:  # also of a group that has lost others before, and waits for those
+            if lost:  # including those of a group that already waits for lost bundles
                 for index in lost:
                     del group.places[index]
                 if group.state == GroupState.CREATED:
@@ -205,13 +205,13 @@ class BundleDirectory:
     # -- on the other nodes
 
     def await_head(self, cid: int, oid: bytes) -> None:
-        """An object here, held by the asker, will get its value from the head."""
+        """Make an object here, held by the asker, wait for its value from the head."""
         objects = self.objects
         self.table.awaiting.add(oid)
         objects.grant(objects.ensure(oid), cid)
 
     def reserve_here(self, cid: int, message: m.Reserve) -> None:
-        """RESERVE: set a bundle apart for a group that is being placed."""
+        """RESERVE: reserve a bundle for a group that is being placed."""
         _, group_id, index, request = message
         self.cluster.touched()
         carved = self.capacity.carve(f"{group_id.hex()}:{index}", request)
@@ -220,7 +220,7 @@ class BundleDirectory:
         self.emit(cid, m.Reserved(m.RESERVED, group_id, index, carved is not None))
 
     def unreserve_here(self, cid: int, message: m.Unreserve) -> None:
-        """UNRESERVE: the group is not placed like that."""
+        """UNRESERVE: release the bundles of a plan that failed."""
         self.cluster.touched()
         _, group_id, index = message
         carved = self.reserved.pop((group_id, index), None)
@@ -229,7 +229,7 @@ class BundleDirectory:
             self.scheduler.dispatch_all()
 
     def heard(self, cid: int, message: m.Group) -> None:
-        """GROUP: how a group stands."""
+        """GROUP: the head reports the state of a group."""
         _, group_id, fields = message
         self.cluster.touched()
         group = self.table.mirror(group_id, fields)

@@ -1,6 +1,6 @@
-"""The cluster as the machines of one node use it: where the nodes join and leave, and all that happens between them.
+"""The cluster as used by the components of one node: membership, and operations that involve other nodes.
 
-A node has `SingleNode` in the place of it until another one joins: the same interface, which does nothing.
+Until another node joins, a node uses `SingleNode` instead, which has the same interface and does nothing.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from skate.protocol.states import PLAIN
 
 
 class User(Protocol):
-    """A machine that is told when there is a cluster."""
+    """A component that gets the cluster once there is one."""
 
     cluster: Any
 
 
 class Door(Protocol):
-    """Where processes join and leave; a node is a client of its peers."""
+    """Adds and removes processes; a node is a client of its peers."""
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""
 
     def forget(self, cid: int) -> None:
-        """Drop all that one that is gone held and waited for."""
+        """Drop all holds and waits of a process or peer that is gone."""
 
 
 class Cluster:
-    """Several nodes; those who use it call what belongs to one of them straight."""
+    """Several nodes. Operations that concern a single component are called there directly."""
 
     def __init__(
         self, peers: PeerTable, actor_directory: ActorDirectory, door: Door, users: Sequence[User]
@@ -71,7 +71,7 @@ class Cluster:
     # -- membership
 
     def activate(self) -> None:
-        """From now on values can be lost, and tasks go elsewhere."""
+        """Prepare for other nodes: values can be lost, and tasks can run elsewhere."""
         self._members.active = True
         self._placement.objects.remote_objects = self._remote_objects
         self._task_manager.admit = self._peers.admit
@@ -79,7 +79,7 @@ class Cluster:
             user.cluster = self
 
     def join(self, cid: int, info: dict[str, Any], now: float) -> None:
-        """A node has joined; `info`: node_id, total, labels, head, and facts for `ray.nodes`."""
+        """Add a node; `info` has node_id, total, labels, head, and data for `ray.nodes`."""
         members = self._members
         self._peers.clock.now = now
         peer = Peer(cid, info["node_id"], dict(info["total"]), dict(info["labels"]))
@@ -96,7 +96,7 @@ class Cluster:
         self._remote_objects.admission.pump()
 
     def left(self, cid: int, reason: str, now: float) -> None:
-        """Handle the loss of a node: its tasks run elsewhere or fail, values that were only there are lost."""
+        """Handle the loss of a node: its tasks run elsewhere or fail, and values that were only there are lost."""
         peers = self._peers
         peers.clock.now = now
         peer = self._members.alive.pop(cid, None)
@@ -118,23 +118,23 @@ class Cluster:
         peers.pump()
         self._remote_objects.admission.pump()
 
-    # -- what concerns several of them
+    # -- operations that concern several components
 
     def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """CREATE_ACTOR: True if the head enters the actor."""
+        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
         if self._members.head is None:
             return False
         self._actor_directory.create_at_head(cid, message)
         return True
 
     def actor_ended(self, actor: Actor) -> None:
-        """An actor has ended for good."""
+        """Handle the permanent end of an actor."""
         self._peers.unwait(actor.creation)
         self._task_forwarder.answered(actor.creation)
         self._actor_directory.report(actor)
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
-        """Pass a client's question on; False if this node is the head, and answers it."""
+        """Pass a client's query on to the head; return False if this node is the head and answers it."""
         if self._members.head is None:
             return False
         if verb == "group_ready":

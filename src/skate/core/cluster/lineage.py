@@ -1,8 +1,8 @@
-"""Lineage: which task made a value, so that it can be made again when its node is lost.
+"""Lineage: the task that made each value, so that the value can be reconstructed when its node is lost.
 
-Only what made large results need run again: small ones are with their owner. A call of an actor is made again if it may be
-retried and the actor lives; a stream is run from its start, and gives what was lost of it. What such a task took is kept as
-a name, not as a value: if nobody else needs that value it is let go, and made again in its turn.
+Only tasks with large results may have to run again: owners have the small results. An actor call is repeated if it may be
+retried and the actor is alive. A stream runs again from its start and yields the lost items. Arguments of such a task are kept
+as ids, not as values: a value that nothing else needs is freed, and reconstructed in turn when needed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from skate.protocol.states import METHOD, WAITING
 
 KEPT_MAX = 10_000
 FAILED = "ObjectReconstructionFailedError"
-PUT = b"\xff" * 4  # how the ids of values begin that were put
-NOBODY = -3  # the client of a task that runs again: its results are only filled in
-EVERYTHING = 1 << 60  # has been read of a stream that runs again, so that it waits for no reader
+PUT = b"\xff" * 4  # first byte of the ids of put values
+NOBODY = -3  # the client of a task that runs again: its results only fill records
+EVERYTHING = 1 << 60  # the number of items read of a stream that runs again, so that it waits for no reader
 
 
 class Lineage:
-    """The tasks that could be needed again, and the objects that they would take."""
+    """The tasks that may have to run again, and the objects that they would take."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Lineage:
     ) -> None:
         self.objects = objects
         self.task_manager = task_manager
-        #: Tasks under way.
+        #: Tasks in progress.
         self.running = task_manager.tasks
         self.emit = task_manager.out.emit
         self.calls = calls
@@ -52,20 +52,20 @@ class Lineage:
         self._want = want
         #: Tasks that have ended and may run again.
         self.tasks: dict[bytes, Task] = {}
-        #: Objects of ours by how many of those tasks take them.
+        #: Own objects, with the number of those tasks that take them.
         self.needs: dict[bytes, int] = {}
         self._loose: list[bytes] = []
         self._loosening = False
 
     def keep(self, task: Task) -> None:
-        """A task has ended well; remember it if it made what could be lost."""
+        """Remember a successful task if its results can be lost."""
         if task.origin is not None:
             return
         records = self.objects.records
         if task.template.streaming:
             self.unmade(task, not_made_again(task))
         made = [records[oid] for oid in made_by(task) if oid in records]
-        lost = [record for record in made if is_lost(record)]  # and waited for the end of its task
+        lost = [record for record in made if is_lost(record)]  # its removal waited for the end of its task
         for record in lost:
             record.kind = m.REMOTE
             record.payload = record.size
@@ -79,7 +79,7 @@ class Lineage:
             return
         if (
             task.kind == METHOD and not task.attempt
-        ):  # the actor's own was not known here when the call was made
+        ):  # the actor's setting was not known here when the call was made
             task.retries = retries_of(task)
         if task.retries == 0 or task.cancelled:
             self._explain(made, *why_not_kept(task))
@@ -104,7 +104,7 @@ class Lineage:
 
     @staticmethod
     def _explain(made: list[ObjectRecord], reason: str, text: str) -> None:
-        """Note of values on other nodes why they could not be made again."""
+        """Record for values on other nodes why they cannot be reconstructed."""
         for record in made:
             if record.away is not None:
                 record.away.final = (reason, text)
@@ -121,11 +121,11 @@ class Lineage:
         return [oid for task in self.tasks.values() for oid in self._taken(task) if not self._ours(oid)]
 
     def retain(self, record: ObjectRecord) -> bool:
-        """Decide on an object without users: True if its record stays, without a large value, for a kept task."""
+        """Return True if an object without users keeps its record, without a large value, for a kept task."""
         objects = self.objects
         if record.oid not in self.needs or objects.get(record.oid) is not record:
             return False
-        if record.kind == m.PENDING:  # it is kept for its name; unless nobody is about to make it
+        if record.kind == m.PENDING:  # it is kept for its id, unless nothing will make it
             return record.oid[:24] in self.running
         if record.kind not in (m.ARENA, m.REMOTE, m.SPILLED):
             return True
@@ -146,7 +146,7 @@ class Lineage:
         return True
 
     def released(self, record: ObjectRecord) -> None:
-        """Handle the removal of a record: its task is dropped unless it has other results."""
+        """Handle the removal of a record: drop its task unless it has other results."""
         task, record.producer = record.producer, None
         if task.task_id in self.tasks:
             task.heirs -= 1
@@ -164,7 +164,7 @@ class Lineage:
             if not self.needs[oid]:
                 del self.needs[oid]
                 self._loose.append(oid)
-        # One after the other rather than one inside the other: a line of descent may be long.
+        # A loop, not recursion: a chain of ancestors may be long.
         if self._loosening:
             return
         self._loosening = True
@@ -175,13 +175,13 @@ class Lineage:
         self._loosening = False
 
     def rebuild(self, record: ObjectRecord, problem: str = "") -> None:
-        """A value is lost and needed: run its task again, or give it an error for its value that tells of the problem."""
+        """Reconstruct a lost value that is needed: run its task again, or set an error that explains the problem."""
         task: Task | None = record.producer
         runs = self.running.get(record.oid[:24])
-        if runs is not None and runs.client == NOBODY:  # for another of its values, lost a moment before
+        if runs is not None and runs.client == NOBODY:  # for another of its values, lost just before
             return
         if task is None and runs is not None and runs.node is not None and not runs.template.streaming:
-            # The word that it has ended, or of the end of its node, is still to come.
+            # The message that it has ended, or that its node is lost, has not arrived yet.
             self._note_lost(record, runs)
             return
         if task is None or task.task_id not in self.tasks or task.retries == 0:
@@ -214,7 +214,7 @@ class Lineage:
             self.task_manager.arguments_there(task)
 
     def unmade(self, task: Task, error: ErrorValue) -> None:
-        """A stream has ended: what was lost of it and was not made again gets an error for its value."""
+        """Handle the end of a stream: set an error on lost items that it did not yield again."""
         objects = self.objects
         for oid in made_by(task):
             record = objects.get(oid)
@@ -223,7 +223,7 @@ class Lineage:
                 objects.drop_if_unused(record)
 
     def interrupted(self, record: ObjectRecord) -> None:
-        """A value is lost whose task has not ended, but is tried again: it will be made once more."""
+        """Handle a lost value whose task has not ended but is retried: it will be made again."""
         task = self.running.get(record.oid[:24])
         if task is None or task.origin is not None or record.kind != m.REMOTE:
             return
@@ -235,7 +235,7 @@ class Lineage:
 
     @staticmethod
     def _note_lost(record: ObjectRecord, task: Task) -> None:
-        """A result of a task that is not known to have ended has to be given once more, if it runs again."""
+        """Note that a result must be given once more if its task, not known to have ended, runs again."""
         if task.given is not None and record.oid in task.given and not ended_but_for_the_word(task):
             task.given.discard(record.oid)
             task.told |= {record.oid}
@@ -282,14 +282,14 @@ class Lineage:
 
 
 def is_large(record: ObjectRecord) -> bool:
-    """True if a value can be lost with a node; it may be on its way here."""
+    """Return True if a value can be lost with a node; it may be in transit to this one."""
     if record.kind == m.PENDING:
         return record.away is not None and (record.away.place is not None or record.writer is not None)
     return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
 
 
 def is_lost(record: ObjectRecord) -> bool:
-    """True if a value was created on another node, and is neither there any more nor on its way."""
+    """Return True if a value was made on another node, is no longer there, and is not in transit."""
     away = record.away
     return (
         record.kind == m.PENDING
@@ -301,17 +301,17 @@ def is_lost(record: ObjectRecord) -> bool:
 
 
 def ended_but_for_the_word(task: Task) -> bool:
-    """True if all results of a task that runs on another node have arrived."""
+    """Return True if all results of a task on another node have arrived, though its end was not reported yet."""
     return task.given is not None and len(task.given) == task.template.returns
 
 
 def made_by(task: Task) -> list[bytes]:
-    """The ids of the values that a task has made, if all went well."""
+    """Return the ids of the values that a successful task has made."""
     return return_ids(task.task_id, task.items if task.template.streaming else task.template.returns)
 
 
 def not_made_again(task: Task) -> ErrorValue:
-    """The error of a value that a stream gave the first time only."""
+    """Return the error of an item that a stream yielded only in its first run."""
     name = task.template.name
     text = f"{name} yielded fewer values when it ran again than the {task.items} before; make it yield the same ones each time"
     fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
@@ -319,7 +319,7 @@ def not_made_again(task: Task) -> ErrorValue:
 
 
 def why_not_kept(task: Task) -> tuple[str, str]:
-    """Why the results of a task are not made again when they are lost: the reason as Ray names it, and what to do."""
+    """Return why lost results of a task are not reconstructed: the reason as Ray names it, and advice."""
     if task.cancelled:
         return ("OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED", f"its task {task.template.name} was cancelled")
     name, limit, option = task.template.name, task.template.max_retries, "max_retries"

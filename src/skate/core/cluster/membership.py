@@ -1,6 +1,6 @@
-"""The nodes of a cluster as one of them knows them: who is there, what each has, and who is the head.
+"""The nodes of a cluster as one of them knows them: the members, their resources, and the head.
 
-A table without decisions: everything else may look into it. `peer_table` changes it when nodes join and leave.
+A table without decisions, which all components may read. `peer_table` changes it when nodes join and leave.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from skate.core.task.task import Task
 
 
 class Peer:
-    """One node as another one sees it."""
+    """One node, as seen by another."""
 
     __slots__ = (
         "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
@@ -25,26 +25,26 @@ class Peer:
         self.tag = node_id[:8]
         self.total = total
         self.labels = labels
-        #: What is free there as far as known here.
+        #: Free resources there, as far as known here.
         self.available = dict(total)
         self.pools: dict[str, int] = {}
         self.alive = True
         self.reason = ""
-        self.known: set[bytes] = set()  # functions and templates it was sent
-        #: Tasks and creations forwarded there and not answered.
+        self.known: set[bytes] = set()  # functions and templates sent to it
+        #: Unanswered tasks and creations forwarded there.
         self.outstanding: dict[bytes, Task] = {}
-        self.classes: dict[Any, int] = {}  # how many of them, by scheduling class
+        self.classes: dict[Any, int] = {}  # number of them, by scheduling class
         self.sent = 0
         self.received = 0
         self.facts: dict[str, Any] = {}
 
     def fits(self, request: dict[str, int]) -> bool:
-        """True if the request fits now, as far as known."""
+        """Return True if the request fits now, as far as known."""
         available = self.available
         return all(available.get(name, 0) >= units for name, units in request.items())
 
     def take(self, request: dict[str, int], sign: int = -1) -> None:
-        """Count resources as taken, or with `sign` 1 as free."""
+        """Count resources as taken, or as free with `sign` 1."""
         for name, units in request.items():
             self.available[name] = self.available.get(name, 0) + sign * units
 
@@ -53,20 +53,20 @@ class Peer:
 
 
 class Membership:
-    """This node and its peers, by their numbers and by what their ids begin with."""
+    """This node and its peers, by number and by the first bytes of their ids."""
 
     def __init__(self, node_id: bytes, capacity: Capacity) -> None:
-        self.active = False  # there has been another node
+        self.active = False  # another node has joined at some time
         self.alive: dict[int, Peer] = {}
-        self.by_tag: dict[bytes, Peer] = {}  # the dead ones too
+        self.by_tag: dict[bytes, Peer] = {}  # including dead ones
         self._strangers: dict[bytes, Peer] = {}
-        #: The node that decides about actors and groups; None on that node itself.
+        #: The head, which decides about actors and groups; None on the head itself.
         self.head: Peer | None = None
         self.here = Peer(-2, node_id, capacity.total, capacity.labels)
         self.here.available = capacity.available
 
     def stranger(self, tag: bytes) -> Peer:
-        """A node of which only objects are known: it was lost before this one joined."""
+        """Return a node known only by its objects, because it was lost before this one joined."""
         peer = self._strangers.get(tag)
         if peer is None:
             peer = self._strangers[tag] = Peer(-1, tag, {}, {})
@@ -75,19 +75,19 @@ class Membership:
         return peer
 
     def totals(self) -> list[dict[str, int]]:
-        """The total resources of each living node."""
+        """Return the total resources of each living node."""
         return [self.here.total, *(peer.total for peer in self.alive.values())]
 
     def ids(self) -> list[bytes]:
-        """The ids of the living nodes."""
+        """Return the ids of the living nodes."""
         return [self.here.node_id, *(peer.node_id for peer in self.alive.values())]
 
     def labels(self) -> list[dict[str, str]]:
-        """The labels of each living node."""
+        """Return the labels of each living node."""
         return [self.here.labels, *(peer.labels for peer in self.alive.values())]
 
     def describe(self) -> list[dict[str, Any]]:
-        """One entry a node, for `ray.nodes`; the dead ones too."""
+        """Return one entry per node, including dead ones, for `ray.nodes`."""
         return [
             {
                 "node_id": peer.node_id.hex(),

@@ -1,8 +1,8 @@
-"""Which of the nodes that could run a task has room, without asking every one of them.
+"""An index to find a node with room for a task without checking all of them.
 
-For each kind of request there is a heap of the nodes that may have room, the best first. A node that turns out to have none is
-taken out, and comes back when something there has come free. What a node has less of is noticed when it comes to the top. So a
-task costs about as much among ten thousand nodes as among ten.
+Each kind of request has a heap of the nodes that may have room, best first. A node found to have none is removed, and added again
+when resources there become free. A node with less free than its rank says is noticed when it reaches the top. So placing a task
+costs about as much among ten thousand nodes as among ten.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skate.core.cluster.membership import Peer
 
-#: Up to so many nodes, to look at each of them is as fast.
+#: With up to this many nodes, checking each one is as fast.
 LINEAR_MAX = 4
 LOG_MIN = 4096
 
 
 class Changes:
-    """The nodes on which something has come free, in the order it did; each `Ranking` reads on from where it was."""
+    """The nodes where resources have become free, in order; each `Ranking` remembers how far it has read."""
 
     __slots__ = ("log", "epoch", "_room")
 
     def __init__(self) -> None:
         self.log: list[Peer] = []
-        self.epoch = 0  # counts how often the log was cleared: who has not read it starts anew
+        self.epoch = 0  # counts how often the log was cleared; a reader that missed it starts over
         self._room = LOG_MIN
 
     def freed(self, peer: Peer) -> None:
-        """Something has come free on a node."""
+        """Record a node where resources have become free."""
         self.log.append(peer)
         if len(self.log) > self._room:
             self.log = []
             self.epoch += 1
 
     def resize(self, nodes: int) -> None:
-        """There are so many nodes now."""
+        """Adapt to a changed number of nodes."""
         self._room = LOG_MIN + 4 * nodes
 
 
 class Ranking:
-    """Nodes by a rank, the lowest first; only those that may have room."""
+    """The nodes that may have room, by rank, lowest first."""
 
     __slots__ = ("_nodes", "_rank", "_changes", "_heap", "_ranks", "_cursor", "_epoch")
 
@@ -52,12 +52,12 @@ class Ranking:
         self._changes = changes
         self._epoch = -1
         self._cursor = 0
-        #: (rank, number of the node); of several entries of a node the one that `_ranks` agrees with counts.
+        #: (rank, number of the node); of several entries for a node, only the one that matches `_ranks` counts.
         self._heap: list[tuple[float, int]] = []
         self._ranks: dict[int, float] = {}
 
     def best(self, has_room: Callable[[Peer], bool]) -> Peer | None:
-        """The node of the lowest rank among those with room."""
+        """Return the node with the lowest rank among those with room."""
         self._catch_up()
         heap, ranks = self._heap, self._ranks
         while heap:
@@ -98,7 +98,7 @@ class Ranking:
 
 
 class Choices:
-    """The nodes that could run what a template asks for when they are idle."""
+    """The nodes that could run a template's tasks when idle."""
 
     __slots__ = ("nodes", "others", "cids", "here", "many", "rankings", "turns")
 
@@ -107,7 +107,7 @@ class Choices:
         self.others = [node for node in nodes if node is not here]
         self.cids = {node.cid for node in nodes}
         self.here = here if here.cid in self.cids else None
-        self.many = len(nodes) > linear_max  # too many to look at each
-        #: By scheduling class, since room depends on what of it is under way.
+        self.many = len(nodes) > linear_max  # too many to check each
+        #: By scheduling class, since room depends on its tasks in progress.
         self.rankings: dict[Any, Ranking] = {}
         self.turns: dict[int, int] = {}  # when each node was chosen last to spread tasks

@@ -1,8 +1,8 @@
-"""The other nodes of a cluster: what they have, and the tasks that are forwarded to them.
+"""The other nodes of a cluster: their resources, and the tasks forwarded to them.
 
-A node is a client of its peers: it submits tasks to them, holds what is there and is answered with the same words as a driver.
-The node on which a task was submitted decides where it runs, once, and stays the one that retries it: a peer takes it as its
-own and sends it on to nobody. What a peer has free is known from its last report, less what was sent there and is not in it.
+A node is a client of its peers: it submits tasks to them, holds objects there, and gets the same messages as a driver. The node
+where a task was submitted decides once where it runs, and handles its retries; a peer treats the task as its own and does not
+forward it. A peer's free resources are those of its last report, less the tasks sent there since.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, ENDED, QUEUED, SENT
 
 REPORT_SECONDS = 0.002
-#: With more peers than that, reports are as much rarer: what a node says and hears in a second does not grow with its peers.
+#: With more peers, reports become rarer in proportion, so a node's messages per second do not grow with the cluster.
 REPORT_PEERS = 32
-#: How long a task whose node was lost waits for another that has what it asks for.
+#: How long a task that only a lost node could run waits for another such node.
 PATIENCE_SECONDS = 60.0
 
 
 class PeerTable:
-    """Decides which node runs what, and tells the peers what is free here."""
+    """Decides which node runs each task, and reports free resources to the peers."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PeerTable:
         self.here, self.alive, self.by_tag = members.here, members.alive, members.by_tag
         self.where = NodeSelector(members, scheduler, placement.objects, placement.groups)
         self.changes = self.where.changes
-        #: Tasks for which no node has room that could take them, by scheduling class.
+        #: Tasks that wait for a node with room, by scheduling class.
         self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
         self._reported_at = 0.0
@@ -64,7 +64,7 @@ class PeerTable:
         self._pumping = False
 
     def members_changed(self, lost: bool) -> None:
-        """A node has joined or was lost: what only that node could run waits for another one for a while."""
+        """Handle a joined or lost node; tasks that only a lost node could run wait a while for another one."""
         self.scheduler.version += 1
         self.where.members_changed()
         if lost:
@@ -72,10 +72,10 @@ class PeerTable:
         else:
             self._reported = None
 
-    # -- which node
+    # -- choice of nodes
 
     def admit(self, task: Task) -> None:
-        """A task can run: here, on another node, or as soon as one has room."""
+        """Run a ready task here, on another node, or as soon as a node has room."""
         if task.origin is None or (task.kind == CREATION and self.members.head is None):
             place = self.where.choose(task)
             if place is None:
@@ -89,14 +89,14 @@ class PeerTable:
         self.scheduler.enqueue(task)
 
     def wait(self, task: Task) -> None:
-        """No node has room: the task waits until one has."""
+        """Make a task wait until a node has room."""
         task.state = QUEUED
         if not self._impatient_at and self.refusal(task) is not None:
             self._impatient_at = self.clock.now + PATIENCE_SECONDS
         self.waiting.setdefault(self.scheduler.class_of(task), OrderedDict())[task.task_id] = task
 
     def unwait(self, task: Task) -> None:
-        """A task that may wait for a node has ended."""
+        """Stop a task's wait for a node."""
         queue = self.waiting.get(task.template.sched_class) if self.waiting else None
         if queue and queue.pop(task.task_id, None) is not None:
             if not queue:
@@ -130,21 +130,19 @@ class PeerTable:
         self._pumping = False
 
     def movable(self, group: SchedClass) -> Task | None:
-        """The first of a class's queued tasks that may go elsewhere; those of peers do not stand in its way."""
+        """Return the first queued task of a class that may move to another node; skip tasks of peers."""
         return next((task for task in group.queue if self._may_leave(task)), None)
 
     def _may_leave(self, task: Task) -> bool:
-        """True if a queued task may move to another node: not a peer's task, nor an actor that others know to be
-        here.
-        """
+        """Return True if a queued task may move: it is not from a peer, and no other node knows it as an actor here."""
         if task.kind == CREATION:
             return self.members.head is None and not task.attempt
         return task.origin is None
 
-    # -- what there is
+    # -- resource reports
 
     def report(self, cid: int, message: m.Report) -> None:
-        """REPORT: what a peer has free."""
+        """REPORT: a peer reports its free resources."""
         _, available, pools, seen = message
         peer = self.alive[cid]
         peer.available = dict(available)
@@ -160,11 +158,11 @@ class PeerTable:
             self.pump()
 
     def touched(self) -> None:
-        """Send the free resources to a peer that relied on old ones, even if they are unchanged."""
+        """Report free resources, even if unchanged, to a peer that relied on an outdated report."""
         self._reported = None
 
     def tick(self, now: float) -> float | None:
-        """Tell the peers what is free, if that has changed; returns seconds until this is wanted again."""
+        """Report free resources to the peers if they have changed; return the seconds until the next tick."""
         again = None
         if self._impatient_at:
             again = self._impatient_at - now
@@ -185,7 +183,7 @@ class PeerTable:
         return again
 
     def _give_up(self) -> None:
-        """Nodes were lost a while ago: what only they could run does not wait forever."""
+        """Fail tasks that have waited long enough for a node like a lost one."""
         for queue in list(self.waiting.values()):
             for task in list(queue.values()):
                 error = self.refusal(task) if task.state == QUEUED else None
@@ -198,22 +196,22 @@ class PeerTable:
                     self.task_manager.fail(task, error)
 
     def pass_on(self, task_id: bytes, message: m.Cancel) -> None:
-        """CANCEL of a task that another node has submitted."""
+        """Pass on the CANCEL of a task that another node has submitted."""
         owner = self.by_tag.get(task_id[8:16])
         if owner is not None and owner.alive:
             self.emit(owner.cid, message)
 
-    # -- questions that only the head can answer
+    # -- queries that only the head can answer
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> None:
-        """Pass a client's question on."""
+        """Pass a client's query on to the head."""
         assert self.members.head is not None
         self._number += 1
         self._questions[self._number] = (cid, number)
         self.emit(self.members.head.cid, m.Request(m.REQUEST, self._number, verb, arguments))
 
     def reply(self, cid: int, message: m.Reply) -> None:
-        """REPLY: the head's answer, for the client that asked."""
+        """REPLY: pass the head's answer to the client that asked."""
         _, number, ok, value = message
         found = self._questions.pop(number, None)
         if found is not None and found[0] in self.clients:

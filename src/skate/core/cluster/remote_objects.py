@@ -1,9 +1,9 @@
-"""Objects of which a part is on another node: the value, or the count of who holds them.
+"""Objects with their value, or the count of their holders, on another node.
 
-An object is owned by the node in whose process its id was made; that node counts who holds it. Another node that uses it is
-one more holder there, by one grant, for as long as anything here holds or pins it. A value lies where it was made, and the
-owner has one grant for it there; whoever needs it has it sent, straight from where it is. Messages between two nodes
-keep their order, also by way of a third, so a grant is always counted before the one that it follows from is given back.
+The owner of an object is the node of the process that made its id; it counts the holders. Another node that uses the object is
+one more holder there, by one grant, for as long as anything on that node holds or pins it. A value stays where it was made, and
+the owner has one grant for it there; a node that needs it fetches it directly from its place. Messages between two nodes keep
+their order, even through a third node, so a grant is always counted before the grant it derives from is released.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RemoteObjects:
             self.emit(owner.cid, m.Hold(m.HOLD, record.oid))
 
     def unused(self, record: ObjectRecord) -> None:
-        """Handle the release of an object: after the last one here, notify its owner."""
+        """Handle the last release of an object here: notify its owner."""
         away = record.away
         owner = away.owner
         if owner is None or not away.grants:
@@ -86,7 +86,7 @@ class RemoteObjects:
             self.emit(owner.cid, (m.FREE, record.oid, 1))
 
     def dropped(self, record: ObjectRecord) -> None:
-        """Handle the removal of a record: the copy elsewhere may be removed too."""
+        """Handle the removal of a record: copies on other nodes may be removed too."""
         place = record.away.place
         if place is not None and place.alive:
             self.emit(place.cid, (m.FREE, record.oid, 1))
@@ -94,18 +94,18 @@ class RemoteObjects:
             self.copies.release(record.away, record.oid)
         self.copies.forget(record)
 
-    # -- values that are elsewhere
+    # -- values on other nodes
 
     def made_at(
         self, task: Task, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...], index: int | None
     ) -> None:
-        """A result of a task of ours is large and stays where it was made; the peer counts one grant for us."""
+        """Handle a large result of an own task: it stays where it was made, and the peer counts one grant for this node."""
         objects = self.objects
         if task.given is not None and oid in task.given and oid not in objects.records:
-            self.emit(peer.cid, (m.FREE, oid, 1))  # given by an earlier attempt, and let go since
+            self.emit(peer.cid, (m.FREE, oid, 1))  # from an earlier attempt, and released since
             return
         record = objects.ensure(oid)
-        if record.kind == m.REMOTE and record.away.place is None:  # made again, after it was lost
+        if record.kind == m.REMOTE and record.away.place is None:  # it was lost and has been made again
             record.away.place = peer
             return
         if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
@@ -129,7 +129,7 @@ class RemoteObjects:
         objects.drop_if_unused(record)
 
     def made_again(self, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...]) -> None:
-        """A large value that was lost is there again, with a peer, which counts one grant for us."""
+        """Handle a reconstructed large value on a peer, which counts one grant for this node."""
         record = self.objects.records[oid]
         if record.away is None:
             record.away = RemoteObject()
@@ -158,9 +158,9 @@ class RemoteObjects:
             self.want(record)
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
-        """Answer a peer's FETCH: with the value, or with where it is. What the peer holds keeps it there meanwhile."""
+        """Answer a peer's FETCH with the value or its place; the peer's grant keeps it there meanwhile."""
         kind, payload = record.kind, record.payload
-        if kind == m.ARENA or kind == m.SPILLED:  # it will be read by its name
+        if kind == m.ARENA or kind == m.SPILLED:  # the peer will read it by its id
             kind, payload = m.ARENA, record.size
         elif record.kind == m.REMOTE:
             place = record.away.place
@@ -172,7 +172,7 @@ class RemoteObjects:
         self.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
 
     def want(self, record: ObjectRecord) -> None:
-        """The value is needed here: have it sent, or made again."""
+        """Request a value that is needed here, or have it reconstructed."""
         away = record.away
         if away is None:
             return
@@ -196,14 +196,14 @@ class RemoteObjects:
         self.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
 
     def bring(self, task: Task) -> bool:
-        """Have the arguments sent here that are elsewhere; True if the task waits for some."""
+        """Fetch arguments from other nodes; return True if the task waits for any."""
         objects = self.objects
         execution = self.task_manager
-        task.missing += 1  # until all have been asked for
+        task.missing += 1  # until all are requested
         asked = False
         for _, oid in task.deps:
             record = objects.records[oid]
-            if record.kind == m.ERROR:  # lost while the task was elsewhere
+            if record.kind == m.ERROR:  # lost while the task was on another node
                 asked = True
             elif record.kind == m.REMOTE or record.kind == m.PENDING:
                 asked = True
@@ -211,18 +211,18 @@ class RemoteObjects:
                 self.want(record)
             elif (
                 record.kind == m.SPILLED and task.kind == METHOD
-            ):  # for others it is done when there is a worker
+            ):  # other tasks check this when they get a worker
                 asked = True
                 execution.await_argument(task, record)
                 self.spill_manager.want(record)
         task.missing -= 1
-        if asked and not task.missing and task.kind != METHOD:  # one of them is an error by now
+        if asked and not task.missing and task.kind != METHOD:  # one of them has failed by now
             execution.arguments_there(task)
             return True
         return task.missing > 0
 
     def value(self, cid: int, message: m.Value) -> None:
-        """VALUE from a peer: the answer to our FETCH."""
+        """VALUE: a peer answers a FETCH of this node."""
         _, oid, kind, payload, held = message
         record = self.objects.get(oid)
         if record is None or record.kind != m.PENDING or record.away is None or record.writer is not None:
@@ -251,7 +251,7 @@ class RemoteObjects:
         self.admission.ask(Request(self, PULLS, record.oid, size, (source, held)))
 
     def granted(self, request: Request) -> None:
-        """There is memory for a value of another node's."""
+        """Handle a granted request: there is memory to pull a value from another node."""
         source, held = request.detail
         self.waiting.remove(held)
         self.pulls[request.offset] = (request.oid, request.size, held)
@@ -271,7 +271,7 @@ class RemoteObjects:
             objects.unpin(other)
 
     def pulled(self, offset: int, there: bool) -> None:
-        """A value has arrived in our memory, or will not."""
+        """Handle the end of a pull: the value is in memory here, or will not come."""
         objects = self.objects
         oid, size, held = self.pulls.pop(offset)
         record = objects.get(oid)
@@ -292,7 +292,7 @@ class RemoteObjects:
             objects.drop_if_unused(record)
 
     def _ask_again(self, record: ObjectRecord) -> None:
-        """Find another source after the node that was to send a value has ended, or no longer has it."""
+        """Find another source because the node that was to send a value is lost or no longer has it."""
         away = record.away
         away.tries += 1
         if away.owner is None:
@@ -311,10 +311,10 @@ class RemoteObjects:
             away.wanted = False
             self.want(record)
 
-    # -- the end of a node
+    # -- loss of a node
 
     def find_another(self, record: ObjectRecord) -> None:
-        """Replace the lost place of an owned value by a copy, or mark it as lost."""
+        """Replace the lost place of an owned value by a copy, or mark the value as lost."""
         record.away.place = self.copies.another(record)
         if record.away.place is None:
             self.lineage.interrupted(record)

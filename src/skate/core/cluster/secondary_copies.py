@@ -1,7 +1,7 @@
-"""Second copies: values that another node owns and a third one made, kept here after they were read.
+"""Secondary copies: values owned by another node and made by a third one, kept here after they were read.
 
-The owner counts one grant for such a copy, and lets it go with the object. If the node that made the value is lost, the owner
-takes a copy in its place. A copy that nobody here uses is the first to go when memory runs short; the owner is told then.
+The owner counts one grant for such a copy and releases it with the object. If the node that made the value is lost, the owner
+uses a copy in its place. When memory runs short, unused copies are dropped first, and their owners are notified.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skate.protocol.states import CopyState
 
 
 class SecondCopies:
-    """The copies that are here for other owners, and those elsewhere of objects of this node."""
+    """Copies kept here for other owners, and copies elsewhere of this node's objects."""
 
     def __init__(
         self,
@@ -29,26 +29,26 @@ class SecondCopies:
     ) -> None:
         self.objects = objects
         self.members = members
-        self.boundary = boundary  # of memory, behind which the disk begins
+        self.boundary = boundary  # end of memory and start of the disk
         self.emit = emit
         self._find_another = find_another
-        #: Copies here that may go, the oldest first.
+        #: Copies here that may be dropped, oldest first.
         self.here: dict[bytes, ObjectRecord] = {}
 
     def keep(self, record: ObjectRecord) -> None:
-        """A value has come from the node that made it: keep it for its owner, too."""
+        """Keep a value that was read from the node that made it, as a copy for its owner."""
         away = record.away
         owner = away.owner
         if owner is None or not owner.alive or away.source is owner or record.oid in self.here:
             return
         if owner.cid in record.holders or record.payload[0] >= self.boundary:
-            return  # the owner has it here already, or it lies on disk
+            return  # the owner already has a copy here, or the value is on disk
         record.holders[owner.cid] = 1
         self.here[record.oid] = record
         self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
 
     def evict(self) -> bool:
-        """Free memory: drop the oldest copy that is not in use here; False if there is none."""
+        """Drop the oldest copy not in use here to free memory; return False if there is none."""
         for oid, record in self.here.items():
             if self._evictable(record):
                 owner = record.away.owner
@@ -68,7 +68,7 @@ class SecondCopies:
         self.here.pop(record.oid, None)
 
     def told(self, cid: int, message: m.Copy) -> None:
-        """COPY from a peer: it has a copy, has it no longer, or needs the one that is here."""
+        """COPY: a peer has a copy, no longer has it, or needs the one here."""
         _, oid, word = message
         record = self.objects.get(oid)
         peer = self.members.alive[cid]
@@ -76,7 +76,7 @@ class SecondCopies:
             if record is not None and record.away is not None and record.away.owner is peer:
                 self.here.pop(oid, None)
         elif word == CopyState.UNWANTED:
-            # It may have gone meanwhile, or be needed by now.
+            # It may have been dropped meanwhile, or be in use by now.
             if self.here.get(oid) is record and record is not None and record.away.owner is peer:
                 del self.here[oid]
                 self.objects.free(cid, oid, 1)
@@ -92,12 +92,14 @@ class SecondCopies:
     def _gone(self, record: ObjectRecord, peer: Peer) -> None:
         away = record.away
         away.copies = tuple(other for other in away.copies if other is not peer)
-        if away.owner is None and away.place is peer:  # it went before the peer heard that it was needed
+        if (
+            away.owner is None and away.place is peer
+        ):  # it was dropped before the peer learned that it was needed
             away.place = None
             self._find_another(record)
 
     def another(self, record: ObjectRecord) -> Peer | None:
-        """The node that made a value has lost it: take a copy for the value, if there is one."""
+        """Use a copy in place of a lost value, if there is one."""
         away = record.away
         while away.copies:
             peer: Peer = away.copies[0]
@@ -108,7 +110,7 @@ class SecondCopies:
         return None
 
     def release(self, away: RemoteObject, oid: bytes) -> None:
-        """An object of this node's goes: its copies go, too."""
+        """Release the copies of an own object that is freed."""
         copies, away.copies = away.copies, ()
         for peer in copies:
             if peer.alive:

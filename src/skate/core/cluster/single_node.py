@@ -1,4 +1,4 @@
-"""The cluster of a node that has never had another one beside it: there is nobody to tell and nobody to ask."""
+"""The cluster of a node that has never had peers."""
 
 from __future__ import annotations
 
@@ -14,81 +14,81 @@ from skate.protocol.fields import ErrorValue
 
 
 class SingleNode:
-    """The interface of `Cluster` for one node: all of it does nothing."""
+    """The interface of `Cluster` for a single node; its methods do nothing."""
 
     # -- tasks
 
     def client_of(self, task: Task) -> Client | None:
-        """The program of a task that another node has forwarded here."""
+        """Return the program of a task that another node has forwarded here."""
         return None
 
     def forward(self, task: Task, peer: Peer) -> None:
         """Give a task to another node."""
 
     def task_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here."""
+        """Handle the retry of a task that a peer forwarded here."""
 
     def task_ended(self, task: Task) -> None:
-        """A task has ended here."""
+        """Handle the end of a task here."""
 
     def stream_failed(self, task: Task, error: ErrorValue) -> None:
-        """A stream has failed: what was lost of it is not made again."""
+        """Handle a failed stream: its lost items are not made again."""
 
     def cancel(self, task_id: bytes, message: m.Cancel) -> None:
-        """CANCEL of a task that is not known here."""
+        """Pass on the CANCEL of a task that is not known here."""
 
     def unwait(self, task: Task) -> None:
-        """A task waits for no node any more."""
+        """Stop a task's wait for a node."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
-        """A peer has relied on old words about what is free here."""
+        """Note that a peer has relied on an outdated report of free resources here."""
 
     # -- values
 
     def want(self, record: ObjectRecord) -> None:
-        """A value that is elsewhere is needed here."""
+        """Fetch a value from another node."""
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
-        """Answer the FETCH of a peer."""
+        """Answer a FETCH from a peer."""
 
     def evict(self) -> bool:
-        """Drop a copy that is kept for another node; False if there is none."""
+        """Drop a copy that is kept for another node; return False if there is none."""
         return False
 
     # -- actors
 
     def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """CREATE_ACTOR: True if the head enters the actor."""
+        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
         return False
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor of an id that is not here, or None."""
+        """Return the actor with an id that is not known here, or None."""
         return None
 
     def is_here(self, actor: Actor) -> bool:
-        """True if this node handles the calls to an actor."""
+        """Return True if this node handles the calls to an actor."""
         return True
 
     def sync_actor(self, actor: Actor) -> None:
-        """An actor that another node counts is held here, or no longer."""
+        """Report to the node that counts an actor's holders whether it is held here."""
 
     def report_actor(self, actor: Actor) -> None:
-        """The state of an actor has changed."""
+        """Report a changed state of an actor."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """KILL of an actor without a worker here; True if others do all there is to do."""
         return False
 
     def actor_ended(self, actor: Actor) -> None:
-        """An actor has ended for good."""
+        """Handle the permanent end of an actor."""
 
-    # -- questions
+    # -- queries
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
-        """Pass a client's question on; False if this node answers it."""
+        """Pass a client's query on to the head; return False if this node answers it."""
         return False
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Tasks that are forwarded to another node, and those that another node has forwarded here.
+"""Tasks forwarded to other nodes, and tasks that other nodes forwarded here.
 
-A peer takes a task as its own and answers with the words of a node to its client: results as they come, and at the end that
-nothing more is coming. Small results are handed on at once, large ones stay where they were made.
+A peer treats a forwarded task as its own and answers with the messages that a node sends to its clients: results as they come,
+and FINISHED after the last one. Small results are passed on at once; large ones stay where they were made.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT, TaskKin
 
 
 class Router(Protocol):
-    """Decides which task goes where."""
+    """Decides where each task runs."""
 
-    #: Nodes on which something has come free.
+    #: Nodes where resources have become free.
     changes: Changes
-    #: Tasks for which no node has room that could take them.
+    #: Tasks that wait for a node with room.
     waiting: dict[Any, Any]
 
     def unwait(self, task: Task) -> None:
-        """A task waits for no node any more."""
+        """Stop a task's wait for a node."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
     def touched(self) -> None:
-        """A peer has relied on old words about what is free here."""
+        """Note that a peer has relied on an outdated report of free resources here."""
 
 
 class Directory(Protocol):
-    """Knows where each actor is."""
+    """Knows the location of each actor."""
 
     def put_at(self, actor: Actor, peer: Peer) -> ActorFields:
-        """An actor is about to be sent to its node; returns what the node must know of it."""
+        """Assign an actor to the node that will run it; return the data that this node needs."""
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
-        """The creation of an actor has come from another node."""
+        """Handle an actor creation forwarded by another node."""
 
 
 class TaskForwarder:
-    """Gives tasks to peers and takes in what they say of them; the other way round as well."""
+    """Forwards tasks to peers and handles their answers; also runs tasks that peers forward here."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class TaskForwarder:
         self._clients: dict[tuple[str, str], Client] = {}
 
     def connect(self, router: Router, actor_directory: Directory) -> None:
-        """Take those that forward by way of this one, and are told what comes back."""
+        """Set the components that forward through this one and get the answers."""
         self.router = router
         self.actor_directory = actor_directory
 
-    # -- out
+    # -- forwarding
 
     def forward(self, task: Task, peer: Peer) -> None:
-        """Give a task to a peer; it answers like a node answers its client."""
+        """Forward a task to a peer, which answers as a node answers its client."""
         task.state = SENT
         task.node = peer
         task.worker = None
@@ -127,7 +127,7 @@ class TaskForwarder:
         )
 
     def introduce(self, peer: Peer, key: bytes) -> None:
-        """Send a peer the template and the function that it does not have yet."""
+        """Send a peer the template and the function if it does not have them yet."""
         if key in peer.known:
             return
         template = self.templates[key]
@@ -138,7 +138,7 @@ class TaskForwarder:
         self.emit(peer.cid, m.Template(m.TEMPLATE, key, template.fields))
 
     def answered(self, task: Task) -> None:
-        """A peer has no more to say of a task, or of the creation of an actor."""
+        """Remove a task or an actor creation that a peer has finished."""
         peer = task.node
         if peer is None or peer.outstanding.pop(task.task_id, None) is None:
             return
@@ -148,16 +148,16 @@ class TaskForwarder:
             peer.take(task.template.request, 1)
         self.router.changes.freed(peer)
 
-    # -- what peers answer
+    # -- answers of peers
 
     def finished(self, cid: int, message: m.Finished) -> None:
-        """FINISHED: nothing more is coming of a task."""
+        """FINISHED: a peer sends no more messages about a task."""
         _, task_id, micros, error = message
         task = self.tasks.get(task_id)
         if task is None or task.node is None or task.node.cid != cid:
             return
         self.answered(task)
-        if error is not None:  # it never ran, for it is of no use there
+        if error is not None:  # it never ran, because the peer had no use for it
             self.task_manager.fail(task, error)
         else:
             if micros >= 0:
@@ -169,27 +169,27 @@ class TaskForwarder:
             self.router.pump()
 
     def tell_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here: so many attempts it has had, if this node is lost."""
+        """Tell a peer how many attempts its task has had here, in case this node is lost."""
         self.emit(task.client, m.Retried(m.RETRIED, task.task_id, task.attempt, task.retries))
 
     def retried(self, cid: int, message: m.Retried) -> None:
-        """RETRIED: where it is, a task has had another attempt."""
+        """RETRIED: a forwarded task has begun another attempt."""
         _, task_id, attempt, retries = message
         task = self.tasks.get(task_id)
         if task is not None and task.node is not None and task.node.cid == cid:
             task.attempt, task.retries = attempt, retries
 
     def result(self, cid: int, message: m.Result) -> None:
-        """RESULT from a peer: one result of a task that was forwarded there."""
+        """RESULT: a peer sends one result of a forwarded task."""
         _, oid, kind, payload, held, kept = message
         self._take(cid, oid, kind, payload, held, kept, None)
 
     def streamed(self, cid: int, message: m.Stream) -> None:
-        """STREAM from a peer: one more value of a generator that runs there."""
+        """STREAM: a peer sends the next value of a generator that runs there."""
         _, task_id, index, kind, payload, held, kept = message
         task = self.tasks.get(task_id)
         if kind == m.ERROR and task is not None and index <= task.items and task.client in self.clients:
-            # Another attempt has failed before it came so far: its reader has yet to hear of that.
+            # Another attempt failed before it got this far; the reader does not know that yet.
             self.lineage.unmade(task, payload)
             index = task.items + 1
         oid = task_id + index.to_bytes(4, "little")
@@ -203,7 +203,7 @@ class TaskForwarder:
         self._take(cid, oid, kind, payload, held, kept, index)
 
     def stream_ended(self, cid: int, message: m.StreamEnd) -> None:
-        """STREAM_END from a peer."""
+        """STREAM_END: a peer reports the end of a stream."""
         _, task_id, count = message
         task = self.tasks.get(task_id)
         if task is None or task.node is None or task.node.cid != cid:
@@ -239,7 +239,7 @@ class TaskForwarder:
     def _take_again(
         self, peer: Peer, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], kept: int
     ) -> None:
-        """An item of a stream that was lost has been made again."""
+        """Handle an item that was lost and has been made again."""
         if kind == m.ARENA:
             self.remote_objects.made_again(oid, peer, payload[1], held)
         else:
@@ -250,10 +250,10 @@ class TaskForwarder:
         for each in (oid,) if kept else held:
             self.emit(cid, (m.FREE, each, 1))
 
-    # -- in
+    # -- tasks from peers
 
     def forwarded(self, cid: int, message: m.Forward) -> None:
-        """FORWARD: a peer has a task that is to run here."""
+        """FORWARD: run a task for a peer."""
         _, kind, task_id, key, args, deps, held, parent, fields = message
         peer = self.members.alive[cid]
         peer.received += 1
@@ -273,9 +273,7 @@ class TaskForwarder:
             self.task_manager.enter(task)
 
     def ended(self, task: Task) -> None:
-        """Handle the end of a task here: notify the peer that it came from, or remember it in case its results are
-        lost.
-        """
+        """Handle the end of a task here: notify the peer it came from, or keep it in case its results are lost."""
         self.router.unwait(task)
         if task.origin is None:
             self.lineage.keep(task)
@@ -284,7 +282,7 @@ class TaskForwarder:
             seconds = task.template.seconds
             self.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
 
-    # -- the end of a node
+    # -- loss of a node
 
     def lost(self, task: Task, peer: Peer) -> None:
         execution = self.task_manager
@@ -306,7 +304,7 @@ class TaskForwarder:
             execution.fail(task, ("NodeDiedError", {"message": text}))
 
     def client_of(self, task: Task) -> Client | None:
-        """Whose program a task belongs to: a client with its job and namespace."""
+        """Return the client whose program a task belongs to, with its job and namespace."""
         if task.origin is None:
             return self.clients.get(task.client)
         key = (task.origin.get("job", ""), task.origin.get("namespace", ""))

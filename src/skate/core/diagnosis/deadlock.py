@@ -1,9 +1,9 @@
-"""Detection of deadlocks: which waits can still succeed, and which can never end.
+"""Deadlock detection: which waits can still end, and which never can.
 
-A thing is *live* if it may change by itself or by something else that is live: a task that runs, a driver that does not wait,
-an actor with a thread to spare, resources whose holder may end. Everything begins as not live; rules, one for each kind of
-thing, are applied until nothing more comes to life, which is the least fixed point. Whatever a rule cannot be sure of counts
-as live, so a wait that is left over cannot end by anything that this node knows of, short of a kill.
+An entity is *live* if it may change on its own or through another live entity: a running task, a driver that does not wait, an
+actor with a free thread, resources whose holder may end. At first, nothing counts as live. Then rules, one for each kind of
+entity, are applied until nothing more becomes live: the least fixed point. If a rule cannot be sure, it says live. So a wait that
+is not live at the end can only end through a kill, as far as this node knows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from skate.core.resource.capacity import Capacity, Lease
     from skate.core.schedule.worker_record import Worker
 
-#: The kind of a thing, and what tells it from others of its kind.
+#: The kind of an entity, and its identity within that kind.
 Key = tuple[str, Any]
 
 
 class DeadlockSearch:
-    """One look at a node: which of the things that waits depend on are live."""
+    """One search on a node: which of the entities that waits depend on are live."""
 
     def __init__(self, tables: NodeTables, waits: Waits, asleep: frozenset[int] = frozenset()) -> None:
         self.clients = tables.clients
@@ -69,7 +69,7 @@ class DeadlockSearch:
 
     @staticmethod
     def key_of(wait: Wait) -> Key:
-        """The key of a wait."""
+        """Return the key of a wait."""
         return ("wait", (wait.cid, wait.number))
 
     def judge(self, waits: Iterable[Wait]) -> None:
@@ -79,7 +79,7 @@ class DeadlockSearch:
         while True:
             before = len(self.live)
             self._work_off()
-            # Causes were met after what they cause, so the other way round most things are settled at once.
+            # Effects were found before their causes, so going backwards settles most of them in one pass.
             for key in reversed(list(self._seen)):
                 self._apply(key)
             if len(self.live) == before and not self._agenda:
@@ -94,7 +94,7 @@ class DeadlockSearch:
             self.live.add(key)
 
     def is_live(self, key: Key) -> bool:
-        """True if an entity is known to be live; schedules its examination if it was not examined yet."""
+        """Return True if an entity is known to be live; schedule its examination if it was not examined yet."""
         if key in self.live:
             return True
         if key not in self._seen:
@@ -104,12 +104,12 @@ class DeadlockSearch:
 
     @property
     def processes(self) -> set[int]:
-        """The processes whose waits, or whose doing anything, have come into it."""
+        """Return the processes whose waits or possible actions were considered."""
         return {
             key[1][0] if key[0] == "wait" else key[1] for key in self._seen if key[0] in ("wait", "process")
         }
 
-    # -- waits, and what is waited for
+    # -- waits and their causes
 
     def _wait(self, which: tuple[int, int]) -> bool:
         wait = self.waits.get(which[0], {}).get(which[1])
@@ -133,12 +133,12 @@ class DeadlockSearch:
             group = self.group_of(oid)
             if group is not None:
                 return self.is_live(("group", group))
-        # What no task makes is on its way from the process that has it.
+        # An object that no task makes is coming from the process that has it.
         task_id = oid[:24]
         return task_id not in self.tasks or self.is_live(("task", task_id))
 
     def group_of(self, oid: bytes) -> bytes | None:
-        """The placement group whose readiness an object represents, or None."""
+        """Return the placement group whose readiness an object represents, or None."""
         return self._ready.get(oid)
 
     # -- tasks
@@ -157,7 +157,7 @@ class DeadlockSearch:
         return task.state == WAITING or self._finds_room(task)
 
     def actor_of(self, task: Task) -> bool:
-        """True if the actor of an unsent call may become able to run it."""
+        """Return True if the actor of an unsent call may become able to run it."""
         actor = task.actor
         if actor is None or actor.node is not None or actor.leaving or actor.state == DEAD:
             return True
@@ -181,7 +181,9 @@ class DeadlockSearch:
     def _sent(self, task: Task) -> bool:
         worker = task.worker
         waits = self.waits.get(worker.cid)
-        if held_back(task) and not worker.leaving and not task.cancelled:  # only its reader lets it go on
+        if (
+            held_back(task) and not worker.leaving and not task.cancelled
+        ):  # it resumes only when its reader reads
             return self.is_live(("process", task.client))
         ahead = self._held_back_ahead(worker)
         if ahead is not None and ahead is not task and worker.actor is not None:
@@ -190,10 +192,10 @@ class DeadlockSearch:
             return True
         actor = worker.actor
         if actor is None:
-            if task.cancelled:  # which interrupts it
+            if task.cancelled:  # the cancellation interrupts it
                 return True
             first = next(iter(worker.outstanding.values()))
-            if task is not first:  # it runs elsewhere, or here once the first has ended
+            if task is not first:  # it runs elsewhere, or here after the first one
                 return worker.asked_back or self._finds_room(task) or self.is_live(("task", first.task_id))
             return self._any_live(waits.values())
         if not side_by_side(actor):
@@ -205,7 +207,7 @@ class DeadlockSearch:
 
     @staticmethod
     def _held_back_ahead(worker: Worker) -> Task | None:
-        """The generator that a worker is about, which runs one thing after the other, if it is held back."""
+        """Return the generator that a sequential worker is running, if the generator is held back."""
         first = next(iter(worker.outstanding.values()), None)
         one_by_one = worker.actor is None or (worker.actor.in_order and not worker.leaving)
         return first if first is not None and one_by_one and held_back(first) else None
@@ -218,7 +220,7 @@ class DeadlockSearch:
         return any(self.is_live(self.key_of(wait)) for wait in waits)
 
     def _thread_to_spare(self, actor: Actor, group: str) -> bool:
-        """True if an actor with threads has one that is not stuck, or will have."""
+        """Return True if an actor with threads has, or will have, a thread that is not stuck."""
         fields = actor.template.fields
         limit = (fields.get("groups") or {}).get(group) if group else fields.get("max_concurrency")
         if limit is None:
@@ -251,7 +253,7 @@ class DeadlockSearch:
     # -- resources
 
     def _finds_room(self, task: Task) -> bool:
-        if self.members.alive:  # another node may take it
+        if self.members.alive:  # another node may run it
             return True
         return self.is_live(("class", self.scheduler.class_of(task)))
 
@@ -268,7 +270,7 @@ class DeadlockSearch:
         return not pools or any(self.room(pool, group.request) for pool in pools)
 
     def room(self, pool: Capacity, request: dict[str, int]) -> bool:
-        """True if a request fits, or may fit once those that may end have ended."""
+        """Return True if a request fits, or may fit once all holders that may end have ended."""
         for name, units in request.items():
             wanting = units - pool.available.get(name, 0)
             if wanting > 0:
@@ -281,7 +283,7 @@ class DeadlockSearch:
         return True
 
     def holders_of(self, pool: Capacity) -> list[tuple[Key, Lease]]:
-        """The leases on resources of a pool, with their holders."""
+        """Return the leases on resources of a pool, with their holders."""
         found = self._holders.get(id(pool))
         if found is None:
             found = self._holders[id(pool)] = [
@@ -317,7 +319,7 @@ class DeadlockSearch:
         return self.room(self.capacity, whole)
 
     def _lease(self, cid: int) -> bool:
-        """True if a worker may release its resources."""
+        """Return True if a worker may release its resources."""
         worker = self.scheduler.workers.get(cid)
         if worker is None or worker.leaving:
             return True
@@ -328,11 +330,11 @@ class DeadlockSearch:
         return self.is_live(("end", actor.actor_id))
 
     def _end(self, actor_id: bytes) -> bool:
-        """True if an actor may come to its end: by itself, or because its last handle is dropped."""
+        """Return True if an actor may end, on its own or because its last handle is dropped."""
         actor = self.actors.actors.get(actor_id)
         if actor is None or actor.leaving or actor.state == DEAD or actor.worker is None:
             return True
-        # A call at work may lead it to exit.
+        # A running call may make it exit.
         if any(self.is_live(("task", task_id)) for task_id in list(actor.worker.outstanding)):
             return True
         if actor.detached and any(self.is_live(("process", each)) for each in self._drivers()):
@@ -340,14 +342,14 @@ class DeadlockSearch:
         return self._let_go(actor_id, actor.holders, actor.pins)
 
     def _value(self, oid: bytes) -> bool:
-        """True if a value may be dropped, with its contents."""
+        """Return True if a value may be freed, with its contents."""
         record = self.objects.records.get(oid)
         if record is None or record.writer is not None or record.away is not None:
             return True
         return self._let_go(oid, record.holders, record.pins)
 
     def _let_go(self, any_id: bytes, holders: Iterable[int], pins: int) -> bool:
-        """True if any holder of an object or an actor may release it."""
+        """Return True if any holder of an object or an actor may release it."""
         if any(self.is_live(("process", each)) for each in holders):
             return True
         if not pins:
@@ -356,7 +358,7 @@ class DeadlockSearch:
         return pins > len(pinners) or any(self.is_live(each) for each in pinners)
 
     def pinners_of(self, any_id: bytes) -> list[Key]:
-        """The tasks, values and actors that keep an object or an actor, as far as known here."""
+        """Return the tasks, values and actors that keep an object or an actor, as far as known here."""
         if self._pinners is None:
             self._pinners = {}
             takers: list[tuple[Key, Task]] = [(("task", task.task_id), task) for task in self.tasks.values()]
@@ -374,7 +376,7 @@ class DeadlockSearch:
         return self._pinners.get(any_id, [])
 
     def _bundle(self, group_id: bytes) -> bool:
-        """True if a holder may remove a group: holders are not counted, so any process may have it."""
+        """Return True if a holder may remove a group: holders are not counted, so any process may have it."""
         who = [*self._drivers(), *(w.cid for w in self.scheduler.workers.values() if w.outstanding)]
         group = self.placement.groups.get(group_id)
         return group is None or any(self.is_live(("process", cid)) for cid in who)
@@ -385,12 +387,12 @@ class DeadlockSearch:
         return [client.cid for client in self.clients.values() if client.is_driver]
 
     def _process(self, cid: int) -> bool:
-        """True if a process may act: release its refs, call an actor, create a value."""
+        """Return True if a process may act: release its refs, call an actor, create a value."""
         if cid not in self.clients or cid in self.members.alive:
             return True
         worker = self.scheduler.workers.get(cid)
         if worker is not None:
-            # One without work may have threads of its own, of which nothing is known.
+            # A process without work may have user threads that the node does not know of.
             tasks = worker.outstanding
             if not tasks:
                 return cid not in self.asleep
@@ -402,18 +404,18 @@ class DeadlockSearch:
 
 
 def held_back(task: Task) -> bool:
-    """True for a generator that has made as many values more than were read as it may."""
+    """Return True for a generator that has reached its limit of unread values."""
     limit: int = task.template.fields.get("backpressure", 0)
     return limit > 0 and task.items - task.consumed >= limit
 
 
 def side_by_side(actor: Actor) -> bool:
-    """True for an actor whose calls run in threads of their own; an asyncio actor has one thread for all."""
+    """Return True for an actor that runs its calls in several threads; an asyncio actor has one thread for all."""
     return not actor.in_order and not actor.template.fields.get("is_async")
 
 
 def held_units(lease: Lease, name: str) -> int:
-    """How much of a resource is free once a lease ends, over what is free now."""
+    """Return how much more of a resource is free once a lease ends."""
     if name == "CPU" and lease.cpu_returned:
         return 0
     return lease.request.get(name, 0)

@@ -1,4 +1,4 @@
-"""One wait of a thread, as its process has told of it."""
+"""One wait of a thread, as reported by its process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from skate.protocol.fields import WaitFacts
 
 
 class Wait:
-    """One thread that waits: for `needed` of `ids`, in a task or in a driver's own code."""
+    """One waiting thread: it waits for `needed` of `ids`, in a task or in a driver's own code."""
 
     __slots__ = ("cid", "number", "ids", "needed", "task_id", "facts", "since", "told")
 
@@ -14,7 +14,7 @@ class Wait:
         self.cid = cid
         self.number = number
         self.since = since
-        self.told = False  # it was told that it never ends, and is about to
+        self.told = False  # its process was told that it can never end; it is about to fail
         self.ids: tuple[bytes, ...] = ()
         self.needed = 0
         self.task_id = b""
@@ -22,12 +22,12 @@ class Wait:
 
     @property
     def threads_free(self) -> int:
-        """How many other threads of the user's the process has, that might do anything."""
+        """The number of other user threads in the process, which might do anything."""
         return self.facts.get("free") or 0
 
     def __repr__(self) -> str:
         return f"<Wait {self.number} of {self.cid} for {self.needed} of {len(self.ids)}>"
 
 
-#: The waits of each process, by the numbers that it gave them.
+#: The waits of each process, by the number that the process gave each of them.
 Waits = dict[int, dict[int, Wait]]

@@ -1,6 +1,6 @@
-"""Why something waits, in a few words, followed to its cause: tasks, objects, actors, placement groups.
+"""Short explanations of why tasks, objects, actors and placement groups wait, traced back to the cause.
 
-Reasons are made of facts that the core has anyway, and only when somebody asks. The shell looks first whether a signal has
+Explanations use facts that the core has anyway, and are made only on request. First the shell checks whether a signal has
 stopped a worker (`looked`).
 """
 
@@ -31,7 +31,7 @@ HOLDERS_SHOWN = 4
 
 
 class WaitExplainer:
-    """Answers what things wait for."""
+    """Explains waits."""
 
     def __init__(self, tables: NodeTables, waits: Waits, memory_pressure: MemoryPressure) -> None:
         self.clock = tables.clock
@@ -50,24 +50,24 @@ class WaitExplainer:
         self.is_pending = tables.is_pending
         self.waits = waits
         self.memory_pressure = memory_pressure
-        #: Pids of workers that are stopped by a signal, as the shell last saw it.
+        #: Pids of workers that the shell last found stopped by a signal.
         self.stopped: frozenset[int] = frozenset()
 
-    # -- asked by clients
+    # -- queries of clients
 
     def ask(self, cid: int, message: m.Request) -> None:
-        """REQUEST "why": the shell looks at the workers first, then the answer follows."""
+        """REQUEST "why": have the shell check the workers; `looked` answers then."""
         _, number, _, (any_id,) = message
         self.out.shell(FindStopped(cid, number, any_id))
 
     def looked(self, cid: int, number: int, any_id: bytes, stopped: frozenset[int], now: float) -> None:
-        """The shell has looked which workers are stopped: answer why the thing of an id is not there."""
+        """Explain why an id is not ready, now that the shell has reported the stopped workers."""
         self.clock.now = now
         self.stopped = stopped
         self.out.emit(cid, m.Reply(m.REPLY, number, True, self.of(any_id)))
 
     def of(self, any_id: bytes) -> str:
-        """Why the thing of an id is not there yet: an object, a task or an actor; nothing if it is, or is not known."""
+        """Return why an object, task or actor is not ready; empty if it is ready or unknown."""
         if len(any_id) == 28:
             return self.of_object(any_id)
         task = self.tasks.get(any_id)
@@ -79,7 +79,7 @@ class WaitExplainer:
     # -- objects
 
     def of_object(self, oid: bytes, links: int = LINKS_MAX) -> str:
-        """The reason why a value is not ready."""
+        """Return why a value is not ready."""
         task = self.tasks.get(oid[:24])
         record = self.objects.records.get(oid)
         if record is not None and record.kind == m.SPILLED:
@@ -105,7 +105,7 @@ class WaitExplainer:
     # -- tasks
 
     def of_task(self, task: Task, links: int = LINKS_MAX) -> str:
-        """The reason why a task waits, or where it runs and for how long."""
+        """Return why a task waits, or where it runs and for how long."""
         if task.state == SENT:
             return self._of_sent(task, links)
         again_at = self.pausing.get(task.task_id)
@@ -123,7 +123,7 @@ class WaitExplainer:
         return self._of_queued(task, links)
 
     def _of_pause(self, task: Task, seconds: float) -> str:
-        """An attempt has crashed, and the next one is put off."""
+        """Describe the pause between a crashed attempt and the next one."""
         if seconds > 0:
             return f"attempt {task.attempt + 1} comes in {seconds:.1f} s, as those before it have crashed"
         return f"attempt {task.attempt + 1} is held back until there is memory for it"
@@ -162,7 +162,7 @@ class WaitExplainer:
         if worker is None:
             return ""
         if worker.pid in self.stopped:
-            return f"worker {worker.pid} is stopped (SIGSTOP), as if by a debugger or by Ctrl-Z; SIGCONT lets it go on"
+            return f"worker {worker.pid} is stopped (SIGSTOP), as if by a debugger or by Ctrl-Z; SIGCONT resumes it"
         if not worker.pid:
             environment = task.template.environment
             return (
@@ -193,12 +193,12 @@ class WaitExplainer:
         return f"{verb} on worker {worker.pid}{self._since(worker)}"
 
     def _since(self, worker: Worker) -> str:
-        """For how long the first task of a worker has been running."""
+        """Return how long the first task of a worker has been running."""
         seconds = self.clock.now - worker.progress
         return f" since {seconds:.0f} s" if worker.progress and seconds >= 1 else ""
 
     def _what_it_waits_for(self, task: Task, worker: Worker, links: int) -> str:
-        """A running task may itself wait."""
+        """Return the cause if a running task itself waits."""
         waits = self.waits.get(worker.cid, {})
         for wait in waits.values():
             if wait.task_id == task.task_id and wait.ids and links > 0:
@@ -232,7 +232,7 @@ class WaitExplainer:
         return self._shortage(self.capacity, group.request)
 
     def _shortage_of_all(self, request: dict[str, int]) -> str:
-        """The resources missing on the node that could run it if it were idle."""
+        """Return the resources missing on the node that could run it when idle."""
         able = [peer for peer in self.members.alive.values() if covers(peer.total, request)]
         if covers(self.capacity.total, request) or not able:
             return self._shortage(self.capacity, request)
@@ -262,7 +262,7 @@ class WaitExplainer:
         return "no worker is free yet"
 
     def _holders(self, pool: Capacity, name: str) -> str:
-        """Who has a resource now: names, with how many there are of each."""
+        """Return the current holders of a resource: names, with the number of each."""
         counted: dict[str, int] = {}
         for worker in self.scheduler.workers.values():
             lease = worker.lease
@@ -285,7 +285,7 @@ class WaitExplainer:
     # -- actors and groups
 
     def of_actor(self, actor: Actor, links: int = LINKS_MAX) -> str:
-        """Why an actor is not up, or what it does."""
+        """Return why an actor is not alive, or what it is doing."""
         if actor.state == DEAD:
             return f"actor {actor.describe()} is dead"
         if actor.state == ALIVE:
@@ -305,7 +305,7 @@ class WaitExplainer:
         return f"{text}: {reason}" if reason else text
 
     def of_group(self, group: Any) -> str:
-        """Why a placement group is not placed; nothing if it is."""
+        """Return why a placement group is not placed; empty if it is."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
             return str(group.why)
         if group.asked:
@@ -321,11 +321,11 @@ class WaitExplainer:
 
 
 def covers(total: dict[str, int], request: dict[str, int]) -> bool:
-    """True if a request fits into the total resources."""
+    """Return True if a request fits into the total resources."""
     return all(total.get(name, 0) >= units for name, units in request.items())
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th and so on."""
+    """Format a number as 1st, 2nd, 3rd, 4th and so on."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

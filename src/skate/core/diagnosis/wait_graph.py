@@ -1,4 +1,4 @@
-"""A deadlock in words: who waits for whom, round the circle, and which of the waits is ended."""
+"""Description of a deadlock: the cycle of waits, and the choice of the wait to end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Step = tuple[str, Key | None]
 
 
 class WaitGraph:
-    """Follows what is stuck from one thing to the next that is to blame for it."""
+    """Follows each stuck entity to the one that blocks it."""
 
     def __init__(self, tables: NodeTables, waits: Waits, judgement: DeadlockSearch) -> None:
         self.tasks = tables.tasks
@@ -53,11 +53,11 @@ class WaitGraph:
         return max(waits, key=lambda each: (each.since, each.cid, each.number))
 
     def text(self, wait: Wait) -> str:
-        """The circle that a wait is part of, as a sentence, and what to do about it."""
+        """Describe the cycle that a wait is part of, with advice."""
         key: Key | None = DeadlockSearch.key_of(wait)
         met: list[Key] = []
         text = ""
-        named = False  # the last word was the name of whose wait comes next
+        named = False  # the text so far ends with the name of the next waiting process
         while key is not None and key not in met and len(met) < STEPS_MAX:
             met.append(key)
             words, following = self._step(key)
@@ -85,7 +85,7 @@ class WaitGraph:
         """Describe an actor so that it differs from others of its class."""
         return f"actor {actor.describe()} (pid {actor.worker.pid})"
 
-    # -- one step: what is waited for, in words, and whom it leads to
+    # -- one step: a description of the cause, and the entity that it leads to
 
     def _step(self, key: Key) -> Step:
         kind, what = key
@@ -172,7 +172,7 @@ class WaitGraph:
         return "", DeadlockSearch.key_of(next(iter(waits.values())))
 
     def _in_queue(self, actor: Any) -> Step:
-        """A call that an actor does not come to."""
+        """Describe a call that an actor cannot start."""
         first = next(iter(actor.worker.outstanding.values()), None)
         if first is not None and actor.in_order and held_back(first):
             return f", which comes behind {first.template.name}", ("task", first.task_id)

@@ -1,9 +1,9 @@
-"""The waits of a node's processes that have lasted for a while, and the search for those that can never end.
+"""The long waits of a node's processes, and the search for those that can never end.
 
-A process says WAITS of a `get` or `wait` without a timeout that has lasted half a second, and WAIT_OVER when it goes on; what is
-over sooner is never heard of. While any of them is old enough, the node looks from time to time whether it can still end
-(`deadlock`). Before it says that one cannot, it asks the processes concerned once more: their answers come behind all
-that they had said before, handles that only the garbage collector could let go included.
+A process sends WAITS for a `get` or `wait` without timeout that has lasted half a second, and WAIT_OVER when it resumes; it does
+not report shorter waits. While any wait is old enough, the node checks from time to time whether it can still end (`deadlock`).
+Before it reports a deadlock, it asks the processes concerned to confirm their waits. Their answers arrive after all their earlier
+messages, including releases of handles that only the garbage collector could release.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK_SECONDS_MAX = 30.0
 
 
 class WaitRegistry:
-    """The waits of each process, and their examinations, less and less frequent while nothing changes."""
+    """The waits of each process, checked less and less often while nothing changes."""
 
     def __init__(self, tables: NodeTables) -> None:
         self.tables = tables
@@ -30,11 +30,11 @@ class WaitRegistry:
         self.look_at = 0.0
         self._pause = OLD_SECONDS
         self._round = 0
-        #: Who has not answered the question of this round, which is about deadlocks if there are any.
+        #: Processes that have not answered in this round; a round is in progress if there are any.
         self._asked: set[int] = set()
 
     def waits(self, cid: int, message: m.Waits) -> None:
-        """WAITS: a wait has lasted, or is told again."""
+        """WAITS: a process reports a long wait, for the first time or again."""
         _, number, ids, needed, task_id, facts = message
         mine = self.by_client.setdefault(cid, {})
         wait = mine.get(number)
@@ -44,7 +44,7 @@ class WaitRegistry:
         wait.ids, wait.needed, wait.task_id, wait.facts = tuple(ids), needed, task_id, facts
 
     def over(self, cid: int, message: m.WaitOver) -> None:
-        """WAIT_OVER: it goes on."""
+        """WAIT_OVER: a wait has ended."""
         _, number = message
         mine = self.by_client.get(cid)
         if mine is not None:
@@ -64,10 +64,10 @@ class WaitRegistry:
             self._asked.clear()
             self._soon()
 
-    # -- looking
+    # -- checks
 
     def tick(self, now: float) -> float | None:
-        """Check the waits, if it is time; returns seconds until the next check, or None without waits."""
+        """Check the waits if it is time; return the seconds until the next check, or None without waits."""
         if not self.by_client:
             return None
         if now < self.look_at:
@@ -76,14 +76,14 @@ class WaitRegistry:
         self.look_at = now + self._pause
         stuck, judgement = self.stuck()
         if stuck:
-            self._ask(judgement.processes & self.by_client.keys())  # whose words could change the verdict
+            self._ask(judgement.processes & self.by_client.keys())  # whose answers could change the verdict
         else:
             self._asked = set()
             self._refresh()
         return self._pause
 
     def old(self) -> list[Wait]:
-        """The waits that have lasted long enough to be looked at, the oldest first."""
+        """Return the waits that have lasted long enough to be checked, oldest first."""
         limit = self.clock.now - OLD_SECONDS
         found = [
             w for mine in self.by_client.values() for w in mine.values() if w.since <= limit and not w.told
@@ -91,7 +91,7 @@ class WaitRegistry:
         return sorted(found, key=lambda wait: (wait.since, wait.cid, wait.number))
 
     def stuck(self, asleep: frozenset[int] = frozenset()) -> tuple[list[Wait], DeadlockSearch]:
-        """The waits that can never end; drivers in `asleep` are taken to do nothing any more."""
+        """Return the waits that can never end, assuming that drivers in `asleep` do nothing more."""
         judgement = DeadlockSearch(self.tables, self.by_client, asleep)
         old = self.old()
         judgement.judge(old)
@@ -104,7 +104,7 @@ class WaitRegistry:
             self.emit(cid, m.Confirm(m.CONFIRM, self._round))
 
     def _refresh(self) -> None:
-        """Query the waiting processes whose reported waits are out of date."""
+        """Ask the processes whose reported waits are out of date."""
         for cid, mine in self.by_client.items():
             stale = any(
                 wait.threads_free or not any(map(self.tables.is_pending, wait.ids)) for wait in mine.values()
@@ -113,7 +113,7 @@ class WaitRegistry:
                 self.emit(cid, m.Confirm(m.CONFIRM, 0))
 
     def still(self, cid: int, message: m.Still) -> None:
-        """STILL: a process has said its waits again; after the last one the verdict is given."""
+        """STILL: a process has confirmed its waits; after the last answer, end the deadlocked waits."""
         _, asked_in = message
         if asked_in != self._round or cid not in self._asked:
             return
@@ -125,7 +125,7 @@ class WaitRegistry:
             graph = WaitGraph(self.tables, self.by_client, judgement)
             victim = graph.victim(stuck[0])
             self.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
-            victim.told = True  # which counts as going on: what is still stuck then is another circle
+            victim.told = True  # counts as resumed: whatever is stuck after this is another cycle
             self._soon()
             stuck, judgement = self.stuck()
 

@@ -1,10 +1,10 @@
 """An exception's state, read and written without running its constructor.
 
-User exceptions have constructors that cannot be called again: they want arguments that nobody kept, they log,
-they count. Pickle's own way (class, args) calls them all the same, which is why so many exceptions do not
-survive a trip between processes. So Skate makes an exception the way ``copy`` makes an object: an empty
-instance from the C-level ``__new__``, then ``args``, the C-level fields (``errno``, ``start``, ``value``,
-slots) and ``__dict__``.
+The constructors of user exceptions cannot be called again: they need arguments that were not kept, or they
+log or count. Pickle's default (class, args) calls them anyway, so many exceptions cannot be passed between
+processes. Skate makes an exception the way ``copy`` makes an object: it takes an empty instance from the
+C-level ``__new__``, then sets ``args``, the C-level fields (``errno``, ``start``, ``value``, slots) and
+``__dict__``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NOT_STATE = frozenset(
 
 
 def native_base(cls: type) -> type:
-    """The class with a ``__new__`` written in C that is safe to call for `cls`.
+    """Return the class whose C-level ``__new__`` is safe to call for `cls`.
 
-    That is the nearest one along ``__base__``, the line of memory layouts, and not along the MRO: Python
-    refuses ``MemoryError.__new__`` for a class whose first base is some other exception.
+    This is the nearest one along ``__base__``, the chain of memory layouts, not along the MRO: Python
+    refuses ``MemoryError.__new__`` for a class whose first base is another exception.
     """
     base: type | None = cls
     while base is not None:
@@ -37,10 +37,10 @@ def native_base(cls: type) -> type:
 
 
 def native_fields(cls: type) -> dict[str, Any]:
-    """Fields that live outside ``__dict__`` (C members and slots), as name -> descriptor."""
+    """Return the fields outside ``__dict__`` (C members and slots), as name -> descriptor."""
     fields: dict[str, Any] = {}
     for base in cls.__mro__:
-        # The one field of object is __class__, and writing that would change the exception's class.
+        # The only field of `object` is __class__; setting it would change the exception's class.
         if base is object:
             continue
         for name, descriptor in base.__dict__.items():
@@ -50,12 +50,12 @@ def native_fields(cls: type) -> dict[str, Any]:
 
 
 def is_group(exc: BaseException) -> bool:
-    """True if this is an exception group (Python 3.11 and later)."""
+    """Return True if this is an exception group (Python 3.11 and later)."""
     return hasattr(type(exc), "derive") and isinstance(getattr(exc, "exceptions", None), tuple)
 
 
 def read_fields(exc: BaseException) -> dict[str, Any]:
-    """The values of the native fields that are set."""
+    """Return the values of the native fields that are set."""
     values: dict[str, Any] = {}
     for name, descriptor in native_fields(type(exc)).items():
         try:
@@ -70,7 +70,7 @@ def read_fields(exc: BaseException) -> dict[str, Any]:
 
 
 def read_dict(exc: BaseException) -> dict[str, Any]:
-    """A copy of the instance's ``__dict__``, past any ``__getattribute__`` of its class."""
+    """Return a copy of the instance's ``__dict__``, bypassing any ``__getattribute__`` of its class."""
     state: dict[str, Any] = dict(object.__getattribute__(exc, "__dict__"))
     notes = state.get("__notes__")
     if type(notes) is list:
@@ -79,7 +79,7 @@ def read_dict(exc: BaseException) -> dict[str, Any]:
 
 
 def read_args(exc: BaseException) -> tuple[Any, ...]:
-    """``args`` as BaseException holds them, past any property of the same name."""
+    """Return ``args`` as stored by BaseException, bypassing any property of that name."""
     args: tuple[Any, ...] = BaseException.args.__get__(exc)  # type: ignore[attr-defined]
     return args
 
@@ -87,7 +87,7 @@ def read_args(exc: BaseException) -> tuple[Any, ...]:
 def make(
     cls: type, new_args: tuple[Any, ...], fields: Mapping[str, Any], state: Mapping[str, Any]
 ) -> BaseException:
-    """An instance of `cls` with this state. `new_args` becomes ``args`` and is all that the C-level
+    """Return an instance of `cls` with this state. `new_args` becomes ``args`` and is all that the C-level
     ``__new__`` sees; no constructor written in Python runs."""
     exc: BaseException = native_base(cls).__new__(cls, *new_args)
     BaseException.args.__set__(exc, new_args)  # type: ignore[attr-defined]
@@ -98,21 +98,21 @@ def make(
             try:
                 descriptor.__set__(exc, value)
             except (AttributeError, TypeError):
-                # Read-only (an exception group's members), set by __new__ already.
+                # Read-only (the members of an exception group); __new__ has already set it.
                 continue
     object.__getattribute__(exc, "__dict__").update(state)
     return exc
 
 
 def new_args_of(exc: BaseException) -> tuple[Any, ...]:
-    """The arguments of the C-level ``__new__`` for a copy of this exception."""
+    """Return the arguments of the C-level ``__new__`` for a copy of this exception."""
     if is_group(exc):
         return (exc.message, list(exc.exceptions))  # type: ignore[attr-defined]
     return read_args(exc)
 
 
 def parts_of(exc: BaseException) -> tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]:
-    """The arguments for `make` that make this exception's twin."""
+    """Return the arguments with which `make` copies this exception."""
     return type(exc), new_args_of(exc), read_fields(exc), read_dict(exc)
 
 
@@ -120,7 +120,7 @@ _PICKLE_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", 
 
 
 def reduces_itself(cls: type) -> bool:
-    """True if a class defines in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
+    """Return True if a class defines in Python how to pickle it (BaseException and OSError do so in C, by ``args``)."""
     for base in cls.__mro__:
         if base.__module__ not in ("builtins", "skate.exceptions") and any(
             hook in base.__dict__ for hook in _PICKLE_HOOKS

@@ -1,8 +1,8 @@
 """RayTaskError: a remote exception, raised here as an instance of its own class as well.
 
-Ray's contract is that ``except ValueError`` and ``except RayTaskError`` both catch what a task raised. For
-that a class is made at run time that derives from both; its instance, the *twin*, is filled without running
-the user's constructor. Public as ``skate.exceptions.RayTaskError``.
+In Ray, ``except ValueError`` and ``except RayTaskError`` both catch an error that a task raised. To allow
+this, a class that derives from both is made at run time; its instance, the *twin*, is filled without
+running the user's constructor. Public as ``skate.exceptions.RayTaskError``.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 
 class RayError(Exception):
-    """Base of every error that Skate raises on its own account."""
+    """Base class of all errors that Skate itself raises."""
 
     __module__ = "skate.exceptions"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # BaseException's own way calls the class with ``args``, which misses arguments given by keyword.
+        # BaseException's default calls the class with ``args``, which misses keyword arguments.
         return _restore, (type(self), self.args), dict(self.__dict__)
 
     def to_bytes(self) -> bytes:
-        """The error as bytes, for `from_bytes`: the exception and, for who cannot read it, its text."""
+        """Return the error as bytes for `from_bytes`: the exception, and its text for readers that cannot unpickle it."""
         text = "".join(traceback.format_exception(type(self), self, self.__traceback__))
         return pickle.dumps((pickle.dumps(self), text))
 
     @staticmethod
     def from_bytes(b: bytes) -> RayError:
-        """The error that `to_bytes` wrote; an UnserializableException with its text where it cannot be read.
+        """Return the error that `to_bytes` wrote, or an UnserializableException with its text if it cannot be read.
 
-        Unpickling runs code: give it only bytes that you trust.
+        Unpickling runs code: pass only trusted bytes.
         """
         blob, text = pickle.loads(b)
         try:
             error: RayError = pickle.loads(blob)
-        except Exception:  # the error's class is the user's, and may do anything
+        except Exception:  # the error's class is user code and may do anything
             return UnserializableException(text)
         return error
 
@@ -98,7 +98,7 @@ class RayTaskError(RayError):
         *,
         submit_site: str | None = None,
     ) -> None:
-        # A task that lets another task's error through fails with the same cause: the first one, not a tower.
+        # A task that propagates another task's error fails with the same original cause, not a nested one.
         if isinstance(cause, RayTaskError):
             cause = cause.cause
         self.function_name = function_name
@@ -116,14 +116,14 @@ class RayTaskError(RayError):
     def for_failed_input(
         cls, function_name: str, upstream: BaseException, *, submit_site: str | None = None
     ) -> RayTaskError:
-        """The error of a task that never ran because `upstream` is what one of its arguments came to."""
+        """Return the error of a task that never ran because one of its arguments failed with `upstream`."""
         text = (
             "  At least one of the input arguments for this task could not be computed, so "
             f"{function_name} was not run:\n"
         )
         text += "\n".join("  " + line for line in _text_of(upstream).splitlines())
         if isinstance(upstream, RayTaskError):
-            # The twin of a user's exception may hide these names behind fields of its own.
+            # The twin of a user's exception may shadow these names with its own fields.
             origin = getattr(upstream, "_origin", upstream)
             return cls(
                 function_name, text, origin.cause, pid=origin.pid, ip=origin.ip, submit_site=submit_site
@@ -131,11 +131,11 @@ class RayTaskError(RayError):
         return cls(function_name, text, upstream, submit_site=submit_site)
 
     def as_instanceof_cause(self) -> RayTaskError:
-        """A fresh exception that is an instance of this class and of the cause's class.
+        """Return a fresh exception that is an instance of this class and of the cause's class.
 
-        It carries the cause's attributes, and the cause as its only argument. Where the two classes cannot be
-        combined (the cause's is final, say), or where raising the cause's class would end the caller (SystemExit,
-        KeyboardInterrupt), it is this error itself.
+        It has the cause's attributes, and the cause as its only argument. If the two classes cannot be combined
+        (the cause's class is final, say), or if raising the cause's class would end the caller (SystemExit,
+        KeyboardInterrupt), return this error itself.
         """
         cause_class = type(self.cause)
         if issubclass(RayTaskError, cause_class) or issubclass(cause_class, (SystemExit, KeyboardInterrupt)):
@@ -143,8 +143,8 @@ class RayTaskError(RayError):
         try:
             return _twin(self)
         except Exception as why:
-            # The cause's class is the user's code: it may refuse subclasses or instances in any way there is.
-            # The error must still arrive, so it does so as a plain RayTaskError that says why.
+            # The cause's class is user code and may refuse subclasses or instances in any way.
+            # The error must still arrive, so a plain RayTaskError says why.
             self.refusal = f"{type(why).__name__}: {why}"
             return self
 
@@ -153,7 +153,7 @@ class RayTaskError(RayError):
     def __reduce__(self) -> tuple[Any, ...]:
         state = dict(self.__dict__)
         cause = state.pop("cause")
-        # The cause's constructor may want what nobody kept, so it travels as parts, unless it knows better.
+        # The cause's constructor may need arguments that were not kept, so pickle its parts, unless it reduces itself.
         parts = cause if exception_state.reduces_itself(type(cause)) else exception_state.parts_of(cause)
         return _restore_error, (type(self), state, parts)
 
@@ -177,7 +177,7 @@ class RayTaskError(RayError):
 
 
 def short_name(qualified: str) -> str:
-    """The name of a function without the functions it is defined in, as titles of tasks have it."""
+    """Return the name of a function without its enclosing functions, as in titles of tasks."""
     return qualified.rpartition("<locals>.")[2]
 
 
@@ -185,7 +185,7 @@ def _text_of(exc: BaseException) -> str:
     return str(exc) if isinstance(exc, RayTaskError) else f"{type(exc).__name__}: {exc}"
 
 
-# Weak values: a class made in a notebook cell can go when its last exception has gone.
+# Weak values: a class made in a notebook cell can be freed with its last exception.
 _twin_classes: WeakValueDictionary[type, type[RayTaskError]] = WeakValueDictionary()
 
 
@@ -201,7 +201,7 @@ def _twin_class(cause_class: type[BaseException]) -> type[RayTaskError]:
             __str__=_twin_str,
             __reduce__=_twin_reduce,
             __getattr__=_twin_getattr,
-            # A dataclass exception sets __hash__ to None, which breaks whoever keeps exceptions in sets.
+            # A dataclass exception sets __hash__ to None, which breaks code that keeps exceptions in sets.
             __hash__=BaseException.__hash__,
             cause=property(_twin_cause, doc="The remote exception."),
         )
@@ -216,9 +216,9 @@ def _twin(error: RayTaskError) -> RayTaskError:
     twin_class = _twin_classes.get(cause_class)
     if twin_class is None:
         twin_class = _twin_classes[cause_class] = _twin_class(cause_class)
-    # Where both have a field (a user's `pid`), code that catches the user's class wants the user's.
+    # If both have a field (a user's `pid`), code that catches the user's class expects the user's.
     state = {**error.__dict__, **exception_state.read_dict(cause), "_origin": error}
-    # The remote traceback ends with the cause's notes: as notes of the twin they would be printed twice.
+    # The remote traceback ends with the cause's notes; as notes of the twin they would be printed twice.
     notes = state.get("__notes__")
     if (
         isinstance(notes, list)
@@ -240,7 +240,7 @@ def _origin_of(twin: RayTaskError) -> RayTaskError:
 
 
 def _twin_init(self: RayTaskError, *args: Any, **kwargs: Any) -> None:
-    """Nothing to do: the state is put in without a constructor."""
+    """Do nothing: the state is set without a constructor."""
 
 
 def _twin_str(self: RayTaskError) -> str:
@@ -252,7 +252,7 @@ def _twin_cause(self: RayTaskError) -> BaseException:
 
 
 def _twin_getattr(self: RayTaskError, name: str) -> Any:
-    # Special names are looked up by Python itself (notes, copy hooks) and must stay the twin's own.
+    # Python itself looks up special names (notes, copy hooks); they must stay the twin's own.
     if name.startswith("__") or name == "_origin":
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
     return getattr(_origin_of(self).cause, name)

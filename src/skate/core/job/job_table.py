@@ -1,8 +1,8 @@
-"""The programs that one node serves: what belongs to each, and what of it ends with its driver.
+"""The programs that one node serves: what belongs to each, and what ends with its driver.
 
-A node hosted in its driver has one program and needs none of this. On a node that stays, every template names its job, so that
-workers belong to one job each. When a driver goes, its tasks, actors and groups end; detached actors stay, and with them
-all that they started themselves, and the job's functions for as long as any of it lives.
+A node hosted in its driver has one program and needs none of this. On a standalone node, every template names its job, so each
+worker belongs to one job. When a driver leaves, its tasks, actors and groups end. Detached actors stay, together with everything
+that they started; the job's functions stay for as long as any of these live.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from skate.protocol import messages as m
 from skate.protocol.effects import ForgetJob, KillWorker
 from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
 
-#: Bytes at the end of a placement group's id that say its job.
+#: Length of the job id at the end of a placement group's id, in bytes.
 JOB_BYTES = 4
 
 
 class Job:
-    """One program."""
+    """One program and its driver."""
 
     __slots__ = ("job", "namespace", "driver")
 
     def __init__(self, job: str, namespace: str, driver: int) -> None:
         self.job = job
         self.namespace = namespace
-        self.driver: int | None = driver  # None once it is gone
+        self.driver: int | None = driver  # None once it has left
 
     def __repr__(self) -> str:
         return f"<Job {self.job} driver={self.driver}>"
 
 
 class Door(Protocol):
-    """Where processes join and leave."""
+    """Adds and removes processes."""
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""
@@ -70,7 +70,7 @@ class JobTable:
         self.function_table = functions
         self.door = door
         self.jobs: dict[str, Job] = {}
-        #: Those without a driver, of which something still lives.
+        #: Jobs without a driver that still have live parts.
         self.ended: set[str] = set()
 
     def begin(self, cid: int, job: str, namespace: str) -> None:
@@ -79,7 +79,7 @@ class JobTable:
         self.door.connect(cid, job, namespace, True)
 
     def named_in(self, env_key: str) -> tuple[str, str]:
-        """Job and namespace of a worker that is started for an environment; empty while its node has one program only."""
+        """Return job and namespace of a worker started for an environment; empty while the node has only one program."""
         found = self.jobs.get(env_key.partition("/")[0])
         return ("", "") if found is None else (found.job, found.namespace)
 
@@ -105,7 +105,7 @@ class JobTable:
         return actor.detached or actor.owner in staying
 
     def _staying(self, job: str) -> set[int]:
-        """The workers of a job that outlive its driver: of detached actors, and of what those have started."""
+        """Return the workers of a job that outlive its driver: detached actors', and those of everything they started."""
         actors = [a for a in self.actors.actors.values() if a.template.job == job and a.state != DEAD]
         staying: set[int] = set()
         known = -1
@@ -120,7 +120,7 @@ class JobTable:
         return staying
 
     def _end_tasks(self, job: str, driver: int, staying: set[int]) -> None:
-        # The last ones first: they may be all that the results of earlier ones are for.
+        # Newest first: earlier tasks may exist only to feed later ones.
         for task in reversed(list(self.tasks.values())):
             mine = task.client == driver or (task.template.job == job and task.client not in staying)
             if mine and task.kind != CREATION and task.state != ENDED:
@@ -147,13 +147,13 @@ class JobTable:
             self.shell(KillWorker(worker.cid))
 
     def doomed(self, job: str) -> set[int]:
-        """The workers of a job that were told to end and are still alive."""
+        """The workers of a job that are ending but still alive."""
         return {
             w.cid for w in self.scheduler.workers.values() if w.leaving and w.env_key.partition("/")[0] == job
         }
 
     def sweep(self) -> None:
-        """Forget the jobs of which nothing is left."""
+        """Forget ended jobs without remaining parts."""
         living = {worker.env_key.partition("/")[0] for worker in self.scheduler.workers.values()}
         living.update(task.template.job for task in self.tasks.values())
         living.update(a.template.job for a in self.actors.actors.values() if a.state != DEAD)
@@ -169,10 +169,10 @@ class JobTable:
             del idle[env_key]
         placement = self.placement
         for group in list(placement.groups.values()):
-            # What a detached actor has made outlived the driver.
+            # Actors and tasks started by a detached actor outlived the driver.
             if group.group_id[-JOB_BYTES:].hex() == job and not group.detached:
                 placement.remove(group.group_id)
-        # Nobody is left who could name the functions of this job.
+        # No process is left that could use the functions of this job.
         self.function_table.sweep()
 
     def __repr__(self) -> str:

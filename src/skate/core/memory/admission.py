@@ -1,8 +1,8 @@
-"""Who gets memory next: requests that do not fit at once wait in fair queues while room is being made.
+"""Admission of new values to memory: requests that do not fit at once wait in fair queues while room is made.
 
-Each process has a queue of its own and is served in turn; the request whose turn it is is not overtaken, so that large ones
-come to theirs. A request waits only while something under way frees memory: values that are being moved to disk, or that others
-are still writing, for a bounded time. After that it gets a place in the overflow file, and if there is none, an error.
+Each process has its own queue, and the queues take turns. No request overtakes the one whose turn it is, so large requests are
+served too. A request waits only while memory may become free, because values are being moved to disk or are still being
+written by others, and only for a limited time. Then it gets a place in the overflow file or, if that is full, an error.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from skate.core.outbox import Outbox
 from skate.protocol.effects import Reserve
 from skate.protocol.fields import ErrorValue
 
-# Queues that are no process's.
+# Queues that belong to no process.
 PULLS = -5
 RESTORES = -6
-#: How long a request waits for values that others are writing, which could be moved to disk then.
+#: How long a request waits for values that others are writing; once written, they can move to disk.
 WRITERS_SECONDS = 1.0
-#: How often the clock is looked at while something waits.
+#: Seconds between ticks while requests wait.
 LOOK_SECONDS = 0.1
 
 
@@ -30,7 +30,7 @@ class Taker(Protocol):
     """A requester of memory, for a process or for the core itself."""
 
     def granted(self, request: Request) -> None:
-        """There is memory, at `request.offset`."""
+        """Handle a granted request: there is memory at `request.offset`."""
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """Handle a refused request: there is no memory."""
@@ -57,7 +57,7 @@ class Request:
 class Disk(Protocol):
     """Makes room by moving values to disk."""
 
-    #: Values on their way out.
+    #: Values on their way to disk.
     moves: dict[bytes, Any]
 
     @property
@@ -65,27 +65,27 @@ class Disk(Protocol):
         """False while there is no disk, or every disk is full."""
 
     def make_room(self, size: int) -> bool:
-        """Have values moved out until `size` bytes are coming free; False if nothing is."""
+        """Move values out until `size` bytes will be free; return False if none will be."""
 
     def read_in_place(self, oid: bytes) -> bool:
         """Serve a value from disk, if it is on this machine."""
 
     def release(self, offset: int) -> None:
-        """Give the memory at an offset back."""
+        """Free the memory at an offset."""
 
     def disk_full(self, disk: int) -> None:
-        """There was no room on a disk just now."""
+        """Record that a disk is full."""
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def evict(self) -> bool:
-        """Drop a copy that is kept for another node; False if there is none."""
+        """Drop a copy that is kept for another node; return False if there is none."""
 
 
 class Admission:
-    """Hands out memory: at once where there is room, else in turn."""
+    """Grants memory: at once if there is room, else in turn."""
 
     def __init__(
         self, allocator: MemoryPlan, clients: dict[int, Client], cluster: Cluster, clock: Clock, out: Outbox
@@ -96,11 +96,11 @@ class Admission:
         self.clock = clock
         self.out = out
         self.disk: Disk
-        #: Who waits, by process, in the order of their turns.
+        #: Waiting requests by process, in the order of their turns.
         self.lanes: dict[int, deque[Request]] = {}
-        #: Memory of the arena that is being written, by whom.
+        #: Arena memory being written, and by which process.
         self.writing: dict[int, int] = {}
-        #: Requests for which blocks of the disk are being set apart.
+        #: Requests for which disk blocks are being reserved.
         self.reserving: dict[int, Request] = {}
         self._number = 0
         self._turn: Request | None = None
@@ -108,11 +108,11 @@ class Admission:
         self._pumping = False
 
     def connect(self, disk: Disk) -> None:
-        """Take what makes room when there is none, and asks for memory itself."""
+        """Set the disk, which makes room and requests memory itself."""
         self.disk = disk
 
     def ask(self, request: Request) -> None:
-        """Grant the request at once if that is fair and there is room; else it waits for `pump`."""
+        """Grant the request at once if there is room and nothing waits before it; else queue it for `pump`."""
         if not self.lanes:
             offset = self.allocator.arena.allocate(request.size)
             if offset is not None:
@@ -121,7 +121,7 @@ class Admission:
         self.lanes.setdefault(request.lane, deque()).append(request)
 
     def pump(self) -> None:
-        """Answer whose turn it is, as far as there is room or none is coming."""
+        """Answer requests in turn, as long as there is room, or none can become free."""
         if self._pumping:
             return
         self._pumping = True
@@ -153,7 +153,7 @@ class Admission:
             return True
         if not self.disk.able or self.clock.now - self._turn_since >= WRITERS_SECONDS:
             return False
-        # What a process has written that waits for more itself may become whole only then.
+        # A value that a waiting process is writing may be completed only after this request.
         return any(lane < 0 or lane not in self.lanes for lane in self.writing.values())
 
     def _grant(self, request: Request, offset: int) -> None:
@@ -175,7 +175,7 @@ class Admission:
         self.out.shell(Reserve(self._number, place - self.allocator.boundary, request.size))
 
     def reserved(self, number: int, problem: str) -> None:
-        """Blocks of the disk were set apart, or there is a problem."""
+        """Handle reserved disk blocks, or a failed reservation."""
         request = self.reserving.pop(number)
         if request.withdrawn or problem:
             self.disk.release(request.offset)

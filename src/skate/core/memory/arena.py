@@ -1,21 +1,20 @@
-"""The allocator of the shared-memory arena: which bytes of one long range belong to which object.
+"""The allocator of the shared-memory arena: which bytes of one large range belong to which object.
 
-It decides only; the memory itself is `skate.node.memory.arena_file`. What makes it unlike a textbook allocator is
-*warmth*. The first touch of a page costs 5 to 40 times a later one, so free space comes in two kinds:
+It only decides; the memory itself is in `skate.node.memory.arena_file`. Unlike a textbook allocator, it tracks
+*warmth*. The first touch of a page costs 5 to 40 times as much as later ones, so there are two kinds of free space:
 
-    warm    freed memory that still has pages behind it; every allocation looks here first
-    hollow  memory never used, or given back to the system; used when nothing warm fits
+    warm    freed memory that still has pages; every allocation looks here first
+    hollow  memory never used, or returned to the system; used when nothing warm fits
 
-Free ranges lie in bins by size (eight bins to each power of two, a bit per non-empty bin, as in TLSF:
+Free ranges are kept in bins by size (eight bins per power of two, a bit per non-empty bin, as in TLSF:
 Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004), so that finding one
-costs the same with ten live objects as with a million. Ranges that touch are merged at once when they
-were freed in the same generation. Where two kinds or two generations meet, the border is remembered as a
-*seam* and closed only when a request would otherwise not fit: a loop that puts and drops the same 100 MB
-therefore gets the same 100 MB back each time, and does not keep the idle gigabytes beside it from being
-given back.
+costs the same with ten live objects as with a million. Adjacent ranges freed in the same generation are
+merged at once. Where two kinds or two generations meet, the border is recorded as a *seam*, and closed
+only when a request would not fit otherwise. So a loop that puts and drops 100 MB gets the same 100 MB
+each time, and does not stop the idle gigabytes next to it from being returned to the system.
 
-Roads not taken: a sorted list of ranges (moving 50,000 entries costs more than all the rest), buddies (half
-the arena lost to rounding for values just over a power of two), and a granule bitmap (costs by size).
+Rejected alternatives: a sorted list of ranges (moving 50,000 entries costs more than everything else), a buddy
+allocator (wastes half the arena on values just over a power of two), and a granule bitmap (cost grows with size).
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ LARGE = 64 * 1024
 
 _HOLLOW = 0
 _STEPS = 3  # each power of two is cut into 2**_STEPS bins
-_SCANNED = 16  # entries looked at in the one bin whose ranges may or may not fit
+_SCANNED = 16  # entries examined in the one bin whose ranges may or may not fit
 
 
 class Allocator:
     """Hands out ranges of an arena of `capacity` bytes; offsets and sizes are in bytes.
 
-    `generation` counts the calls of `cold_ranges` and is the age of what is freed meanwhile.
+    `generation` counts the calls of `cold_ranges`; freed ranges are stamped with it.
     """
 
     __slots__ = (
@@ -50,7 +49,7 @@ class Allocator:
     )
 
     def __init__(self, capacity: int) -> None:
-        """`capacity` is cut down to whole pages; less than one page raises ValueError."""
+        """Round `capacity` down to whole pages; raise ValueError if it is less than one page."""
         capacity -= capacity % PAGE
         if capacity <= 0:
             raise ValueError(f"an arena needs at least one page of {PAGE} bytes")
@@ -65,7 +64,7 @@ class Allocator:
         self._free: dict[int, tuple[int, int]] = {}
         # end -> start of the same ranges, to find the neighbour below.
         self._end_to_start: dict[int, int] = {}
-        # Every border between two free ranges that touch: [0] where one is hollow, [1] where both are warm.
+        # Every border between two adjacent free ranges: [0] where one is hollow, [1] where both are warm.
         self._seams: tuple[set[int], set[int]] = (set(), set())
         # The same ranges by kind (hollow, warm) and bin; within a bin in the order of freeing.
         self._bins: tuple[dict[int, dict[int, None]], dict[int, dict[int, None]]] = ({}, {})
@@ -83,17 +82,17 @@ class Allocator:
         return len(self._live)
 
     def taken(self, offset: int) -> bool:
-        """True if an allocated range begins there."""
+        """Return True if an allocated range begins there."""
         return offset in self._live
 
     @property
     def resident(self) -> int:
-        """Bytes that may have memory behind them: those in use and those freed but not given back."""
+        """Bytes that may be backed by memory: those in use, and those freed but not returned to the system."""
         return self.used + self._free_warm
 
     @property
     def largest_free(self) -> int:
-        """The longest free stretch in bytes; a request of so many page-aligned bytes succeeds."""
+        """Size in bytes of the longest free range; a page-aligned request for that many bytes succeeds."""
         longest = length = at = 0
         for start in sorted(self._free):
             end = self._free[start][0]
@@ -103,15 +102,15 @@ class Allocator:
         return longest
 
     def size_of(self, offset: int) -> int:
-        """Bytes held by the range that starts at `offset`, after rounding; KeyError if there is none."""
+        """Return the rounded size of the range that starts at `offset`; raise KeyError if there is none."""
         return self._live[offset]
 
     def allocate(self, size: int, alignment: int = SMALL_UNIT) -> int | None:
-        """Returns the offset of a fresh range of at least `size` bytes, or None when none is long enough.
+        """Return the offset of a fresh range of at least `size` bytes, or None when none is long enough.
 
-        Sizes round up to 64 bytes; from 64 KiB on to 4096, and then the range starts on a page too, so
-        that its pages are nobody else's and can be given back. `alignment` is a power of two. Raises
-        ValueError for a negative size or another alignment.
+        Round sizes up to 64 bytes. From 64 KiB on, round up to 4096 and start on a page boundary, so that the range
+        shares no page with others and can be returned to the system. `alignment` is a power of two. Raise ValueError
+        for a negative size or any other alignment.
         """
         if size < 0 or alignment <= 0 or alignment & (alignment - 1):
             raise ValueError(
@@ -130,7 +129,7 @@ class Allocator:
         if start is None:
             start = self._find(0, size, alignment)
         if start is None:
-            # In this order: what was hollow is warm once merged, and may touch other warm ranges.
+            # In this order: hollow ranges become warm when merged, and may then touch other warm ranges.
             self._close_seams(0)
             self._close_seams(1)
             start = self._find_thorough(size, alignment)
@@ -139,7 +138,7 @@ class Allocator:
         return self._carve(start, size, alignment)
 
     def free(self, offset: int) -> int:
-        """Takes back a range that `allocate` returned and returns its bytes; ValueError if not in use."""
+        """Free a range that `allocate` returned and return its size; raise ValueError if it is not in use."""
         size = self._live.pop(offset, None)
         if size is None:
             raise ValueError(f"offset {offset} is not in use: freed twice, or never returned by allocate()")
@@ -153,11 +152,11 @@ class Allocator:
         return size
 
     def cold_ranges(self, minimum: int = LARGE, limit: int | None = None) -> list[tuple[int, int]]:
-        """Begins a new generation and returns the warm ranges that lay free throughout the last one.
+        """Begin a new generation and return the warm ranges that were free throughout the last one.
 
-        Each is (offset, size), page-aligned, at least `minimum` bytes; `limit` bounds the bytes of one
-        call. They count as hollow from now on: the caller gives their pages back before it allocates
-        again.
+        Each is (offset, size), page-aligned, at least `minimum` bytes; `limit` bounds the total bytes of one
+        call. They count as hollow from now on: the caller must return their pages to the system before the
+        next allocation.
         """
         minimum = max(minimum, PAGE)
         left = self.capacity if limit is None else limit - limit % PAGE
@@ -190,7 +189,7 @@ class Allocator:
         return cold
 
     def check(self) -> None:
-        """Raises AssertionError unless every invariant written beside the fields holds."""
+        """Raise AssertionError unless every invariant noted at the fields holds."""
         ranges = [(start, start + size, -1) for start, size in self._live.items()]
         ranges += [(start, end, generation) for start, (end, generation) in self._free.items()]
         ranges.sort()
@@ -217,16 +216,16 @@ class Allocator:
             assert self._bits[kind] == sum(1 << index for index in set(want.values()))
 
     def _find(self, kind: int, size: int, alignment: int) -> int | None:
-        """The start of a free range of this kind in which an aligned range of this size fits, or None.
+        """Return the start of a free range of this kind with room for an aligned range of this size, or None.
 
-        In bins whose ranges fit for certain it looks at the newest few for the snuggest; in the others at
-        the newest few only, so it may miss one that fits.
+        In bins where every range fits, take the tightest of the newest few. In the uncertain bin, look only at
+        the newest few, so a range that fits may be missed.
         """
         bits = self._bits[kind]
         if not bits:
             return None
         lowest = _bin_of(size)
-        # A range that starts on a 64-byte border may lose this much to reach the aligned one.
+        # A range that starts at a multiple of 64 bytes may lose this much to alignment.
         certain = _bin_of(size + alignment - SMALL_UNIT) + 1
         bits >>= lowest
         index = lowest
@@ -242,7 +241,7 @@ class Allocator:
 
     def _snuggest(self, starts: dict[int, None], size: int, alignment: int) -> int | None:
         best, best_length = None, 0
-        # The newest first: what was freed just now is in the caches and mapped by who will write it.
+        # Newest first: recently freed memory is cached and already mapped by the likely writer.
         for scanned, start in enumerate(reversed(starts)):
             length = self._free[start][0] - start
             if length >= size + (-start & (alignment - 1)):
@@ -255,9 +254,7 @@ class Allocator:
         return best
 
     def _find_thorough(self, size: int, alignment: int) -> int | None:
-        """Search as `_find` does, in both kinds, but through every range of the uncertain bins: None means there
-        is none.
-        """
+        """Search like `_find`, in both kinds, but check every range of the uncertain bins, so that None is certain."""
         for kind in (1, 0):
             start = self._find(kind, size, alignment)
             if start is not None:
@@ -269,13 +266,13 @@ class Allocator:
         return None
 
     def _carve(self, start: int, size: int, alignment: int) -> int:
-        """Takes `size` aligned bytes out of the free range at `start` and leaves the rest free."""
+        """Take `size` aligned bytes out of the free range at `start` and leave the rest free."""
         end, generation = self._free[start]
         offset = start + (-start & (alignment - 1))
         last = offset + size
         self._remove(start)
         if generation == _HOLLOW:
-            # The pages of a small object are no longer hollow. Warming 64 KiB at a time packs such objects.
+            # The pages of a small object are no longer hollow. Warming 64 KiB at a time packs small objects together.
             first = offset - offset % PAGE
             warm_end = last if last % PAGE == 0 else min(end, first - (first - last) // LARGE * LARGE)
             pieces: tuple[tuple[int, int, int], ...] = (
@@ -298,7 +295,7 @@ class Allocator:
         return offset
 
     def _settle(self, border: int) -> None:
-        """Merges the free ranges that meet at `border` if of one generation, else notes the seam."""
+        """Merge the free ranges that meet at `border` if they share a generation; else note a seam."""
         below = self._end_to_start.get(border)
         above = self._free.get(border)
         self._seams[0].discard(border)
@@ -314,9 +311,9 @@ class Allocator:
             self._seams[1 if generation and above[1] else 0].add(border)
 
     def _close_seams(self, kind: int) -> None:
-        """Merge free ranges across all seams of this kind; the result belongs to the newer generation.
+        """Merge free ranges across all seams of this kind; the result gets the newer generation.
 
-        Hollow merged with warm counts as warm: to give back a hole once more costs nothing.
+        Hollow merged with warm counts as warm: returning hollow pages once more costs nothing.
         """
         seams = self._seams[kind]
         while seams:
@@ -359,12 +356,12 @@ class Allocator:
 
 
 def rounded(size: int) -> int:
-    """Bytes that an object of `size` bytes takes up in an arena."""
+    """Return the bytes that an object of `size` bytes occupies in an arena."""
     unit = PAGE if size >= LARGE else SMALL_UNIT
     return max(-(-size // unit) * unit, SMALL_UNIT)
 
 
 def _bin_of(size: int) -> int:
-    """The bin of a range: all in a higher bin are longer than all in a lower one."""
+    """Return the bin of a range; ranges in a higher bin are longer than all in a lower one."""
     power = size.bit_length() - 1
     return (power << _STEPS) | ((size >> (power - _STEPS)) & ((1 << _STEPS) - 1))

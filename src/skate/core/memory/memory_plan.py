@@ -1,7 +1,7 @@
-"""Where large values go: the arena first, and what does not fit there files on disk, behind it in one row of offsets.
+"""Places for large values: first the arena, then files on disk, all in one range of offsets.
 
-The first of those files is mapped by every process, so a value can lie there for good and be read in place; the others only take
-copies of values that leave memory. Each begins `DISK_STRIDE` behind the one before.
+Every process maps the first file, so a value can stay there and be read in place. The other files only take copies of values
+that leave memory. Each file begins `DISK_STRIDE` after the one before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DISK_STRIDE = 1 << 44
 
 
 class MemoryPlan:
-    """Hands out offsets; those from `boundary` on are on disk."""
+    """Allocates offsets; those from `boundary` on are on disk."""
 
     def __init__(self, arena_bytes: int, disk_bytes: Sequence[int]) -> None:
         self.arena = Allocator(arena_bytes)
@@ -42,18 +42,18 @@ class MemoryPlan:
         return None
 
     def disk_of(self, offset: int) -> int:
-        """The number of the disk on which an offset is; -1 in the arena."""
+        """Return the number of the disk that has an offset; -1 for the arena."""
         return -1 if offset < self.boundary else (offset - self.boundary) // DISK_STRIDE
 
     def taken(self, offset: int) -> bool:
-        """True if an allocated range begins there."""
+        """Return True if an allocated range begins there."""
         if offset < self.boundary:
             return self.arena.taken(offset)
         number, place = divmod(offset - self.boundary, DISK_STRIDE)
         return number < len(self.disks) and self.disks[number].taken(place)
 
     def free(self, offset: int) -> tuple[int, int] | None:
-        """Give memory back; for the disks the (offset behind the boundary, size) that should be given back to them."""
+        """Free memory; for a disk, return the (offset from the boundary, size) of the blocks to free there."""
         if offset < self.boundary:
             self.arena.free(offset)
             return None

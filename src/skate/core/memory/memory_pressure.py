@@ -1,10 +1,9 @@
-"""Memory pressure: what a node does when the memory that it may use runs short.
+"""Memory pressure: the reactions of a node that runs short of memory.
 
-The shell looks how much is in use and how much of it each worker holds, and says so; what follows is decided here. Above a first
-threshold nothing new is begun beside what runs, as long as something runs whose end would give memory back: two tasks that
-do not fit together so run one after the other. Above a second one a worker is ended, one at a time, before the kernel
-ends whatever it likes best. The newest goes first, as it has the least to lose, and those before all others
-that are tried again. A worker that holds too little to make a difference is passed over, however new.
+The shell measures the memory in use, in total and by worker; this module decides what to do. Above a first threshold, no new
+task starts while a task runs whose end would free memory, so two tasks that do not fit together run one after the other. Above
+a second threshold, workers are killed one at a time, before the kernel picks a victim. Workers whose tasks will be retried go
+first, and among those the newest, which loses the least work. A worker that holds too little to make a difference is skipped.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ if TYPE_CHECKING:
     from skate.core.schedule.scheduler import Scheduler
     from skate.core.schedule.worker_record import Worker
 
-#: Share of the limit above which a worker is ended; the same as Ray's.
+#: Fraction of the limit above which a worker is killed, as in Ray.
 KILL_SHARE = 0.95
-#: How much below that nothing is begun any more beside what runs.
+#: How far below that no new task starts beside running ones.
 ADMIT_MARGIN = 0.10
-#: Who holds less than this share of the limit, or of what the largest holds, makes no difference.
+#: A worker with less than this fraction of the limit, or of the largest worker's memory, makes no difference.
 HELPFUL_SHARE = 0.01
-#: If all workers together hold less than this share of the limit, others have filled the memory, and to wait would be in vain.
+#: If all workers together hold less than this fraction of the limit, other processes fill the memory, and waiting is useless.
 OURS_SHARE = 0.05
 HELPFUL_OF_LARGEST = 0.1
-#: How long nothing need have ended before one more is begun all the same, in seconds: what runs may never end.
+#: Seconds without a finished task after which one more starts anyway, since the running ones may never end.
 PATIENCE_SECONDS = 30.0
 TOP = 5
 
-# who goes first
+# lower ranks go first
 RETRIABLE = 0
 RESTARTABLE = 1  # an actor
-LOST = 2  # what is not tried again
+LOST = 2  # tasks that are not retried
 LOST_ACTOR = 3
 
 
 class Gauge(NamedTuple):
-    """Memory in use and its limit, in bytes, and what sets that limit."""
+    """Memory in use and its limit, in bytes, and the source of that limit."""
 
     use: int
     limit: int
@@ -52,12 +51,12 @@ class Gauge(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The use as a fraction of the limit."""
+        """Memory in use as a fraction of the limit."""
         return self.use / self.limit if self.limit else 0.0
 
 
 class Candidate(NamedTuple):
-    """A worker that could be ended."""
+    """A worker that could be killed."""
 
     cid: int
     rank: int
@@ -66,12 +65,12 @@ class Candidate(NamedTuple):
 
 
 def helpful(limit: int, largest: int) -> int:
-    """Bytes that a worker must hold at least for its end to make a difference."""
+    """Return the minimum bytes that a worker must hold for its end to make a difference."""
     return int(max(limit * HELPFUL_SHARE, largest * HELPFUL_OF_LARGEST))
 
 
 def choose(candidates: list[Candidate], limit: int) -> int | None:
-    """The worker to be ended: of those whose end would help, the best rank, then the newest; None if none would."""
+    """Return the worker to kill, by rank, then the newest, among those whose end would help; None if there is none."""
     largest = max((each.resident for each in candidates), default=0)
     least = helpful(limit, largest)
     able = [each for each in candidates if each.resident >= least]
@@ -90,20 +89,20 @@ class MemoryPressure:
         self.kill_share = KILL_SHARE
         self.gauge = Gauge(0, 0, "")
         self.pressed = False
-        #: Bytes that each worker held at the last look.
+        #: Bytes that each worker held at the last reading.
         self.resident: dict[int, int] = {}
-        #: The worker that is being ended; until it is gone nobody else is.
+        #: The worker being killed; no other is killed until it has ended.
         self.victim: int | None = None
         self._quiet_since = 0.0
         self._at_work: frozenset[bytes] = frozenset()
 
     @property
     def admit_share(self) -> float:
-        """Share of the limit above which nothing more is begun beside what runs."""
+        """Fraction of the limit above which no task starts beside running ones."""
         return max(0.0, self.kill_share - ADMIT_MARGIN)
 
     def busy(self) -> bool:
-        """True if any worker has work."""
+        """Return True if any worker has work."""
         return any(worker.outstanding for worker in self.scheduler.workers.values())
 
     def look(self, gauge: Gauge, resident: dict[int, int], others: list[tuple[str, int]], now: float) -> None:
@@ -129,7 +128,7 @@ class MemoryPressure:
         self.scheduler.dispatch_all()
 
     def relax(self) -> None:
-        """Nothing runs any more, so nothing need be held back."""
+        """Stop holding tasks back, because no task runs."""
         self.pressed = False
         if self.scheduler.held is not None:
             self.scheduler.held = None
@@ -138,7 +137,7 @@ class MemoryPressure:
     # -- admission
 
     def holds_back(self) -> bool:
-        """True if a ready task must wait, because the end of a running one would free memory."""
+        """Return True if a ready task must wait, because the end of a running one would free memory."""
         runs = [worker for worker in self.scheduler.workers.values() if self._could_give(worker)]
         if not runs:
             return False
@@ -154,13 +153,13 @@ class MemoryPressure:
         )
 
     def has_room(self, needed: int) -> bool:
-        """True if so many more bytes stay below the first threshold, or no running worker could free memory."""
+        """Return True if this many more bytes stay below the first threshold, or no running worker could free memory."""
         if self.gauge.use + needed <= self.gauge.limit * self.admit_share:
             return True
         return not any(self._could_give(worker) for worker in self.scheduler.workers.values())
 
     def _let_idle_go(self) -> None:
-        """Idle workers that still hold much have no right to it now."""
+        """Retire idle workers that still hold much memory."""
         least = helpful(self.gauge.limit, 0)
         for idle in self.scheduler.idle.values():
             for worker in [w for w in idle if self.resident.get(w.cid, 0) >= least]:
@@ -168,7 +167,7 @@ class MemoryPressure:
                 worker.leaving = True
                 self.out.emit(worker.cid, m.Exit(m.EXIT, "memory is short"))
 
-    # -- the last resort
+    # -- killing workers
 
     def _end_one(self, others: list[tuple[str, int]]) -> None:
         candidates = [
@@ -183,7 +182,7 @@ class MemoryPressure:
         held = self.resident.get(cid, 0)
         alone = sum(self.resident.values()) - held < held * HELPFUL_OF_LARGEST
         text = (
-            f"{self.who(worker)} was ended for lack of memory: {human_bytes(self.gauge.use)} of "
+            f"{self.who(worker)} was ended because memory ran out: {human_bytes(self.gauge.use)} of "
             f"{human_bytes(self.gauge.limit)} were in use ({self.gauge.source}), and above {self.kill_share:.0%} the newest "
             "worker that can be tried again is ended before the kernel ends something"
         )
@@ -193,13 +192,13 @@ class MemoryPressure:
         self.out.shell(KillWorker(cid))
 
     def killed_by_kernel(self, worker: Worker, peak: int) -> Death:
-        """The error of what a worker did that the kernel ended; `peak` is the most bytes that it had mapped."""
+        """Return the error for the tasks of a worker killed by the kernel; `peak` is its maximum of mapped bytes."""
         self.resident.setdefault(worker.cid, peak)
         text = f"{self.who(worker)} was killed by the kernel because memory ran out (it counted an oom_kill)"
         return self.out_of_memory(worker, text, [], False)
 
     def out_of_memory(self, worker: Worker, text: str, others: list[tuple[str, int]], alone: bool) -> Death:
-        """The error of what a worker did that was ended for lack of memory."""
+        """Return the error for the tasks of a worker killed because memory ran out."""
         workers = self.scheduler.workers
         top = [(self._named(workers[cid]), size) for cid, size in self.resident.items() if cid in workers]
         top = sorted((each for each in (*top, *others) if each[1]), key=lambda each: -each[1])[:TOP]
@@ -231,7 +230,7 @@ class MemoryPressure:
         return f"{'actor ' if worker.actor is not None else ''}{self._name(worker)} (pid {worker.pid})"
 
     def who(self, worker: Worker) -> str:
-        """A worker by what it does and what it holds, for messages."""
+        """Describe a worker by its task and its memory, for messages."""
         held = self.resident.get(worker.cid)
         return f"{self._named(worker)[:-1]}, which held {human_bytes(held)})" if held else self._named(worker)
 

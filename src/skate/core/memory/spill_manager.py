@@ -1,11 +1,11 @@
-"""Values that leave memory for the disk while others need the room, and come back when they are wanted.
+"""Spilling: values move from memory to disk when room is needed, and are restored when needed again.
 
-Whoever was told where a value lies may look at it there at any moment. So before a value moves, every process that holds it is
-asked (RECALL) to forget where it is; one that looks at it just now refuses. Whoever is told the place after the question was
-asked ends the move: when all answers are in and it goes on, nobody knows the place. What goes first is what was not used for the
-longest time; arguments of tasks that run, or are about to, stay.
+A process that knows the place of a value may read it there at any time. So before a value moves, every process that holds it is
+asked (RECALL) to forget the place; a process that is reading the value refuses. If another process learns the place meanwhile,
+the move is cancelled. So once all answers have arrived and the move proceeds, no process knows the place. The least recently
+used values go first; arguments of tasks that run, or are about to, stay.
 
-A copy on disk stays there until the value's last ref is gone, so that a value that came back can leave again for free.
+A copy on disk stays until the value's last ref is gone, so a restored value can leave memory again at no cost.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from skate.protocol.effects import DropCopy, FreeBlocks, Restore, Spill
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD, QUEUED
 
-#: As much is moved at once, where the arena is large enough for that, as makes one write worth it.
+#: Minimum bytes moved at once to make a write worthwhile, if the arena is large enough.
 BATCH_BYTES = 64 << 20
-#: A process that has not answered by then (it is stopped, or a long call of C code has it) counts as one that refuses.
+#: A process that has not answered after this time (stopped, or in a long C call) counts as refusing.
 RECALL_SECONDS = 0.5
-#: A value that a process looks at is not asked for again for so long.
+#: Seconds before a value that a process was reading is recalled again.
 REFUSED_SECONDS = 0.2
-#: After a disk was full, room is not looked for there for so long, unless some was given back.
+#: Seconds during which a full disk is not tried again, unless space on it is freed.
 FULL_SECONDS = 1.0
-OUTSIDE = -1  # stands for a storage outside, among the numbers of disks
+OUTSIDE = -1  # stands for external storage among the disk numbers
 
 
 class Move:
-    """One value on its way out."""
+    """One value on its way to disk."""
 
     __slots__ = ("record", "number", "asked", "since")
 
     def __init__(self, record: ObjectRecord, number: int, asked: set[int], since: float) -> None:
         self.record = record
         self.number = number
-        self.asked = asked  # who has yet to give it up; nobody once it is being written
+        self.asked = asked  # processes that have yet to answer; empty once it is being written
         self.since = since
 
     def __repr__(self) -> str:
@@ -52,17 +52,17 @@ class Move:
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def unwait(self, task: Task) -> None:
-        """A task waits for no node any more."""
+        """Stop a task's wait for a node."""
 
     def want(self, record: ObjectRecord) -> None:
         """A value that is elsewhere is needed here."""
 
 
 class SpillManager:
-    """Decides what goes to disk and what comes back."""
+    """Decides which values to spill and which to restore."""
 
     def __init__(self, admission: Admission, members: Membership, cluster: Cluster, external: bool) -> None:
         self.admission = admission
@@ -77,32 +77,30 @@ class SpillManager:
         self.task_manager: TaskManager
         self.actor_manager: ActorManager
         self.deliver: Callable[[int, ObjectRecord], None]
-        self._rebuild: Callable[[ObjectRecord, str], None]  # make a lost value again, or give it an error
-        #: Copies go to a storage outside, where they are known by the number of their move; else to the overflow file.
+        self._rebuild: Callable[[ObjectRecord, str], None]  # reconstructs a lost value, or gives it an error
+        #: Copies go to external storage, under the number of their move; else to the overflow file.
         self.external = external
-        #: Values in the arena, those used last at the end.
+        #: Values in the arena, most recently used last.
         self.warm: dict[bytes, ObjectRecord] = {}
-        #: Values that are on disk only.
+        #: Values that are only on disk.
         self.spilled: dict[bytes, ObjectRecord] = {}
-        #: Where copies on disk are, also of values that are in the arena again.
+        #: Places of copies on disk, including those of values restored to the arena.
         self.copies: dict[bytes, int] = {}
         self.moves: dict[bytes, Move] = {}
         #: Copies being written, by the number of their move: (object, place).
         self.writes: dict[int, tuple[bytes, int]] = {}
-        #: Values that are to come back: by the number of the read, or 0 while there is no room.
+        #: Values to restore: by the number of the read, or 0 while there is no room.
         self.restoring: dict[bytes, int] = {}
-        #: Reads under way: (object, where to).
+        #: Reads in progress: (object, destination).
         self.reads: dict[int, tuple[bytes, int]] = {}
-        #: Values that were looked at when they were asked for, and when that was.
+        #: Values that were being read when recalled, and when that was.
         self.refused_at: dict[bytes, float] = {}
-        #: Processes that have not answered in time: what they hold is left alone until they do.
+        #: Processes that did not answer in time; the values they hold are not recalled until they do.
         self.silent: set[int] = set()
-        self.used_once = False  # something was spilled
+        self.used_once = False  # anything was ever spilled
         self._coming = 0  # bytes of the values in `moves`
-        self._fresh = True  # something has changed since victims were last looked for
-        self._full: dict[
-            int, float
-        ] = {}  # disks that were full a moment ago, and until when that is believed
+        self._fresh = True  # anything has changed since the last search for victims
+        self._full: dict[int, float] = {}  # disks found full, and until when they count as full
         self._number = 0
 
     def connect(
@@ -114,7 +112,7 @@ class SpillManager:
         deliver: Callable[[int, ObjectRecord], None],
         rebuild: Callable[[ObjectRecord, str], None],
     ) -> None:
-        """Take those who use values, which are told when one comes back or is lost."""
+        """Set the users of values, which are notified when a value is restored or lost."""
         self.scheduler = scheduler
         self.objects = objects
         self.task_manager = task_manager
@@ -132,7 +130,7 @@ class SpillManager:
             return OUTSIDE not in self._full
         return any(disk not in self._full for disk in range(len(self.allocator.disks)))
 
-    # -- what happens to values
+    # -- events of values
 
     def arrived(self, record: ObjectRecord) -> None:
         """Record that a value has been written."""
@@ -143,7 +141,7 @@ class SpillManager:
             self._fresh = True
 
     def told(self, record: ObjectRecord) -> None:
-        """Record that a process is being sent the place of a value: it stays there."""
+        """Record that a process is about to learn the place of a value, which must stay there."""
         oid = record.oid
         warm = self.warm
         if oid in warm:
@@ -155,7 +153,7 @@ class SpillManager:
                     self._cancel(move)
 
     def reading(self, oid: bytes) -> None:
-        """Another node reads a value, piece by piece: it stays until that has not happened for a while."""
+        """Record that another node reads a value piece by piece: it stays until the reads have stopped for a while."""
         if oid in self.warm:
             self.refused_at[oid] = self.clock.now
             move = self.moves.get(oid)
@@ -183,18 +181,18 @@ class SpillManager:
             self.release(place)
 
     def release(self, offset: int) -> None:
-        """Give the memory at an offset back, or the blocks of a disk."""
+        """Free the memory at an offset, or the blocks on a disk."""
         self.admission.writing.pop(offset, None)
         on_disk = self.allocator.free(offset)
         if on_disk is not None:
-            self._full.pop(self.allocator.disk_of(offset), None)  # there is room that was not there before
+            self._full.pop(self.allocator.disk_of(offset), None)  # the disk has room again
             self.shell(FreeBlocks(*on_disk))
 
     def disk_full(self, disk: int) -> None:
-        """There was no room on a disk just now."""
+        """Record that a disk is full."""
         self._full[disk] = self.clock.now + FULL_SECONDS
 
-    # -- out
+    # -- spilling
 
     def make_room(self, size: int) -> bool:
         """Have values moved out until `size` bytes are coming free; False if nothing is."""
@@ -208,7 +206,7 @@ class SpillManager:
         missing = size - (arena.capacity - arena.used)
         if self._fresh and self.able and (not self.moves or self._coming < missing):
             self._fresh = False
-            # There may be as much free as is needed, but in pieces.
+            # Enough bytes may be free, but fragmented.
             goal = missing if missing > 0 else size
             self._choose(max(goal, min(BATCH_BYTES, arena.capacity // 8)))
         return bool(self.moves)
@@ -231,7 +229,7 @@ class SpillManager:
             self._recall(record)
 
     def _busy(self) -> set[bytes]:
-        """Arguments of tasks that were sent, or are sent as soon as all of theirs are there."""
+        """Return the arguments of tasks that were sent, or will be sent once all their arguments are available."""
         scheduler = self.scheduler
         tasks = [task for worker in scheduler.workers.values() for task in worker.outstanding.values()]
         tasks += [group.queue[0] for group in scheduler.waiting.values() if group.queue]
@@ -250,20 +248,20 @@ class SpillManager:
             self._write(move)
 
     def recalled(self, cid: int, message: m.Recalled) -> None:
-        """RECALLED: a process has forgotten where a value is, or looks at it."""
+        """RECALLED: a process has forgotten the place of a value, or is reading it."""
         _, number, oid, grants = message
         self.silent.discard(cid)
         move = self.moves.get(oid)
         if move is None or move.number != number or cid not in move.asked:
             return
-        # If it counts fewer grants than this node, it has not yet looked at all that it was sent.
+        # If it counts fewer grants than this node, it has not yet handled all messages sent to it.
         if grants == move.record.holders.get(cid, 0):
             self._without(move, cid)
         else:
             self._refused(move)
 
     def forget_client(self, cid: int) -> None:
-        """Forget a process that has ended: it views nothing any more."""
+        """Forget a process that has ended, with its reads of values."""
         self._fresh = True
         self.silent.discard(cid)
         for move in [move for move in self.moves.values() if cid in move.asked]:
@@ -275,7 +273,7 @@ class SpillManager:
             self._write(move)
 
     def _refused(self, move: Move) -> None:
-        """A process looks at the value, which therefore counts as just used."""
+        """Cancel the move of a value that a process is reading; it counts as just used."""
         self._cancel(move)
         oid = move.record.oid
         self.warm[oid] = self.warm.pop(oid)
@@ -287,7 +285,7 @@ class SpillManager:
         self._fresh = True
 
     def _write(self, move: Move) -> None:
-        """Copy a value to disk whose place no process knows, if it has no copy there."""
+        """Copy a value whose place no process knows to disk, unless a copy is there."""
         record = move.record
         if record.oid in self.copies:
             self._moved(move)
@@ -306,10 +304,10 @@ class SpillManager:
         self.shell(Spill(move.number, record.oid, offset, size, on_disk))
 
     def spilled_to(self, number: int, there: bool) -> None:
-        """A copy is on disk, or there was no room for it."""
+        """Handle a copy written to disk, or a full disk."""
         oid, place = self.writes.pop(number)
         move = self.moves.get(oid)
-        goes_on = move is not None and move.number == number  # else it was used meanwhile, or is gone
+        goes_on = move is not None and move.number == number  # else it was used or freed meanwhile
         if move is not None and goes_on and there:
             self.copies[oid] = place
             self._moved(move)
@@ -322,7 +320,7 @@ class SpillManager:
             self.disk_full(OUTSIDE if self.external else self.allocator.disk_of(place))
 
     def _moved(self, move: Move) -> None:
-        """The value is on disk, and its memory is free."""
+        """Record that a value is on disk, and free its memory."""
         record = move.record
         self._cancel(move)
         del self.warm[record.oid]
@@ -333,10 +331,10 @@ class SpillManager:
         self.used_once = True
         self.release(offset)
 
-    # -- back
+    # -- restoring
 
     def lacks(self, task: Task) -> bool:
-        """True if arguments of a task are on disk; their restoration is started then."""
+        """Return True if any arguments of a task are only on disk; start to restore them."""
         lacking = False
         for _, oid in task.deps:
             record = self.spilled.get(oid)
@@ -346,15 +344,15 @@ class SpillManager:
         return lacking
 
     def want(self, record: ObjectRecord) -> None:
-        """Bring a value back; who waits for it is among its waiters and fetchers, or looks again when tasks are sent."""
+        """Restore a value; its waiters and fetchers wait for it, and queued tasks check again when tasks are sent."""
         if record.oid not in self.restoring:
             self.restoring[record.oid] = 0
             self.admission.ask(Request(self, RESTORES, record.oid, record.size))
 
     def granted(self, request: Request) -> None:
-        """There is room for a value that is to come back."""
+        """Handle a granted request: there is room to restore a value."""
         oid = request.oid
-        if self.restoring.get(oid) != 0:  # nobody has it any more
+        if self.restoring.get(oid) != 0:  # freed meanwhile
             self.release(request.offset)
             return
         self._number = number = self._number + 1
@@ -366,7 +364,7 @@ class SpillManager:
         self.shell(Restore(number, place, request.offset, request.size))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """Handle a refused restoration: waiters get the error, and the value stays where it is."""
+        """Handle a refused request to restore a value: waiters get the error, and the value stays on disk."""
         record = self.spilled.get(request.oid)
         if record is None or self.restoring.get(request.oid) != 0:
             return
@@ -378,7 +376,7 @@ class SpillManager:
                 self.emit(cid, m.Value(m.VALUE, record.oid, m.ERROR, error, ()))
         while tasks := {task.task_id: task for task in (*record.waiters, *self._queued(record.oid))}:
             record.waiters = []
-            for task in tasks.values():  # after which other calls of theirs may wait for it
+            for task in tasks.values():  # further calls of the same callers may wait for it too
                 self._end(task, error)
         self.restoring.pop(request.oid, None)
         self.scheduler.dispatch_all()
@@ -398,7 +396,7 @@ class SpillManager:
             self.task_manager.fail(task, error)
 
     def _queued(self, oid: bytes) -> list[Task]:
-        """Tasks in the queues of workers that take a value."""
+        """Return the queued tasks that take a value."""
         tasks = self.task_manager.tasks.values()
         return [
             t
@@ -407,18 +405,20 @@ class SpillManager:
         ]
 
     def read_in_place(self, oid: bytes) -> bool:
-        """Serve a value from disk, if it is on this machine, because there is no room to bring it back."""
+        """Serve a value from a disk of this machine, because there is no room to restore it."""
         record = self.spilled.get(oid)
-        if record is None or self.restoring.get(oid) != 0:  # nobody has it any more
+        if record is None or self.restoring.get(oid) != 0:  # freed meanwhile
             return True
-        if self.external or self.allocator.disk_of(self.copies[oid]):  # not on the disk that others can read
+        if self.external or self.allocator.disk_of(
+            self.copies[oid]
+        ):  # not on the disk that other processes can read
             return False
         del self.restoring[oid]
         self._there(record, self.copies.pop(oid))
         return True
 
     def restored(self, number: int, problem: str) -> None:
-        """A value is in memory again, or there is a problem."""
+        """Handle a restored value, or a failed read."""
         oid, offset = self.reads.pop(number)
         if self.restoring.get(oid) != number:
             self.release(offset)
@@ -437,7 +437,7 @@ class SpillManager:
         record.payload = (offset, record.size)
         self.arrived(record)
         if offset >= self.allocator.boundary and record.oid in self.copies:
-            self._give_back(self.copies.pop(record.oid))  # it has a place on disk for good
+            self._give_back(self.copies.pop(record.oid))  # it stays on disk for good
         objects = self.objects
         fetchers, record.fetchers = record.fetchers, []
         waiters, record.waiters = record.waiters, []
@@ -449,7 +449,7 @@ class SpillManager:
         objects.drop_if_unused(record)
 
     def _lost(self, record: ObjectRecord, problem: str) -> None:
-        """Handle an unreadable copy: the value is reconstructed, if possible."""
+        """Handle an unreadable copy: reconstruct the value if possible."""
         self.forget(record)
         for task in self._queued(record.oid):
             self.scheduler.take_out(task)

@@ -19,22 +19,22 @@ from skate.protocol.states import CREATION, PLAIN
 
 
 def owner_of(oid: bytes) -> int:
-    """The process in which an object's id was made."""
+    """Return the id of the process that made an object's id."""
     return int.from_bytes(oid[16:20], "little")
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def want(self, record: ObjectRecord) -> None:
-        """A value that is elsewhere is needed here."""
+        """Fetch a value from another node."""
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
-        """Answer the FETCH of a peer."""
+        """Answer a FETCH from a peer."""
 
 
 class Lifetimes:
-    """Handles the clients' messages about refs: changes the object and actor tables."""
+    """Handles the clients' messages about refs, and updates the object and actor tables."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Lifetimes:
         self.placement: PlacementTable
 
     def connect(self, objects: ObjectTable, placement: PlacementTable) -> None:
-        """Take the table of objects, which has values delivered here, and what gives some of them a value."""
+        """Set the object table, which delivers values through this class, and the placement table, which fills some objects."""
         self.objects = objects
         self.placement = placement
 
     def escape(self, cid: int, message: m.Escape) -> None:
-        """ESCAPE: the sender holds a ref whose value is to come, and is about to pass it on."""
+        """ESCAPE: the sender is about to pass on a ref that it holds, whose value is not available yet."""
         _, oid = message
         objects = self.objects
         objects.grant(objects.ensure(oid), cid)
@@ -79,7 +79,7 @@ class Lifetimes:
         objects.drop_if_unused(record)
 
     def hold(self, cid: int, message: m.Hold) -> None:
-        """HOLD: the sender came by a ref or a handle inside a value."""
+        """HOLD: the sender found a ref or a handle inside a value."""
         _, any_id = message
         self.objects.grant_any(cid, any_id)
         if len(any_id) == 28:
@@ -96,7 +96,7 @@ class Lifetimes:
         self.actor_manager.free(cid, any_id, grants)
 
     def watch(self, cid: int, message: m.Watch) -> None:
-        """WATCH: the sender keeps something beside the object, and wants to know when it is freed."""
+        """WATCH: tell the sender when the object is freed, because it keeps data for it."""
         _, oid = message
         if oid in self.objects.records:
             self.objects.watched[oid] = cid
@@ -104,11 +104,11 @@ class Lifetimes:
             self.emit(cid, m.Freed(m.FREED, oid))
 
     def freed(self, cid: int, oid: bytes) -> None:
-        """An object that a process watches is freed."""
+        """Tell the watchers of an object that it was freed."""
         self.emit(cid, m.Freed(m.FREED, oid))
 
     def fetch(self, cid: int, message: m.Fetch) -> None:
-        """FETCH: send the value now or when it is there."""
+        """FETCH: send the value now, or as soon as it is available."""
         _, oid = message
         record = self.objects.ensure(oid)
         self._lose_if_orphaned(record)
@@ -143,13 +143,13 @@ class Lifetimes:
         _, number, oid, size = message
         record = self.objects.get(oid)
         if record is not None and record.kind != m.PENDING:
-            # A second attempt of a task whose first value is still there.
+            # A second attempt of a task, whose first attempt's value still exists.
             self.emit(cid, m.Reply(m.REPLY, number, True, None))
             return
         self.admission.ask(Request(self, cid, oid, size, number))
 
     def granted(self, request: Request) -> None:
-        """There is memory for a value that a process will write."""
+        """Handle a granted request: there is memory for a value that a process will write."""
         cid, offset = request.lane, request.offset
         record = self.objects.ensure(request.oid)
         if record.kind != m.PENDING:  # as above
@@ -163,11 +163,11 @@ class Lifetimes:
         self.emit(cid, m.Reply(m.REPLY, request.detail, True, offset))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
-        """There is none."""
+        """Handle a refused request: there is no memory."""
         self.emit(request.lane, m.Reply(m.REPLY, request.detail, False, error))
 
     def put(self, cid: int, message: m.Put) -> None:
-        """PUT: a value from `ray.put` is written; the sender holds it."""
+        """PUT: the sender has written a value for `ray.put` and holds it."""
         _, oid, held = message
         objects = self.objects
         record = objects.records[oid]
@@ -175,26 +175,26 @@ class Lifetimes:
         objects.fill(record, m.ARENA, record.payload, held)
 
     def forget_client(self, cid: int, called: bool = True) -> None:
-        """Release everything that only a dead process held and, if it could have `called` anything, its requests."""
+        """Release everything that only a dead process held; if it may have `called` anything, drop its requests too."""
         self.admission.forget_client(cid)
         self.spill_manager.forget_client(cid)
         self.objects.forget_client(cid)
         for record in list(self.objects.records.values()):
             self._lose_if_orphaned(record)
         self.actor_manager.forget_client(cid)
-        if not called:  # as most workers, which end while very many tasks of others may wait
+        if not called:  # true for most workers; this avoids a search through all waiting tasks
             return
-        # The last ones first: they may be all that the results of earlier ones are for.
+        # Newest first: earlier tasks may exist only to feed later ones.
         for task in reversed(list(self.tasks.values())):
             if task.client == cid and task.kind != CREATION and not self._awaited(task):
                 self.task_manager.cancel(cid, m.Cancel(m.CANCEL, task.task_id, task.kind == PLAIN, True))
 
     def _lose_if_orphaned(self, record: ObjectRecord) -> None:
-        """Fail objects that can never get a value: no task computes it, and the process that knew it has ended."""
+        """Fail objects that can never get a value because no task computes it and the process that had it has ended."""
         oid = record.oid
         if record.kind != m.PENDING or record.writer is not None or oid[:24] in self.tasks:
             return
-        if record.away is not None and record.away.owner is not None:  # which is for that node to say
+        if record.away is not None and record.away.owner is not None:  # the owner node decides that
             return
         if owner_of(oid) in self.clients or self.placement.will_settle(oid):
             return
@@ -202,7 +202,7 @@ class Lifetimes:
         self.objects.drop_if_unused(record)
 
     def _awaited(self, task: Task) -> bool:
-        """True if others than its caller know a task's results."""
+        """Return True if a task's results are known beyond its caller."""
         if task.template.streaming:
             return False
         records = self.objects.records

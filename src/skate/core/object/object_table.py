@@ -1,8 +1,8 @@
-"""The objects that a node owns: their values, who holds them, what waits for them.
+"""The objects of a node: their values, holders and waiters.
 
-A ref that never leaves its process is not here. It enters when it *escapes* (is passed on inside a value or as an
-argument), when its value is large, or when a client asks for it. An object is freed when no process holds it and nothing pins
-it; a process holds by *grants*, counted on both sides, so that giving back and being granted again may cross on the wire.
+A ref that never leaves its process has no record here. It gets one when it *escapes* (is passed on inside a value or as an
+argument), when its value is large, or when a client requests it. An object is freed when no process holds it and nothing pins
+it. A process holds it by *grants*, counted on both sides, so that a release and a new grant may cross on the wire.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Value = tuple[int, Any, tuple[bytes, ...]]
 
 
 class ObjectRecord:
-    """One object: its value (kind, payload), the ids its value contains, and who keeps it alive."""
+    """One object: its value (kind, payload), the ids inside its value, and what keeps it alive."""
 
     __slots__ = (
         "oid",
@@ -42,12 +42,12 @@ class ObjectRecord:
         self.held: tuple[bytes, ...] = ()
         self.holders: dict[int, int] = {}
         self.pins = 0
-        self.waiters: list[Task] = []  # whose argument it is; once for each time
+        self.waiters: list[Task] = []  # tasks with it as an argument, once for each use
         self.fetchers: list[int] = []
-        self.writer: int | None = None  # who is writing the value into the arena just now
-        self.producer: Any = None  # the task that can make the value again
+        self.writer: int | None = None  # the process that is writing the value into the arena
+        self.producer: Any = None  # the task that can reconstruct the value
         self.size = 0
-        self.away: Any = None  # what ties it to other nodes
+        self.away: Any = None  # its relations to other nodes
 
     def __repr__(self) -> str:
         kind = ("pending", "inline", "arena", "error", "unknown", "remote", "spilled")[self.kind]
@@ -55,55 +55,55 @@ class ObjectRecord:
 
 
 class Memory(Protocol):
-    """The memory that large values take, and the disk behind it."""
+    """The memory for large values, and the disk that it overflows to."""
 
     def arrived(self, record: ObjectRecord) -> None:
         """Record that a value has been written."""
 
     def told(self, record: ObjectRecord) -> None:
-        """Record that a process is being sent the place of a value."""
+        """Record that a process is about to learn the place of a value."""
 
     def forget(self, record: ObjectRecord) -> None:
         """Forget a freed value, in memory and on disk."""
 
     def release(self, offset: int) -> None:
-        """Give the memory at an offset back."""
+        """Free the memory at an offset."""
 
 
 class Actors(Protocol):
-    """The actors: values contain handles to them as well as refs."""
+    """The actors, since values contain actor handles as well as refs."""
 
     def pin(self, actor_id: bytes, change: int) -> None:
-        """Count what keeps an actor besides the processes that hold it."""
+        """Count a pin: something other than a process keeps an actor."""
 
     def grant(self, cid: int, actor_id: bytes) -> None:
         """Count one more hold of a process."""
 
 
 class Lineage(Protocol):
-    """The tasks that can make lost values again."""
+    """The tasks that can reconstruct lost values."""
 
     needs: dict[bytes, int]
 
     def retain(self, record: ObjectRecord) -> bool:
-        """True if the record of an object without users stays, for a task that may run again."""
+        """Return True if an object without users keeps its record, for a task that may run again."""
 
     def released(self, record: ObjectRecord) -> None:
-        """Handle the removal of a record that such a task has made."""
+        """Handle the removal of a record made by such a task."""
 
 
 class RemoteObjects(Protocol):
-    """The objects that are shared with other nodes."""
+    """The objects shared with other nodes."""
 
     @property
     def lineage(self) -> Lineage:
-        """The tasks that can make lost values again."""
+        """The tasks that can reconstruct lost values."""
 
     def meet(self, record: ObjectRecord) -> None:
-        """A record is new: it may be of an object that another node owns."""
+        """Handle a new record; another node may own its object."""
 
     def used(self, record: ObjectRecord) -> None:
-        """Something here holds or pins an object."""
+        """Handle the first hold or pin of an object here."""
 
     def unused(self, record: ObjectRecord) -> None:
         """Handle the release of an object."""
@@ -128,15 +128,15 @@ class ObjectTable:
         self._release = memory.release
         self._actors = actors
         self._deliver = deliver
-        #: What is shared with other nodes; None while there are none.
+        #: Objects shared with other nodes; None while this node is alone.
         self.remote_objects: RemoteObjects | None = None
-        #: Who is told, by `freed`, that an object is freed.
+        #: Processes to notify, through `freed`, when an object is freed.
         self.watched: dict[bytes, int] = {}
         self._freed = freed
         self._arrived = arrived
 
     def get(self, oid: bytes) -> ObjectRecord | None:
-        """The record of an object, or None if it is not (or no longer) known here."""
+        """Return the record of an object, or None if it is not (or no longer) known here."""
         return self.records.get(oid)
 
     def ensure(self, oid: bytes) -> ObjectRecord:
@@ -149,15 +149,15 @@ class ObjectTable:
         return record
 
     def fill(self, record: ObjectRecord, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
-        """Give an object its value, once; wake what waits for it."""
+        """Set the value of an object, once; wake everything that waits for it."""
         if record.kind != PENDING:
             return
         place = record.payload
         if place is not None and (
             kind != ARENA or payload[0] != place[0]
-        ):  # an attempt that failed had begun to write it
+        ):  # a failed attempt had begun to write it
             self._release(place[0])
-        before = record.held  # of a value that was lost and is made again
+        before = record.held  # of a lost value that is made again
         record.kind = kind
         record.payload = payload
         record.held = held
@@ -177,7 +177,7 @@ class ObjectTable:
             self._arrived(waiter)
 
     def refill(self, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
-        """Give an object a value again after the first one was lost; its caller knows of the first."""
+        """Replace the lost value of an object; its caller has already received the first one."""
         record = self.records[oid]
         self.fill(record, kind, payload, held)
         self.drop_if_unused(record)
@@ -201,7 +201,7 @@ class ObjectTable:
         return (ARENA, (0, record.size)) if forwarded else (REMOTE, record.size)
 
     def fail(self, record: ObjectRecord, name: str, **fields: Any) -> None:
-        """Give an object an error for its value."""
+        """Set an error as the value of an object."""
         self.fill(record, ERROR, (name, fields), ())
 
     def fail_end_of_stream(self, task_id: bytes) -> None:
@@ -228,12 +228,12 @@ class ObjectTable:
             self._actors.grant(cid, any_id)
 
     def lend(self, record: ObjectRecord, cid: int) -> None:
-        """A process is being sent the place of a value in memory: the value stays there, and the process holds it."""
+        """Record that a process is about to learn the place of a value in memory: it holds the value, which must not move."""
         self._memory.told(record)
         self.grant(record, cid)
 
     def free(self, cid: int, oid: bytes, grants: int) -> None:
-        """A process gives grants back; none of them means that it will not write what it asked memory for."""
+        """Take back grants of a process; zero grants mean that it will not write the value it requested memory for."""
         record = self.records.get(oid)
         if record is None:
             return
@@ -244,12 +244,12 @@ class ObjectTable:
             record.holders[cid] = left
             return
         record.holders.pop(cid, None)
-        if cid in record.fetchers:  # a peer that asked for the value and does without it by now
+        if cid in record.fetchers:  # a peer that requested the value no longer needs it
             record.fetchers = [other for other in record.fetchers if other != cid]
         self.drop_if_unused(record)
 
     def wanted(self, oid: bytes) -> bool:
-        """True if an object without a value is awaited, held or pinned: it was lost and is being reconstructed."""
+        """Return True if an object without a value is awaited, held or pinned: it was lost and is being reconstructed."""
         record = self.records.get(oid)
         return (
             record is not None
@@ -258,7 +258,7 @@ class ObjectTable:
         )
 
     def failed_argument(self, task: Task) -> ErrorValue | None:
-        """The error of an argument that could not be computed, or None."""
+        """Return the error of an argument that could not be computed, or None."""
         for _, oid in task.deps:
             record = self.records[oid]
             if record.kind == ERROR:
@@ -287,7 +287,7 @@ class ObjectTable:
             self.drop_if_unused(record)
 
     def drop_if_unused(self, record: ObjectRecord) -> None:
-        """Free an object that is neither held, pinned, written nor awaited."""
+        """Free an object that nothing holds, pins, writes or awaits."""
         abroad = self.remote_objects
         if record.away is not None and abroad is not None:
             abroad.unused(record)
@@ -319,20 +319,20 @@ class ObjectTable:
                 abroad.lineage.released(record)
 
     def forget_value(self, record: ObjectRecord) -> None:
-        """Give back what a large value takes, in memory and on disk."""
+        """Free the memory and disk space of a large value."""
         self._memory.forget(record)
         if record.kind == ARENA:
             self._release(record.payload[0])
 
     def _abandon(self, record: ObjectRecord) -> None:
-        """The writer of a value gives up: its memory is free again."""
+        """Free the memory of a value whose writer has given up."""
         record.writer = None
         if record.kind == PENDING and record.payload is not None:
             self._release(record.payload[0])
             record.payload = None
 
     def forget_client(self, cid: int) -> None:
-        """Handle the end of a process: objects that only it held are freed, those it was writing fail."""
+        """Handle the end of a process: free the objects that only it held, fail those that it was writing."""
         for oid in [oid for oid, watcher in self.watched.items() if watcher == cid]:
             del self.watched[oid]
         for record in list(self.records.values()):

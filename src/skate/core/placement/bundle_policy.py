@@ -1,4 +1,4 @@
-"""On which nodes the bundles of a placement group go: a function of what they ask for and of what is free."""
+"""Choice of nodes for the bundles of a placement group, from their requests and the free resources."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Bundle = tuple[int, dict[str, int], Any]  # index, resources, conditions on labe
 
 
 def plan(strategy: str, bundles: list[Bundle], nodes: list[Any], used: list[Any]) -> dict[int, Any] | None:
-    """Plan a node for each bundle by its index, or None if there is no room now.
+    """Return a planned node for each bundle by its index, or None if there is no room now.
 
-    `nodes` have `available` and `labels`; `used` are those that other bundles of the group are on, once for each.
+    `nodes` have `available` and `labels`; `used` lists the nodes of the group's other bundles, one entry per bundle.
     """
     free = {node: dict(node.available) for node in nodes}
     order = sorted(
@@ -56,7 +56,7 @@ def _on_one(
 def _packed(
     bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
 ) -> dict[int, Any] | None:
-    """As many as go onto one node, then on the next."""
+    """Put as many bundles as fit onto one node, then onto the next."""
     found: dict[int, Any] = {}
     rest = bundles
     while rest:
@@ -83,7 +83,7 @@ def _packed(
 def _spread(
     bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]], used: list[Any]
 ) -> dict[int, Any] | None:
-    """Each on the node that has the fewest so far."""
+    """Put each bundle on the node with the fewest bundles so far."""
     found: dict[int, Any] = {}
     counts = {node: used.count(node) for node in nodes}
     for bundle in bundles:
@@ -102,7 +102,7 @@ def _spread(
 def _distinct(
     bundles: list[Bundle], nodes: list[Any], free: dict[Any, dict[str, int]]
 ) -> dict[int, Any] | None:
-    """Each on a node of its own: a matching, found by paths that move earlier bundles aside."""
+    """Put each bundle on a different node: a bipartite matching by augmenting paths, which move earlier bundles."""
     taken: dict[Any, Bundle] = {}
 
     def seat(bundle: Bundle, tried: set[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""One placement group: what its bundles ask for and where they are."""
+"""One placement group: the requests and places of its bundles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skate.protocol.states import GroupState
 
 
 class PlacementGroup:
-    """One group: what its bundles ask for and where they are."""
+    """One group: the requests and places of its bundles."""
 
     __slots__ = (
         "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
@@ -29,18 +29,18 @@ class PlacementGroup:
         self.state: GroupState = GroupState.PENDING
         #: The bundles that are here, by index.
         self.leases: dict[int, tuple[Capacity, Lease]] = {}
-        #: Where each bundle is; where it is to be, until all nodes concerned have agreed; who has not answered or refused.
+        #: Place of each bundle; planned places until all nodes concerned agree; nodes that have not answered or refused.
         self.places: dict[int, Any] = {}
         self.planned: dict[int, Any] = {}
         self.asked: set[int] = set()
         self.refused: set[int] = set()
         #: Objects that become ready with the group.
         self.ready: list[bytes] = []
-        self.ready_at: list[tuple[int, bytes]] = []  # those of other nodes
+        self.ready_at: list[tuple[int, bytes]] = []  # objects of other nodes
         self.why = ""
-        #: The handle to the group, packed: the value of what becomes ready with it.
+        #: The packed handle to the group: the value of the objects that become ready with it.
         self.value: bytes = fields.get("value") or group_id
-        #: For each bundle the conditions on its node's labels.
+        #: Conditions on the node labels, for each bundle.
         self.selectors: tuple[Any, ...] = tuple(fields.get("selectors") or ())
 
     def __repr__(self) -> str:
@@ -48,5 +48,5 @@ class PlacementGroup:
 
 
 def removed_text(group_id: bytes) -> str:
-    """The message of everything that wanted a removed group."""
+    """Return the error message for uses of a removed group."""
     return f"the placement group {group_id.hex()} has been removed"

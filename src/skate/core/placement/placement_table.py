@@ -1,4 +1,4 @@
-"""Placement groups: bundles of resources set apart together, by a strategy."""
+"""Placement groups: bundles of resources reserved together, by a strategy."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from skate.protocol.fields import ErrorValue, GroupFacts
 from skate.protocol.states import DEAD, ENDED, PLAIN, GroupState
 from skate.protocol.strategies import BundleStrategy
 
-# So many removed groups are remembered, for lists of them.
+# Number of removed groups kept for lists.
 REMOVED_MAX = 100
-#: With more nodes than that, groups that wait are not tried at every chance: to plan one means to look at all nodes.
+#: With more nodes than this, waiting groups are tried less often, since planning one looks at all nodes.
 PLAIN_NODES_MAX = 32
 PAUSE_SECONDS_PER_NODE = 1e-4
 
 
 class PlacementTable:
-    """All groups of a node; waiting ones are tried again whenever resources come free."""
+    """All groups of a node; waiting ones are tried again whenever resources become free."""
 
     def __init__(
         self,
@@ -61,16 +61,16 @@ class PlacementTable:
     def create(
         self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]
     ) -> None:
-        """Enter a group; it is placed now or when there is room."""
+        """Add a group; place it now or when there is room."""
         group = PlacementGroup(group_id, bundles, fields, cid)
         self.groups[group_id] = group
         self.bundles.announce(group)
         self.retry()
 
     def retry(self) -> None:
-        """Place the groups that wait, in the order they came."""
+        """Place the waiting groups in order of arrival."""
         scheduler = self.scheduler
-        scheduler.place = None  # placing one lets tasks go, which must not lead back here
+        scheduler.place = None  # placing a group starts tasks, which must not call this again
         for group in list(self.groups.values()):
             if group.state in (GroupState.PENDING, GroupState.INFEASIBLE, GroupState.RESCHEDULING):
                 self._try(group)
@@ -84,11 +84,11 @@ class PlacementTable:
             )
 
     def freed_here(self) -> None:
-        """Something has come free on this node."""
+        """Handle resources that became free on this node."""
         self.freed(self.members.here)
 
     def freed(self, place: Any) -> None:
-        """Something has come free on a node: the groups that wait are tried if one of them could use it."""
+        """Handle resources that became free on a node: try the waiting groups if any of them could use it."""
         if not any(self._could_use(group, place) for group in self.groups.values()):
             return
         pause = self._not_before - self.clock.now
@@ -104,7 +104,7 @@ class PlacementTable:
             self.retry()
 
     def _could_use(self, group: PlacementGroup, place: Any) -> bool:
-        """True if a bundle without a place would fit there; all of them, for STRICT_PACK."""
+        """Return True if an unplaced bundle would fit there; with STRICT_PACK, if all of them would."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
             return False
         missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
@@ -139,7 +139,7 @@ class PlacementTable:
             self.placed(group)
 
     def carve(self, group: PlacementGroup, index: int) -> bool:
-        """Set a bundle apart on this node."""
+        """Reserve a bundle on this node."""
         carved = self.capacity.carve(f"{group.group_id.hex()}:{index}", group.bundles[index])
         if carved is not None:
             group.leases[index] = carved
@@ -154,7 +154,7 @@ class PlacementTable:
                 self.capacity.release(carved[1])
 
     def placed(self, group: PlacementGroup) -> None:
-        """Commit the planned places of a group; it is complete unless a node was lost meanwhile."""
+        """Commit the planned places of a group, which is complete unless a node was lost meanwhile."""
         scheduler = self.scheduler
         group.places.update(group.planned)
         group.planned = {}
@@ -184,7 +184,7 @@ class PlacementTable:
                 self.objects.fill(record, kind, payload, ())
 
     def _shortage(self, group: PlacementGroup) -> str:
-        """Why the group can never be placed, or nothing."""
+        """Return why the group can never be placed, or nothing."""
         totals = self.members.totals()
         who = f"placement group {group.name or group.group_id.hex()[:8]}"
         for index, selector in enumerate(group.selectors):
@@ -213,7 +213,7 @@ class PlacementTable:
         return ""
 
     def ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
-        """The object `oid`, held by the asker, gets a value when the group is placed."""
+        """Set the value of the object `oid`, held by the asker, when the group is placed."""
         if cid in self.members.alive:
             self.bundles.ready_elsewhere(cid, group_id, oid)
             return
@@ -231,7 +231,7 @@ class PlacementTable:
             group.ready.append(oid)
 
     def remove(self, group_id: bytes) -> None:
-        """Give a group's resources back; what runs in it is ended, what waits for it fails."""
+        """Remove a group: release its resources, end everything that runs in it, fail everything that waits for it."""
         group = self.groups.get(group_id)
         if group is None or group.state == GroupState.REMOVED:
             return
@@ -246,14 +246,16 @@ class PlacementTable:
         self.drop_removed()
 
     def drop_removed(self) -> None:
-        """Forget the groups that were removed longest ago: requests for an unknown group report that it was removed."""
+        """Forget the groups removed longest ago; a query for an unknown group says that it was removed."""
         removed = [group_id for group_id, group in self.groups.items() if group.state == GroupState.REMOVED]
         for group_id in removed[:-REMOVED_MAX]:
             del self.groups[group_id]
 
     def end(self, group: PlacementGroup) -> None:
-        """End what runs in a removed group here, and give its resources back."""
-        for index in range(len(group.bundles)):  # closed first, so that the end of one lets no other in
+        """End everything that runs in a removed group here, and release its resources."""
+        for index in range(
+            len(group.bundles)
+        ):  # close the bundles first, so that the end of one task does not start another
             self.scheduler.pools.pop((group.group_id, index), None)
         self._end_users(group, removed_text(group.group_id))
         self.uncarve(group, list(group.leases))
@@ -270,7 +272,7 @@ class PlacementTable:
         return free
 
     def mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
-        """A group that the head has told of."""
+        """Return a group that the head has announced; add it if it is new."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = PlacementGroup(
@@ -292,11 +294,11 @@ class PlacementTable:
             strategy = task.template.strategy
             if not isinstance(strategy, BundleStrategy) or strategy.group_id != group.group_id:
                 continue
-            if task.node is not None and task.node.alive:  # the node that it was forwarded to ends it
+            if task.node is not None and task.node.alive:  # the node it was forwarded to ends it
                 continue
             if (
                 task.kind == PLAIN and task.state != ENDED
-            ):  # not ended with another one, whose result it was to take
+            ):  # not already ended with a task whose result it was to take
                 self._end_task(task, text)
         for actor in list(self.actors.actors.values()):
             strategy = actor.template.strategy
@@ -322,7 +324,7 @@ class PlacementTable:
         self.task_manager.fail(task, ("TaskPlacementGroupRemoved", {"message": text}))
 
     def refusal(self, task: Task, group_id: bytes, index: int) -> ErrorValue | None:
-        """Why a task can never run in a bundle, or None."""
+        """Return why a task can never run in its bundle, or None."""
         group = self.groups.get(group_id)
         what = "Task" if task.kind == PLAIN else "Actor"
         if group is None or group.state == GroupState.REMOVED:
@@ -340,7 +342,7 @@ class PlacementTable:
         )
 
     def will_settle(self, oid: bytes) -> bool:
-        """True if an object waits for a group."""
+        """Return True if an object will get its value from a group."""
         return oid in self.awaiting or any(oid in group.ready for group in self.groups.values())
 
     def forget_owner(self, cid: int) -> None:

@@ -1,4 +1,4 @@
-"""Resources that can be taken and given back: a whole node's, or a placement group bundle's."""
+"""Resources that can be acquired and released, of a whole node or of a placement group bundle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """Resources taken from one capacity, with the GPUs and other devices that come with them."""
+    """Resources acquired from one capacity, with their GPUs and other devices."""
 
     __slots__ = ("capacity", "request", "gpus", "devices", "cpu_returned")
 
@@ -24,7 +24,7 @@ class Lease:
         self.capacity = capacity
         self.request = request
         self.gpus = gpus
-        #: Devices by the name of their resource.
+        #: Devices by resource name.
         self.devices = devices or {}
         self.cpu_returned = False
 
@@ -33,7 +33,7 @@ class Lease:
 
 
 class Capacity:
-    """A set of resources in units of 1/10000, some of them taken."""
+    """A set of resources in units of 1/10000, with the free part."""
 
     __slots__ = ("name", "total", "available", "gpus", "devices", "labels")
 
@@ -59,7 +59,7 @@ class Capacity:
         self.labels = labels or {}
 
     def fits(self, request: dict[str, int]) -> bool:
-        """True if the request fits now."""
+        """Return True if the request fits now."""
         available = self.available
         for name, units in request.items():
             if units > 0 and available.get(name, 0) < units:
@@ -67,7 +67,7 @@ class Capacity:
         return True
 
     def acquire(self, request: dict[str, int]) -> Lease | None:
-        """Take resources, or None if they are not all free."""
+        """Acquire resources; return None if they are not all free."""
         available = self.available
         for name, units in request.items():
             if units > 0 and available.get(name, 0) < units:
@@ -89,7 +89,7 @@ class Capacity:
         return Lease(self, request, gpus, devices)
 
     def _devices(self, request: dict[str, int]) -> dict[str, Held] | None:
-        """Which devices a request is given, or None if there are not so many whole ones."""
+        """Return the devices for a request, or None if there are not enough whole ones."""
         found: dict[str, Held] = {}
         for name in request.keys() & self.devices.keys():
             picked = self.devices[name].allocate(request[name])
@@ -116,28 +116,28 @@ class Capacity:
             self._free(lease.devices)
 
     def return_cpu(self, lease: Lease) -> None:
-        """The holder waits for others: its CPUs can be used meanwhile."""
+        """Free the holder's CPUs while it waits for other tasks."""
         if not lease.cpu_returned:
             lease.cpu_returned = True
             if "CPU" in lease.request:
                 self.available["CPU"] += lease.request["CPU"]
 
     def retake_cpu(self, lease: Lease) -> None:
-        """Take the holder's CPUs back at once, even if others use them: briefly more tasks run than there are CPUs."""
+        """Take the holder's CPUs back at once even if they are in use, so that briefly more tasks run than there are CPUs."""
         if lease.cpu_returned:
             lease.cpu_returned = False
             if "CPU" in lease.request:
                 self.available["CPU"] -= lease.request["CPU"]
 
     def carve(self, name: str, request: dict[str, int]) -> tuple[Capacity, Lease] | None:
-        """Set resources apart as a capacity of their own, for a bundle."""
+        """Reserve resources as a separate capacity for a bundle."""
         lease = self.acquire(request)
         if lease is None:
             return None
         return Capacity(name, request, lease.gpus, self.labels, lease.devices), lease
 
     def check(self) -> None:
-        """Raise AssertionError if more was given back than taken."""
+        """Raise AssertionError if more was released than acquired."""
         for name, units in self.available.items():
             assert units <= self.total.get(name, 0), (
                 f"{name}: {units} free of {self.total.get(name, 0)} in {self.name}"

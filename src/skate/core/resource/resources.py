@@ -1,8 +1,8 @@
-"""Resources: amounts of CPU, GPU, memory and whatever else a node is said to have.
+"""Resources: amounts of CPU, GPU, memory and custom resources.
 
-Amounts are integers, in units of 1/10000, so that sums are exact: a thousand releases of 0.1 CPU give back
-what a thousand requests took. A resource set is a plain ``dict[str, int]`` without zero entries in a request;
-a node's set keeps its zeros, since "has none left" and "never had any" are different answers.
+Amounts are integers in units of 1/10000, so that sums are exact: a thousand releases of 0.1 CPU return
+exactly what a thousand requests took. A resource set is a plain ``dict[str, int]``. A request has no zero
+entries; a node's set keeps its zeros, since "has none left" and "never had any" are different answers.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
     GpuId = int | str
 
-#: Resources besides GPU of which each whole one is a device with a number of its own.
+#: Resources, besides GPU, whose whole units are numbered devices.
 DEVICES = ("TPU", "NPU", "HPU", "neuron_cores", "RBLN", "FURIOSA", "TTNPU", "MBLT")
 
 UNIT = 10_000
 """Units in one whole."""
 
-# What float arithmetic may lose: 0.57 * 10000 is 5699.999999999999, and means 5700.
+# Allowance for rounding errors of floats: 0.57 * 10000 is 5699.999999999999 and means 5700.
 _SLACK = 1e-6
 
 _BYTE_STEPS = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 
 
 def to_units(value: float, name: str = "a resource") -> int:
-    """`value` in units of 1/10000, rounded down, so that n requests of 1/n always fit into one whole.
+    """Return `value` in units of 1/10000, rounded down, so that n requests of 1/n always fit into one whole.
 
-    Raises ValueError for negative, infinite or NaN amounts and for those between 0 and 0.0001.
+    Raise ValueError for negative, infinite or NaN amounts and for those between 0 and 0.0001.
     """
     if isinstance(value, int):
         units = value * UNIT
@@ -51,18 +51,18 @@ def to_units(value: float, name: str = "a resource") -> int:
 
 
 def to_amounts(units: Mapping[str, int]) -> dict[str, float]:
-    """A set in amounts, as users read it: ``{'CPU': 1.0}``."""
+    """Return a set as amounts for users: ``{'CPU': 1.0}``."""
     return {name: amount / UNIT for name, amount in units.items()}
 
 
 def human_amount(units: int) -> str:
-    """An amount without needless zeros: 4, 0.5."""
+    """Format an amount without trailing zeros: 4, 0.5."""
     whole, rest = divmod(units, UNIT)
     return f"{whole}.{rest:04d}".rstrip("0") if rest else str(whole)
 
 
 def human_bytes(count: int) -> str:
-    """A number of bytes in the largest unit of which there is at least one: 1.5 GiB."""
+    """Format a number of bytes in the largest unit that gives at least 1: 1.5 GiB."""
     for size, suffix in _BYTE_STEPS:
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + f" {suffix}"
@@ -70,12 +70,12 @@ def human_bytes(count: int) -> str:
 
 
 def format_request(request: Mapping[str, int]) -> str:
-    """A request as one line, ``CPU=1, GPU=0.5``; "nothing" when it is empty."""
+    """Format a request as one line, ``CPU=1, GPU=0.5``; "nothing" if it is empty."""
     return ", ".join(f"{name}={human_amount(units)}" for name, units in request.items()) or "nothing"
 
 
 def fits(request: Mapping[str, int], available: Mapping[str, int]) -> bool:
-    """True if `available` covers `request`."""
+    """Return True if `available` covers `request`."""
     for name, units in request.items():  # noqa: SIM110  a generator costs twice as much here
         if available.get(name, 0) < units:
             return False
@@ -83,19 +83,19 @@ def fits(request: Mapping[str, int], available: Mapping[str, int]) -> bool:
 
 
 def subtract(available: dict[str, int], request: Mapping[str, int]) -> None:
-    """Take `request` out of `available`, in place; the caller has asked `fits` first, or knows better."""
+    """Subtract `request` from `available`, in place. Callers check `fits` first unless an overdraft is intended."""
     for name, units in request.items():
         available[name] = available.get(name, 0) - units
 
 
 def add(available: dict[str, int], request: Mapping[str, int]) -> None:
-    """Put `request` back into `available`, in place."""
+    """Add `request` to `available`, in place."""
     for name, units in request.items():
         available[name] = available.get(name, 0) + units
 
 
 def total_of(sets: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of several sets."""
+    """Return the sum of several sets."""
     total: dict[str, int] = {}
     for one in sets:
         add(total, one)
@@ -103,9 +103,9 @@ def total_of(sets: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def check(available: Mapping[str, int], total: Mapping[str, int]) -> None:
-    """Invariant: nothing below zero, nothing above what there is, nothing out of nowhere.
+    """Check that no amount is negative or above the total, and that every resource is part of the total.
 
-    A blocked worker that takes its CPU back may overdraw; a node that allows this checks with the debt added.
+    A worker that resumes and takes its CPU back may overdraw; a node that allows this checks with the debt added.
     """
     for name, units in available.items():
         assert name in total, f"{name} is available but was never declared"
@@ -115,15 +115,15 @@ def check(available: Mapping[str, int], total: Mapping[str, int]) -> None:
 
 
 class GpuPool:
-    """Which GPUs of one node are held, and how much of each.
+    """The GPUs of one node, and how much of each is held.
 
-    Whole GPUs are handed out in the order of their ids. A fraction goes onto the fullest GPU that still has
-    room, so that whole ones stay free for those who need them."""
+    Whole GPUs are allocated in the order of their ids. A fraction goes to the fullest GPU that still has
+    room, so that whole GPUs stay free for requests that need them."""
 
     __slots__ = ("_free", "_total")
 
     def __init__(self, held: Iterable[tuple[GpuId, int]]) -> None:
-        """`held`: the GPUs and the units of each that this pool has, as another pool's `allocate` returned them."""
+        """Make a pool of the GPUs and units in `held`, as another pool's `allocate` returned them."""
         # In the order of their ids.
         self._total: dict[GpuId, int] = dict(held)
         self._free = dict(self._total)
@@ -138,13 +138,13 @@ class GpuPool:
 
     @property
     def free_units(self) -> int:
-        """Units free on all GPUs together; fractions of several GPUs do not make a whole."""
+        """Return the free units of all GPUs together; fractions of several GPUs do not make a whole one."""
         return sum(self._free.values())
 
     def allocate(self, units: int) -> list[tuple[GpuId, int]] | None:
-        """Hold `units` and return which GPUs they are on, or None when they do not fit now.
+        """Allocate `units` and return their GPUs, or None if they do not fit now.
 
-        More than one is given as whole GPUs and a fraction of another, which only bundles may ask for.
+        More than one GPU is given as whole GPUs and a fraction of another one; only bundles may request that.
         """
         if units <= 0:
             return []
@@ -176,12 +176,12 @@ class GpuPool:
         return [(best, units)]
 
     def free(self, held: Iterable[tuple[GpuId, int]]) -> None:
-        """Give back what `allocate` returned."""
+        """Release units that `allocate` returned."""
         for id_, units in held:
             self._free[id_] += units
 
     def check(self) -> None:
-        """Invariant: no GPU is held more than once or freed more than it was held."""
+        """Check that no GPU is held more than once or freed more than it was held."""
         for id_, free in self._free.items():
             total = self._total[id_]
             assert 0 <= free <= total, f"GPU {id_}: {free} units free of {total}"

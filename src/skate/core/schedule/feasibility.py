@@ -1,4 +1,4 @@
-"""Feasibility of requests: a function of the request and of the cluster's resources, evaluated at submission."""
+"""Feasibility of requests: checked at submission, from the request and the resources of the cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Feasibility:
-    """Judges tasks by what the nodes of the cluster have in all."""
+    """Compares tasks with the total resources of the cluster's nodes."""
 
     def __init__(self, scheduler: Scheduler, members: Membership, bundle_refusal: BundleRefusal) -> None:
         self.scheduler = scheduler
@@ -28,7 +28,7 @@ class Feasibility:
         self._bundle_refusal = bundle_refusal
 
     def refusal(self, task: Task) -> ErrorValue | None:
-        """The reason why a task can never run on the present cluster, or None; cached until the cluster changes."""
+        """Return why a task can never run on the current cluster, or None; cached until the cluster changes."""
         template = task.template
         if template.feasible_version != self.scheduler.version:
             template.feasible_version = self.scheduler.version
@@ -73,9 +73,9 @@ class Feasibility:
 
 
 def matches(labels: dict[str, str], wanted: Any) -> bool:
-    """True if a node's labels meet conditions: (key, operator, values) with in, not_in, exists, absent, any."""
+    """Return True if a node's labels meet conditions (key, operator, values); operators: in, not_in, exists, absent, any."""
     for key, operator, values in wanted:
-        if operator == "any":  # of several sets of conditions
+        if operator == "any":  # one of several sets of conditions
             if not any(matches(labels, each) for each in values):
                 return False
             continue

@@ -1,4 +1,4 @@
-"""Shortage: a request that no node of the cluster can ever meet, in words that say what to do about it."""
+"""Error messages for requests that no node of the cluster can ever meet, with advice."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _start(name: str, units: int) -> str:
 
 
 def _nobody_has(name: str, units: int, nodes: Sequence[Mapping[str, int]]) -> str:
-    # Costs 4 ms to import; only an error needs it.
+    # Importing it takes 4 ms, and only errors need it.
     import difflib
 
     known = sorted({n for node in nodes for n in node if not n.startswith("node:")})

@@ -1,4 +1,4 @@
-"""On which node a task runs: a function of what it asks for and of what the nodes have."""
+"""Choice of the node for a task, from its request and the resources of the nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NodeSelector:
-    """Chooses nodes."""
+    """Chooses nodes for tasks."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class NodeSelector:
         self._groups = groups
         self._turn = 0
         self.changes = Changes()
-        #: By template; those that ask for the same share theirs.
+        #: By template; templates with equal requests share one entry.
         self._choices: dict[bytes, Choices] = {}
         self._shared: dict[Any, Choices] = {}
         self.linear_max = LINEAR_MAX
@@ -45,7 +45,7 @@ class NodeSelector:
         self.changes.resize(len(self._members.alive))
 
     def choose(self, task: Task) -> Peer | None:
-        """The node for a task, this one included; None if it has to wait for one."""
+        """Return the node for a task, possibly this one; None if it must wait."""
         here = self._members.here
         template = task.template
         strategy = template.strategy
@@ -69,7 +69,7 @@ class NodeSelector:
         return choices.here if other is None else other
 
     def somewhere(self, task: Task) -> bool:
-        """True if some node would take a task now; leaves the rotation unchanged."""
+        """Return True if any node would take a task now; leave the rotation unchanged."""
         turns = self.choices(task.template).turns
         before = self._turn, dict(turns)
         found = self.choose(task) is not None
@@ -79,14 +79,14 @@ class NodeSelector:
         return found
 
     def elsewhere(self, task: Task) -> Peer | None:
-        """A peer that has room for a task that is queued here, or None."""
+        """Return a peer with room for a task that is queued here, or None."""
         template = task.template
         if isinstance(template.strategy, BundleStrategy | NodeStrategy):
             return None
         return self._roomiest(task, self.choices(template), self._need(template))
 
     def choices(self, template: Template) -> Choices:
-        """The nodes that could run it when they are idle, remembered until a node joins or leaves."""
+        """Return the nodes that could run it when idle; cached until a node joins or leaves."""
         found = self._choices.get(template.key)
         if found is None:
             asked = [tuple(sorted(each.items())) for each in (template.request, template.placement)]
@@ -99,7 +99,7 @@ class NodeSelector:
         return found
 
     def _candidates(self, template: Template) -> list[Peer]:
-        """The nodes that could run it when they are idle, those that it would rather have if there are such."""
+        """Return the nodes that could run it when idle: only the preferred ones, if there are any."""
         peers = self._members
         strategy = template.strategy
         request, placement = template.request, template.placement
@@ -132,7 +132,7 @@ class NodeSelector:
         return self._members.here.fits(need) and scheduler.class_of(task) not in scheduler.waiting
 
     def _room(self, task: Task, peer: Peer, need: dict[str, int]) -> bool:
-        """True if a peer can take one more: it has free resources, or its short tasks will end soon."""
+        """Return True if a peer can take one more task: it has free resources, or its short tasks will end soon."""
         if peer.fits(need):
             return True
         if task.kind != PLAIN:
@@ -146,7 +146,7 @@ class NodeSelector:
         return under_way < depth * slots
 
     def _roomiest(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
-        """The peer of which the largest part is free, of those with room."""
+        """Return the peer with the largest free fraction, among those with room."""
         if choices.many:
             group = self._scheduler.class_of(task)
             ranking = choices.rankings.get(group)
@@ -164,7 +164,7 @@ class NodeSelector:
         return best
 
     def _near(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
-        """The node where the largest argument is, if it has room."""
+        """Return the node that has the largest argument, if it has room."""
         if not task.deps:
             return None
         objects = self._objects
@@ -186,7 +186,7 @@ class NodeSelector:
         return best if self._room(task, best, need) else None
 
     def _spread(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
-        """In turn among those that have room."""
+        """Return the next node with room, in rotation."""
         here, nodes = self._members.here, choices.nodes
         if choices.many:
             return self._spread_widely(task, choices, need)
@@ -199,7 +199,7 @@ class NodeSelector:
         return choices.here
 
     def _spread_widely(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
-        """The one of many with room whose last turn is longest ago."""
+        """Return the least recently used node with room, for many nodes."""
         turns = choices.turns
         ranking = choices.rankings.get("spread")
         if ranking is None:
@@ -216,11 +216,11 @@ class NodeSelector:
         return best
 
     def _bundle(self, task: Task, strategy: BundleStrategy) -> Peer | None:
-        """Where its bundle is; of several that would do, the one with the fewest tasks to a bundle."""
+        """Return the node of its bundle; of several that fit, the one with the fewest tasks per bundle."""
         peers = self._members
         _, group_id, index, _ = strategy
         group = self._groups.get(group_id)
-        if group is None:  # it was removed, which the task is told in a while
+        if group is None:  # it was removed, and the task will soon fail for that reason
             return None
         if index != ANY_BUNDLE:
             return group.places.get(index)
@@ -249,11 +249,11 @@ def _has(total: dict[str, int], request: dict[str, int]) -> bool:
 
 
 def _slots(bundle: dict[str, int], request: dict[str, int]) -> int:
-    """How often a request fits into a bundle."""
+    """Return how many times a request fits into a bundle."""
     return min((bundle.get(name, 0) // units for name, units in request.items() if units), default=1)
 
 
 def _free_part(node: Peer, need: dict[str, int]) -> float:
-    """How much of a node is free, of that of which the least is."""
+    """Return the free fraction of a node's scarcest resource."""
     available, total = node.available, node.total
     return min((available.get(n, 0) / total[n] for n in need if total.get(n)), default=1.0)

@@ -1,9 +1,9 @@
-"""Which task runs where on this node, and when.
+"""The scheduler of one node: assigns tasks to workers and resources.
 
-Ready tasks queue by *scheduling class*: those that ask for the same resources, environment and place. A worker is leased to a
-class, with its resources, for as long as it has tasks of it. While resources are free, a queued task gets a worker of its
-own; beyond that, tasks are sent ahead to leased workers, as many as make a few milliseconds of work by the class's measured run
-times. Nothing is sent behind a task that runs long or waits, and what was already sent behind it is asked back.
+Ready tasks queue by *scheduling class*: tasks with the same resources, environment and placement. A worker is leased to a class,
+with its resources, for as long as it has tasks of that class. While resources are free, each queued task gets its own worker.
+After that, tasks are sent ahead to leased workers: as many as amount to a few milliseconds of work, by their measured run times.
+No task is sent behind one that runs long or waits, and tasks already sent behind it are called back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Emit = Callable[[int, m.OfNode], None]
 
 
 class SchedClass:
-    """Tasks that the scheduler need not tell apart."""
+    """Tasks that the scheduler treats alike."""
 
     __slots__ = (
         "key",
@@ -66,26 +66,26 @@ class SchedClass:
 
 
 class Starter(Protocol):
-    """Puts tasks on the wire, for workers that were chosen here."""
+    """Sends tasks to the workers chosen here."""
 
     def lend(self, worker: Worker, task: Task) -> None:
-        """Tell a worker what it runs with from now on."""
+        """Send a worker its new lease, if it has changed."""
 
     def start(self, task: Task) -> None:
-        """Send a task to the worker it was given to."""
+        """Send a task to its worker."""
 
 
 class Disk(Protocol):
-    """The values that are on disk only."""
+    """The values that are only on disk."""
 
     spilled: dict[bytes, Any]
 
     def lacks(self, task: Task) -> bool:
-        """True if a task takes one of them, which is brought back then."""
+        """Return True if a task takes one of them; start to restore it."""
 
 
 class Scheduler:
-    """Queues, leases and idle workers of one node."""
+    """The queues, leases and idle workers of one node."""
 
     def __init__(
         self,
@@ -111,20 +111,20 @@ class Scheduler:
         self.idle: dict[str, list[Worker]] = {}
         self.waiting: dict[
             SchedClass, SchedClass
-        ] = {}  # classes with a queue, in the order they began to wait
-        self.watchful = False  # something may have to be done after some time
-        self.version = 0  # counts changes of what the node has
-        #: Set while placement groups wait for resources: tries to place them.
+        ] = {}  # classes with queued tasks, in the order they began to wait
+        self.watchful = False  # `tick` has something to watch
+        self.version = 0  # counts changes of the node's resources
+        #: Tries to place waiting placement groups; set while there are any.
         self.place: Callable[[], None] | None = None
-        #: Set while memory is short: says whether what could run has to wait.
+        #: Returns True if ready tasks must wait for memory; set while memory is short.
         self.held: Callable[[], bool] | None = None
 
     def class_of(self, task: Task) -> SchedClass:
-        """The scheduling class of a task."""
+        """Return the scheduling class of a task."""
         template = task.template
         found: SchedClass | None = template.sched_class
         if found is None:
-            # A function whose workers are worn out by calls has them for itself, one task at a time.
+            # A function with `max_calls` has workers of its own, which run one task at a time.
             worn = template.function if template.max_calls else b""
             request = tuple(sorted(template.request.items()))
             key = (request, template.env_key, template.strategy, task.kind == CREATION, worn)
@@ -137,7 +137,7 @@ class Scheduler:
         return found
 
     def forget_classes(self, used: set[int]) -> None:
-        """Drop the classes that no template uses, by their identities in `used`, and that have no tasks."""
+        """Drop the classes without tasks that no template uses; `used` has the identities of those in use."""
         for key, group in list(self.classes.items()):
             if id(group) not in used and not group.queue and not group.workers:
                 del self.classes[key]
@@ -145,7 +145,7 @@ class Scheduler:
     # -- queueing
 
     def enqueue(self, task: Task, front: bool = False) -> None:
-        """A task whose arguments are there waits for a worker; it may get one at once."""
+        """Queue a task whose arguments are available; it may get a worker at once."""
         group = task.template.sched_class or self.class_of(task)
         if group not in self.waiting and not (self.spilled and task.deps and self._lacks(task)):
             lease = self._acquire(group, task)
@@ -164,17 +164,19 @@ class Scheduler:
             self.dispatch(group)
 
     def dequeue(self, task: Task) -> bool:
-        """Take a queued task out; False if it is not in a queue."""
+        """Remove a queued task; return False if it is not in a queue."""
         taken = self.take_out(task)
-        if taken and self.spilled:  # others may have waited only for a value of this one to come back
+        if (
+            taken and self.spilled
+        ):  # the next tasks may have waited only because this one's values were being restored
             self.dispatch(self.class_of(task))
         return taken
 
     def take_out(self, task: Task) -> bool:
-        """As `dequeue`, and let nothing go in its place yet."""
+        """Remove a queued task like `dequeue`, but start no other task in its place yet."""
         group = self.class_of(task)
         queue = group.queue
-        # Where many go, it is from one end: all that a process had asked for, the last first, or what is cancelled in turn.
+        # Many removals go from one end: all tasks of a dead process, newest first, or tasks cancelled in order.
         if queue and queue[-1] is task:
             queue.pop()
         elif queue and queue[0] is task:
@@ -189,14 +191,14 @@ class Scheduler:
         return True
 
     def dispatch_all(self) -> None:
-        """Resources or workers came free: let every class look again, the longest waiting first, after the groups."""
+        """Handle freed resources or workers: try placement groups, then all classes, longest waiting first."""
         if self.place is not None:
             self.place()
         for group in list(self.waiting.values()):
             self.dispatch(group)
 
     def dispatch(self, group: SchedClass) -> None:
-        """Send what can be sent of one class."""
+        """Send as many tasks of one class as possible."""
         queue = group.queue
         while queue:
             if self.spilled and queue[0].deps and self._lacks(queue[0]):
@@ -209,11 +211,11 @@ class Scheduler:
             self._send_ahead(group)
         if not queue:
             self.waiting.pop(group, None)
-        elif not group.request:  # they wait for each other, perhaps in vain
+        elif not group.request:  # they may wait for each other without end
             self.watchful = True
 
     def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
-        """Give a task a worker of its own, with the resources taken for it."""
+        """Start a task on a worker of its own, with the resources acquired for it."""
         idle = self.idle.get(group.env_key)
         worker = idle.pop() if idle else self._spawn(group.env_key, group.environment)
         worker.lease = lease
@@ -248,7 +250,7 @@ class Scheduler:
             room = still
 
     def depth(self, task: Task) -> int:
-        """How many tasks a worker may hold, by how short they are."""
+        """Return how many tasks a worker may hold: more if they are short."""
         seconds = task.template.seconds
         if seconds < 0 or task.template.max_calls:
             return 1
@@ -273,7 +275,7 @@ class Scheduler:
         return None
 
     def has_room(self, group: SchedClass) -> bool:
-        """True if the first task of a class could get resources now; changes nothing."""
+        """Return True if the first task of a class could get resources now; change nothing."""
         lease = self._acquire(group, group.queue[0])
         if lease is not None:
             lease.capacity.release(lease)
@@ -294,7 +296,7 @@ class Scheduler:
     # -- progress
 
     def finished(self, worker: Worker, task: Task) -> None:
-        """A worker answered for a task: give it the next ones, or let it go."""
+        """Handle a finished task: send its worker the next tasks, or end the lease."""
         worker.progress = self.clock.now
         worker.asked_back = False
         if worker.blocked:
@@ -303,7 +305,7 @@ class Scheduler:
         if group is None:
             return
         queue = group.queue
-        # A class that has a worker for long lets the others have a turn.
+        # A class that has kept a worker for long gives the other classes a turn.
         over = len(self.waiting) > 1 and self.clock.now - worker.leased_at > LEASE_SECONDS_MAX
         worker.stalled = over or bool(worker.blocked)
         if over and group in self.waiting:
@@ -320,7 +322,7 @@ class Scheduler:
             self.let_go(worker)
 
     def let_go(self, worker: Worker) -> None:
-        """End a worker's lease; it is idle, or leaves."""
+        """End a worker's lease; the worker becomes idle or exits."""
         self.end_lease(worker)
         if not worker.leaving:
             worker.idle_since = self.clock.now
@@ -332,7 +334,7 @@ class Scheduler:
             self.dispatch_all()
 
     def end_lease(self, worker: Worker) -> None:
-        """Give back the resources that a worker holds."""
+        """Release the resources that a worker holds."""
         group = worker.sched_class
         if group is not None:
             group.workers.pop(worker.cid, None)
@@ -345,7 +347,7 @@ class Scheduler:
         worker.blocked.clear()
 
     def returned(self, worker: Worker, tasks: list[Task]) -> None:
-        """A worker gave tasks back that it had not begun."""
+        """Queue tasks again that a worker returned because it had not begun them."""
         worker.asked_back = False
         for task in reversed(tasks):
             if worker.outstanding.pop(task.task_id, None) is None:
@@ -357,14 +359,14 @@ class Scheduler:
         self.dispatch_all()
 
     def requeue(self, task: Task) -> None:
-        """Put a task back at the front of its queue, without sending it yet."""
+        """Put a task back at the front of its queue without sending it."""
         task.state = QUEUED
         group = self.class_of(task)
         group.queue.appendleft(task)
         self.waiting.setdefault(group, group)
 
     def blocked(self, worker: Worker, task_id: bytes) -> None:
-        """A worker's task waits in `get`: others may have its CPUs."""
+        """Lend a worker's CPUs to other tasks while its task waits in `get`."""
         worker.blocked.add(task_id)
         worker.stalled = True
         lease = worker.lease
@@ -375,7 +377,7 @@ class Scheduler:
             self.dispatch_all()
 
     def unblocked(self, worker: Worker, task_id: bytes) -> None:
-        """Resume the task at once."""
+        """Take the CPUs back at once when the task resumes."""
         worker.blocked.discard(task_id)
         if not worker.blocked and worker.lease is not None:
             worker.lease.capacity.retake_cpu(worker.lease)
@@ -393,7 +395,7 @@ class Scheduler:
     # -- time
 
     def tick(self, now: float) -> float | None:
-        """Ask back what waits behind long tasks, retire idle workers; returns seconds until this is wanted again."""
+        """Call back tasks that wait behind long ones and retire idle workers; return the seconds until the next tick."""
         if not self.watchful:
             return None
         again = None
@@ -415,7 +417,7 @@ class Scheduler:
         return again
 
     def _let_one_in(self, now: float) -> float | None:
-        """When the crowd of tasks that ask for nothing does not get on, let in one more."""
+        """Admit one more task without resources when none of those running makes progress."""
         crowded = [group for group in self.waiting if not group.request and group.queue[0].kind != CREATION]
         if not crowded or not self.crowd.full:
             return None

@@ -7,12 +7,12 @@ from typing import Any
 from skate.core.task.task import Task
 from skate.protocol.fields import Death
 
-#: Reasons of a lost worker after which another one would be lost as well.
+#: Reasons for losing a worker that would also apply to the next one.
 START_FAILED = ("RuntimeEnvSetupError", "RaySystemError")
 
 
 class Worker:
-    """One worker process: what it was sent and has not answered, what it runs with."""
+    """One worker process: its unanswered tasks and its lease."""
 
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
@@ -28,26 +28,26 @@ class Worker:
         self.lease: Any = None
         #: Tasks sent and not answered, in the order they were sent.
         self.outstanding: dict[bytes, Task] = {}
-        self.sent = 0  # how many tasks were ever sent: each knows its number
-        self.known: set[bytes] = set()  # functions and templates it has
+        self.sent = 0  # how many tasks were ever sent; each task has its number
+        self.known: set[bytes] = set()  # functions and templates that it has received
         self.actor: Any = None
         self.blocked: set[bytes] = set()
-        self.stalled = False  # its task runs long: put nothing behind it
+        self.stalled = False  # its task runs long: send nothing behind it
         self.progress = 0.0
-        self.lent: Any = None  # what it was last told it runs with
+        self.lent: Any = None  # the last lease sent to it
         self.asked_back = False
         self.calls: dict[bytes, int] = {}
         self.idle_since = 0.0
         self.leased_at = 0.0
         self.leaving = False
         self.kill_reason: Death | None = None
-        #: What is known once its process is gone: tasks begun out of turn, its last lines in words, calls it did not answer.
+        #: Known once the process has ended: tasks begun out of order, its last output as text, its unanswered calls.
         self.beyond: frozenset[int] = frozenset()
         self.details = ""
         self.owed = 0
 
     def had_begun(self, sequence: int, begun: int) -> bool:
-        """True if it had started one of the tasks sent to it: one of the first `begun`, or one taken out of order."""
+        """Return True if it had begun the task sent with this number: one of the first `begun`, or one begun out of order."""
         return sequence <= begun or sequence in self.beyond
 
     def __repr__(self) -> str:

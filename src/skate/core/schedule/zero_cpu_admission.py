@@ -1,8 +1,8 @@
-"""Tasks that ask for no resources at all (`num_cpus=0`): nothing that they take ever runs out, yet each takes a process.
+"""Admission of tasks without resource requests (`num_cpus=0`): they use up no counted resource, but each needs a process.
 
-So many run at once as the node can stand; the others wait for one of them to end or to wait in `get`. Since they may also wait
-for each other in ways that nobody here can see (a file, a socket), one more is let in whenever none of them has got on
-for a while: seldom enough that a loop which submits them does not bury the machine.
+A limited number run at once; the others wait until one of them ends or waits in `get`. Since such tasks may also wait for each
+other in ways the node cannot see (a file, a socket), one more is admitted whenever none of them has made progress for a while,
+but so rarely that a loop which submits them cannot overload the machine.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 PER_CPU = 4
 LEAST = 16
-#: After how long without an end the first one more is let in; the second after twice as long, and so on.
+#: Seconds without a finished task before one more is admitted; the pause doubles for each further one.
 PATIENCE_SECONDS = 1.0
 
 
 class ZeroCpuAdmission:
-    """The workers of a node that run such tasks and do not wait in `get`."""
+    """The workers that run such tasks and do not wait in `get`."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.members: dict[int, Worker] = {}
@@ -35,7 +35,7 @@ class ZeroCpuAdmission:
         return len(self.members) >= self.base + self.extra
 
     def patience(self, now: float) -> float | None:
-        """Seconds until one more is let in; None if it is time for that, and then it is."""
+        """Return the seconds until one more may be admitted; if that is now, admit it and return None."""
         if len(self.members) < self.base:
             self.extra = 0
         last = max((worker.progress for worker in self.members.values()), default=now)

@@ -1,1 +1,1 @@
-"""Rows for the state API, and questions that clients ask."""
+"""Rows for the state API, and queries of clients."""

@@ -1,8 +1,8 @@
 """Rows for the state API: tasks, actors, objects with their holders, workers, groups.
 
-A node knows the objects that have escaped; refs that never left a process are known to that process alone. So a *survey* asks
-each local process and each other node, and answers when all have, or with what there is when the asker will not wait longer.
-Rows are dicts of what msgpack carries; names and numbers are turned into the words of the public API by whoever asked.
+A node knows the objects that have escaped; only a process itself knows refs that never left it. So a *survey* asks each local
+process and each other node. It answers when all have answered, or with a partial result when the client stops waiting.
+Rows are dicts of msgpack types; the client that asked translates names and numbers into the terms of the public API.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Row = dict[str, Any]
 
 ENDED_MAX = 1_000
 MESSAGE_MAX = 2_000
-#: Parts of a survey that only the processes themselves can tell.
+#: Parts of a survey that only the processes themselves know.
 OF_PROCESSES = frozenset({"objects", "jobs", "workers"})
 
 
 class Survey:
-    """One question under way: who asked, who has not answered, what has come."""
+    """One survey in progress: the asker, the missing answers, and the rows so far."""
 
     __slots__ = ("cid", "number", "waiting", "parts")
 
     def __init__(self, cid: int, number: int | None) -> None:
         self.cid = cid
-        #: The request to reply to when all have answered; None if what comes is passed on to another node.
+        #: The request to reply to when all have answered; None if answers are passed on to another node.
         self.number = number
         self.waiting: set[tuple[bytes, int]] = set()
         self.parts: list[Row] = []
 
 
 class Inventory:
-    """Answers surveys, and keeps the little that is worth knowing of what has ended."""
+    """Answers surveys, and keeps short records of ended workers."""
 
     def __init__(self, tables: NodeTables, explain: Callable[[Task], str], needs: dict[bytes, int]) -> None:
         self._tables = tables
@@ -52,8 +52,8 @@ class Inventory:
         self._scheduler = tables.scheduler
         self._emit = tables.out.emit
         self._explain = explain
-        self._needs = needs  # objects that kept tasks take
-        #: Under way, by node and process of who asked, and the number that they gave.
+        self._needs = needs  # objects that tasks kept for lineage take
+        #: Surveys in progress, by the asker's node and process and its number for the survey.
         self.surveys: dict[bytes, Survey] = {}
         self.ended: list[Row] = []
         self._views = {
@@ -64,7 +64,7 @@ class Inventory:
             "environments": self.environments,
         }
 
-    # -- what has ended
+    # -- ended workers
 
     def worker_ended(self, worker: Worker, reason: str) -> None:
         """Record the end of a worker process."""
@@ -77,7 +77,7 @@ class Inventory:
     # -- surveys
 
     def begin(self, cid: int, number: int, token: int, kinds: tuple[str, ...]) -> None:
-        """A client asks; the reply comes when all have answered."""
+        """Start a survey for a client; the reply is sent when all have answered."""
         key = self._key(cid, token)
         survey = self.surveys[key] = Survey(cid, number)
         self._start(survey, key, kinds)
@@ -87,7 +87,7 @@ class Inventory:
         self._end_if_complete(key)
 
     def give_up(self, cid: int, token: int) -> tuple[list[Row], list[Row]]:
-        """The asker waits no longer: what has come, and who is missing."""
+        """End a survey whose client stops waiting; return the rows so far and the missing processes."""
         survey = self.surveys.pop(self._key(cid, token), None)
         if survey is None:
             return [], []
@@ -97,7 +97,7 @@ class Inventory:
         return self._node_id[:8] + cid.to_bytes(4, "little") + token.to_bytes(8, "little")
 
     def _start(self, survey: Survey, key: bytes, kinds: tuple[str, ...]) -> None:
-        """Tell what this node knows, and ask its processes."""
+        """Add what this node knows, and ask its processes."""
         self._take(survey, key, self.view(kinds))
         if OF_PROCESSES.isdisjoint(kinds):
             return
@@ -108,14 +108,14 @@ class Inventory:
                 self._emit(cid, m.Survey(m.SURVEY, key, kinds))
 
     def asked(self, cid: int, message: m.Survey) -> None:
-        """SURVEY from a peer: what comes is passed on as it comes, the end of it last."""
+        """SURVEY: run a survey for a peer; pass on each answer as it comes, then the end."""
         _, key, kinds = message
         survey = self.surveys[key] = Survey(cid, None)
         self._start(survey, key, kinds)
         self._end_if_complete(key)
 
     def surveyed(self, cid: int, message: m.Surveyed) -> None:
-        """SURVEYED: a process has answered, or a peer passes on what one of its has."""
+        """SURVEYED: a process has answered, or a peer passes on an answer of one of its processes."""
         _, key, part = message
         survey = self.surveys.get(key)
         if survey is None:
@@ -127,7 +127,7 @@ class Inventory:
         self._end_if_complete(key)
 
     def survey_ended(self, cid: int, message: m.SurveyEnd) -> None:
-        """SURVEY_END from a peer: all of its processes have answered."""
+        """SURVEY_END: all processes of a peer have answered."""
         _, key = message
         survey = self.surveys.get(key)
         peer = self._peers.get(cid)
@@ -136,7 +136,7 @@ class Inventory:
             self._end_if_complete(key)
 
     def forget(self, cid: int) -> None:
-        """Stop waiting for the answer of a process or a peer that has ended."""
+        """Stop waiting for the answer of a process or peer that has ended."""
         for key, survey in list(self.surveys.items()):
             if survey.cid == cid:
                 del self.surveys[key]
@@ -166,10 +166,10 @@ class Inventory:
             return self._worker(worker)
         return {"node": node_id, "cid": cid, "pid": 0, "actor": b"", "name": ""}
 
-    # -- what this node knows
+    # -- rows of this node
 
     def view(self, kinds: tuple[str, ...]) -> Row:
-        """The rows of each kind, and what they have in common."""
+        """Return the rows of each kind, and their common fields."""
         found: Row = {
             "node": self._node_id,
             "head": self._tables.members.head is None,
@@ -182,7 +182,7 @@ class Inventory:
         return found
 
     def tasks(self) -> list[Row]:
-        """Tasks under way, those that ended last, and those that failed."""
+        """Return the tasks in progress, the recently ended ones, and the failed ones."""
         rows: dict[tuple[bytes, int], Row] = {}
         for entry in self._tables.history.finished:
             name, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent = entry
@@ -250,7 +250,7 @@ class Inventory:
         return "SUBMITTED_TO_WORKER" if ahead and not concurrent else "RUNNING"
 
     def actors(self) -> list[Row]:
-        """All actors that this node decides about, the dead ones too."""
+        """Return all actors that this node manages, including dead ones."""
         return [self._actor(actor) for actor in self._tables.actors.actors.values()]
 
     def _actor(self, actor: Actor) -> Row:
@@ -283,7 +283,7 @@ class Inventory:
         return row
 
     def objects(self) -> list[Row]:
-        """The objects that have escaped from the process that made them, with all that keeps them."""
+        """Return the objects that have escaped from the process that made them, with everything that keeps them alive."""
         used: dict[bytes, list[Row]] = {}
         creations = [a.creation for a in self._tables.actors.actors.values() if a.state != DEAD]
         for task in (
@@ -347,7 +347,7 @@ class Inventory:
         return "being written" if record.writer is not None else "pending"
 
     def workers(self) -> list[Row]:
-        """The worker processes, and those that ended last."""
+        """Return the worker processes, including recently ended ones."""
         return [*map(self._worker, self._scheduler.workers.values()), *self.ended]
 
     def _worker(self, worker: Worker) -> Row:
@@ -363,7 +363,7 @@ class Inventory:
         }
 
     def environments(self) -> list[Row]:
-        """The runtime environments that tasks and actors have asked for, and how many workers have each."""
+        """Return the requested runtime environments, with the number of workers for each."""
         counts: dict[str, int] = {}
         for worker in self._scheduler.workers.values():
             counts[worker.env_key] = counts.get(worker.env_key, 0) + 1
@@ -372,7 +372,7 @@ class Inventory:
 
 
 def group_of(template: Template) -> bytes:
-    """The placement group that a template asks for, or nothing."""
+    """Return the placement group that a template requests, or empty bytes."""
     strategy = template.strategy
     return strategy.group_id if isinstance(strategy, BundleStrategy) else b""
 

@@ -1,4 +1,4 @@
-"""Questions that a client asks and waits for: names, resources, groups, states."""
+"""Queries that a client waits for: names, resources, groups, states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.protocol import messages as m
 from skate.protocol.fields import Bundle, Count, GroupId, ObjectId
 from skate.protocol.states import DEAD, METHOD, GroupState
 
-#: What only the head of a cluster knows.
+#: Queries that only the head of a cluster can answer.
 HEAD_VERBS = frozenset(
     {
         *("reserve_name", "get_actor", "list_named_actors", "actor_state", "list_actors"),
@@ -24,7 +24,7 @@ HEAD_VERBS = frozenset(
 
 
 class Refused(Exception):
-    """A question that is answered with an error: (exception class name, fields)."""
+    """A query answered with an error: (exception class name, fields)."""
 
     def __init__(self, error: str, /, **fields: Any) -> None:
         super().__init__(error)
@@ -32,14 +32,14 @@ class Refused(Exception):
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
-        """Pass a client's question on; False if this node answers it."""
+        """Pass a client's query on to the head; return False if this node answers it."""
 
 
 class Queries:
-    """Answers REQUEST messages, each by the verb in it."""
+    """Answers REQUEST messages, by the verb in each."""
 
     def __init__(
         self, tables: NodeTables, wait_explainer: WaitExplainer, inventory: Inventory, cluster: Cluster
@@ -56,7 +56,7 @@ class Queries:
         self.wait_explainer = wait_explainer
         self.inventory = inventory
         self.cluster = cluster
-        #: What programs keep under keys, by namespace and key.
+        #: The key-value store of programs, by namespace and key.
         self.kept: dict[tuple[bytes, bytes], bytes] = {}
         self.verbs: dict[str, Callable[..., Any]] = {
             "reserve_name": self.reserve_name,
@@ -84,14 +84,14 @@ class Queries:
         }
 
     def request(self, cid: int, message: m.Request) -> None:
-        """REQUEST: look the verb up, answer with its result or with the error it raises."""
+        """REQUEST: look up the verb, and answer with its result or the error it raises."""
         _, number, verb, arguments = message
         if verb == "why":
             self.wait_explainer.ask(cid, message)
             return
         if verb in HEAD_VERBS and self.cluster.ask_head(cid, number, verb, arguments):
             return
-        if verb == "survey":  # which others answer before this node does
+        if verb == "survey":  # other processes answer it first
             self.inventory.begin(cid, number, *arguments)
             return
         try:
@@ -104,14 +104,14 @@ class Queries:
     # -- actors
 
     def reserve_name(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes] | None:
-        """The living actor that has a name, as (id, handle); None if the name is free."""
+        """Return the living actor with a name, as (id, handle); None if the name is free."""
         actor = self.actors.named(namespace, name)
         if actor is None:
             return None
         return actor.actor_id, actor.public
 
     def get_actor(self, cid: int, namespace: str, name: str) -> tuple[bytes, bytes]:
-        """The actor of that name; the handle made of it does not keep the actor alive."""
+        """Return the actor with that name; a handle made from it does not keep the actor alive."""
         found = self.reserve_name(cid, namespace, name)
         if found is None:
             others = sorted(space for space, known in self.actors.names if known == name)
@@ -120,7 +120,7 @@ class Queries:
         return found
 
     def list_named_actors(self, cid: int, namespace: str | None) -> list[tuple[str, str]]:
-        """(namespace, name) of the living named actors, of one namespace or of all."""
+        """Return (namespace, name) of the living named actors, in one namespace or in all."""
         return sorted(key for key in self.actors.names if namespace is None or key[0] == namespace)
 
     def actor_state(self, cid: int, actor_id: bytes) -> str | None:
@@ -129,7 +129,7 @@ class Queries:
         return None if actor is None else actor.state.public
 
     def list_actors(self, cid: int) -> list[dict[str, Any]]:
-        """All actors known, the dead ones too."""
+        """Return all known actors, including dead ones."""
         return [
             {
                 "actor_id": actor.actor_id.hex(),
@@ -147,23 +147,23 @@ class Queries:
     # -- keys and values
 
     def kv_put(self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
-        """Keep a value under a key; True if there was one, which stays unless `overwrite`."""
+        """Store a value under a key; return True if there was one, which stays unless `overwrite` is set."""
         there = (namespace, key) in self.kept
         if overwrite or not there:
             self.kept[namespace, key] = value
         return there
 
     def kv_get(self, cid: int, namespace: bytes, key: bytes) -> bytes | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         return self.kept.get((namespace, key))
 
     def kv_delete(self, cid: int, namespace: bytes, key: bytes, by_prefix: bool) -> int:
-        """Forget a key, or all that start with it: how many there were."""
+        """Delete a key, or all keys that start with it; return the number deleted."""
         gone = self.kv_keys(cid, namespace, key) if by_prefix else [key]
         return sum(self.kept.pop((namespace, each), None) is not None for each in gone)
 
     def kv_keys(self, cid: int, namespace: bytes, prefix: bytes) -> list[bytes]:
-        """The keys that start with a prefix."""
+        """Return the keys that start with a prefix."""
         return sorted(key for space, key in self.kept if space == namespace and key.startswith(prefix))
 
     # -- resources
@@ -177,7 +177,7 @@ class Queries:
         return total
 
     def available_resources(self, cid: int) -> dict[str, int]:
-        """Return the free resources, in units; those of placement groups have names of their own."""
+        """Return the free resources, in units; those of placement groups have their own names."""
         free: dict[str, int] = {}
         here = [self.capacity.available, self.placement.pools_free()]
         for each in (
@@ -188,7 +188,7 @@ class Queries:
                 if units > 0:
                     free[name] = free.get(name, 0) + units
         store = free.get("object_store_memory")
-        if store is not None:  # nobody reserves it: what is free is what no value takes
+        if store is not None:  # tasks do not reserve it: the free part is what no value occupies
             free["object_store_memory"] = max(0, store - self.allocator.arena.used * UNIT)
         return free
 
@@ -210,7 +210,7 @@ class Queries:
         self.placement.create(cid, group_id, tuple(bundles), fields)
 
     def group_ready(self, cid: int, group_id: GroupId, oid: ObjectId) -> None:
-        """Have an object follow a group's readiness."""
+        """Make an object become ready with a group."""
         self.placement.ready(cid, group_id, oid)
 
     def remove_group(self, cid: int, group_id: GroupId) -> None:
@@ -233,16 +233,16 @@ class Queries:
         ]
 
     def find_group(self, cid: int, name: str) -> tuple[bytes, Any] | None:
-        """The group of that name, as (id, bundles)."""
+        """Return the group with that name, as (id, bundles)."""
         for group in self.placement.groups.values():
             if group.name == name and group.state != GroupState.REMOVED:
                 return group.group_id, group.bundles
         return None
 
-    # -- what happened
+    # -- history and diagnosis
 
     def timeline(self, cid: int) -> list[tuple[Any, ...]]:
-        """The tasks that ended last: (name, id, kind, worker, pid, end, microseconds, status, function)."""
+        """Return the recently ended tasks: (name, id, kind, worker, pid, end, microseconds, status, function)."""
         return [
             (*entry[:8], entry[9].fields.get("qualified") or entry[9].name) for entry in self.history.finished
         ]
@@ -252,7 +252,7 @@ class Queries:
         return self.inventory.give_up(cid, token)
 
     def task_state(self, cid: int, task_id: bytes) -> tuple[int, str] | None:
-        """How far a task is, and what it waits for; None once it has ended."""
+        """Return a task's progress and what it waits for; None once it has ended."""
         task = self.tasks.get(task_id)
         return None if task is None else (task.state, self.wait_explainer.of_task(task))
 
@@ -272,6 +272,6 @@ class Queries:
         }
 
     def is_method(self, cid: int, task_id: bytes) -> bool:
-        """True if a task under way is a method call."""
+        """Return True if a task in progress is a method call."""
         task = self.tasks.get(task_id)
         return task is not None and task.kind == METHOD

@@ -1,4 +1,4 @@
-"""A read-only view of a node for the shell around it: plain values of this moment, each looked up when it is asked for."""
+"""A read-only view of a node for the surrounding shell: current plain values, each looked up on access."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class WorkerFacts(Record):
-    """A worker process as the core knows it: the job that it belongs to, if any, and whether it was told to end."""
+    """A worker process as the core knows it: its job, if any, and whether it was told to end."""
 
     job: str
     leaving: bool
 
 
 class Snapshot:
-    """The state of one node, for reading. What it returns is the caller's: nothing in it is the core's own."""
+    """The state of one node, for reading. Returned values are the caller's own and share nothing with the core."""
 
     __slots__ = ("_core", "_workers")
 
@@ -30,31 +30,31 @@ class Snapshot:
 
     @property
     def watchful(self) -> bool:
-        """True while something may have to be done after some time, so that `tick` must be called."""
+        """True while `tick` must be called because something may be due later."""
         core = self._core
         return core.scheduler.watchful or bool(core.wait_registry.by_client) or bool(core.admission.lanes)
 
     @property
     def next_client(self) -> int:
-        """The id that the next client will be given."""
+        """The id of the next client."""
         return self._core.next_cid
 
     # -- workers
 
     def backlog(self, cid: int) -> int:
-        """Tasks that a worker was sent and has not answered, if it takes them in order; else 0."""
+        """Return the number of unanswered tasks of a worker if it takes them in order, else 0."""
         worker = self._workers.get(cid)
         if worker is None or not (worker.actor is None or worker.actor.in_order):
             return 0
         return len(worker.outstanding)
 
     def worker(self, cid: int) -> WorkerFacts | None:
-        """The facts about a worker; None once the core has given it up."""
+        """Return the facts about a worker; None once the core has removed it."""
         worker = self._workers.get(cid)
         return None if worker is None else WorkerFacts(worker.env_key.partition("/")[0], worker.leaving)
 
     def ending_workers(self, job: str) -> set[int]:
-        """The workers of a job that were told to end and are still alive."""
+        """Return the workers of a job that were told to end and are still alive."""
         return self._core.jobs.doomed(job)
 
     @property
@@ -66,32 +66,32 @@ class Snapshot:
 
     @property
     def warm_bytes(self) -> int:
-        """Free bytes of the arena that have memory behind them."""
+        """Free bytes of the arena that are backed by memory."""
         arena = self._core.allocator.arena
         return arena.resident - arena.used
 
     @property
     def victim(self) -> int | None:
-        """The worker that was ended last because memory was short; None if there was none."""
+        """The worker last killed because memory was short; None if there was none."""
         return self._core.memory_pressure.victim
 
     @property
     def victim_lives(self) -> bool:
-        """True while a worker that is ended because memory is short has not gone."""
+        """True until a worker killed because memory is short has ended."""
         return self._core.memory_pressure.victim in self._workers
 
     def on_disk(self, oid: bytes) -> bool:
-        """True if a value was spilled."""
+        """Return True if a value was spilled."""
         return oid in self._core.spill_manager.spilled
 
     def place_of(self, oid: bytes) -> tuple[int, int] | None:
-        """Offset and size of a value in memory, or None if it is not there."""
+        """Return offset and size of a value in memory, or None if it is not there."""
         record = self._core.objects.get(oid)
         if record is None or record.kind != m.ARENA:
             return None
         return record.payload[0], record.size
 
-    # -- the node as others see it
+    # -- data for other processes
 
     @property
     def total(self) -> dict[str, int]:
@@ -104,12 +104,12 @@ class Snapshot:
         return dict(self._core.capacity.labels)
 
     def namespace_of(self, cid: int) -> str:
-        """The namespace of a client; empty once it has left."""
+        """Return the namespace of a client; empty once it has left."""
         client = self._core.clients.get(cid)
         return "" if client is None else client.namespace
 
     def status(self) -> dict[str, Any]:
-        """Nodes, resources, living actors, pending work and memory, for `skate status`."""
+        """Return nodes, resources, living actors, pending work and memory, for `skate status`."""
         core = self._core
         ask = core.queries
         arena, plan = core.allocator.arena, core.allocator
@@ -141,7 +141,7 @@ class Snapshot:
         return counted
 
     def unended(self) -> list[tuple[str, str]]:
-        """Name and state, in words, of each task that has not ended."""
+        """Return name and state, as text, of each task that has not ended."""
         core = self._core
         return [(task.template.name, core.why_waiting(task)) for task in core.tasks.values()]
 

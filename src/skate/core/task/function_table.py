@@ -1,7 +1,7 @@
-"""Functions, and templates that refer to them: registered once by each process that calls them, kept while in use.
+"""Functions and the templates that refer to them. Each calling process registers them once; they are kept while in use.
 
-A process says which keys it will not name again; what no process names any more goes once no task, actor or lineage needs it. So
-a program that makes a new function for every call does not fill the node and its workers.
+A process reports which keys it will not use again. An entry that no process uses is removed once no task, actor or lineage needs
+it, so a program that makes a new function for every call does not fill the node and its workers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD
 
-# So many keys may be without anybody to name them before it is looked whether they are still in use.
+# With more unreferenced keys than this, `sweep` looks which of them are still in use.
 LOOSE_MAX = 256
 
 
 class FunctionTable:
-    """All functions and templates of a node, by key, with the processes that may name them."""
+    """All functions and templates of a node, by key, with the processes that may use them."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class FunctionTable:
         self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
         self.templates: dict[bytes, Template] = {}
         self._holders: dict[bytes, set[int]] = {}
-        #: Those that nobody may name, in the order in which they were let go: no order here follows that of hashes.
+        #: Keys that no process may use, in the order of their release, so that nothing depends on the order of hashes.
         self._loose: dict[bytes, None] = {}
 
     def function(self, cid: int, message: m.Function) -> None:
@@ -66,7 +66,7 @@ class FunctionTable:
             self.templates[key] = Template(key, fields)
 
     def forget(self, cid: int, message: m.Forget) -> None:
-        """FORGET: the sender will not name these keys again without making them known anew."""
+        """FORGET: the sender will register these keys again before it uses them."""
         _, keys = message
         for key in keys:
             self._let_go(cid, key)
@@ -93,7 +93,7 @@ class FunctionTable:
 
     def sweep(self) -> None:
         """Drop unreferenced and unused functions; workers drop them as well."""
-        if self.members.active:  # which may have been told of it
+        if self.members.active:  # which may have received it
             return
         used = {task.template.key for task in self.tasks.values()}
         used |= {actor.template.key for actor in self.actors.actors.values() if actor.state != DEAD}

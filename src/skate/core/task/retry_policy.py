@@ -1,9 +1,9 @@
-"""Consequences of a worker's death for its tasks and actors: retries, their delays, and the errors of callers.
+"""Consequences of a worker's death for its tasks and actors: retries, their delays, and the errors that callers get.
 
-A task that was not begun runs elsewhere at once, at no cost. One that was begun is an attempt. Attempts that end in a crash at
-once, again and again, follow each other with growing pauses, so that a process which cannot live does not take the machine
-with it. Whoever was ended for lack of memory is tried again more often than others, as it need not be its own fault,
-but not forever, and only when there is room again for what it held.
+A task that had not begun runs elsewhere at once and uses up no retry; one that had begun uses one up. When attempts crash
+immediately again and again, the pauses between them grow, so that a process which always crashes does not overload the machine.
+A task killed because memory ran out is retried more often than others, since it may not be its own fault; but not forever, and
+only when there is room for the memory that it held.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from skate.core.timers import growing
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, QUEUED
 
-#: Attempts of a task that follow a crash at once; later ones wait.
+#: Number of attempts that start immediately after a crash; later ones wait.
 AT_ONCE = 3
-#: A process that lived longer did not crash at once.
+#: A process that lived longer than this did not crash immediately.
 LIVED_SECONDS = 10.0
-#: How often a task is tried again that was ended for lack of memory while others had some of it.
+#: Maximum retries of a task killed because memory ran out while other tasks used some of it.
 OOM_RETRIES_MAX = 15
-#: How often such a task looks whether there is room for it, and how long it does so before it is tried anyway.
+#: Seconds between checks for enough memory for such a task, and after which it is tried anyway.
 ROOM_SECONDS = 0.25
 ROOM_SECONDS_MAX = 30.0
 
@@ -41,17 +41,17 @@ def died_of_memory(worker: Worker) -> bool:
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def task_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here."""
+        """Handle the retry of a task that a peer forwarded here."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
 
 class RetryPolicy:
-    """Decides what follows the death of a worker process."""
+    """Decides between retry and error when a worker process dies."""
 
     def __init__(
         self,
@@ -68,15 +68,15 @@ class RetryPolicy:
         self.scheduler = scheduler
         self.memory_pressure = memory_pressure
         self.cluster = cluster
-        self.die = die  # end an actor for good
-        #: Tasks that wait before they are tried again, and until when.
+        self.die = die  # ends an actor for good
+        #: Tasks that pause before a retry, and until when.
         self.pausing: dict[bytes, float] = {}
         self.oom_retries_max = OOM_RETRIES_MAX
 
     # -- tasks
 
     def task(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
-        """A plain task was with a worker that has died."""
+        """Retry or fail a plain task whose worker has died."""
         if task.cancelled:
             self.task_manager.cancelled(task)
         elif worker.kill_reason is not None and worker.kill_reason.error in START_FAILED:
@@ -92,13 +92,15 @@ class RetryPolicy:
             self.task_manager.fail(task, self.task_error(task, worker, reason))
 
     def _may_again(self, task: Task, worker: Worker) -> bool:
-        """Count an attempt; False if it was one too many."""
+        """Count an attempt; return False if none is left."""
         if not died_of_memory(worker):
             task.retries -= task.retries > 0
             return True
         task.oom_kills += 1
         assert worker.kill_reason is not None
-        if worker.kill_reason.fields.get("alone"):  # nobody else was to blame: an attempt like any other
+        if worker.kill_reason.fields.get(
+            "alone"
+        ):  # no other task used memory: count it like any other attempt
             task.retries -= task.retries > 0
             return True
         return task.oom_kills <= self.oom_retries_max
@@ -114,7 +116,7 @@ class RetryPolicy:
             self._later(task, growing(task.attempt - AT_ONCE + 1), 0, 0.0)
 
     def _later(self, task: Task, seconds: float, needed: int, until: float) -> None:
-        """Queue a task again after a pause, and once there are `needed` bytes of memory for it or `until` has come."""
+        """Queue a task again after a pause, once `needed` bytes of memory are free or at the time `until`."""
         if not seconds and not needed:
             self.scheduler.requeue(task)
             return
@@ -123,7 +125,7 @@ class RetryPolicy:
         self.pausing[task.task_id] = self.clock.now + seconds
 
         def resume() -> None:
-            if task.attempt != attempt:  # it has a pause of its own by now
+            if task.attempt != attempt:  # a later attempt has its own pause
                 return
             there = self.tasks.get(task.task_id) is task and task.state == QUEUED
             if there and needed and self.clock.now < until and not self.memory_pressure.has_room(needed):
@@ -133,12 +135,12 @@ class RetryPolicy:
             if there and not (task.kind == CREATION and self._unwanted(task.actor)):
                 self.scheduler.requeue(task)
                 self.scheduler.dispatch_all()
-                self.cluster.pump()  # what had room when it began to wait may have it elsewhere by now
+                self.cluster.pump()  # another node may have room for it by now
 
         self.later(seconds, resume)
 
     def task_error(self, task: Task, worker: Worker, reason: str) -> ErrorValue:
-        """The error of a task that is not tried again."""
+        """Return the error of a task that is not retried."""
         tried = f"attempt {task.attempt + 1}"
         if died_of_memory(worker):
             assert worker.kill_reason is not None
@@ -148,7 +150,7 @@ class RetryPolicy:
             elif fields.get("alone"):
                 last = f"no retry is left of max_retries={task.template.max_retries}"
             else:
-                last = f"it is not retried after {self.oom_retries_max} ends for lack of memory"
+                last = f"it is not retried after {self.oom_retries_max} ends because memory ran out"
             text = f"{fields['message']}\n  this was {tried} of {task.template.name}; {last}{worker.details}"
             return (name, {**fields, "message": text})
         if worker.kill_reason is not None:
@@ -163,8 +165,8 @@ class RetryPolicy:
     # -- actors
 
     def restart(self, actor: Actor, worker: Worker) -> None:
-        """An actor is to start again: at once, unless it crashes again and again."""
-        answered = worker.sent - worker.owed > 1  # of what it was sent the first is its constructor
+        """Restart an actor: immediately, unless it crashes again and again."""
+        answered = worker.sent - worker.owed > 1  # the first task sent to it is its constructor
         if answered and self.clock.now - worker.leased_at >= LIVED_SECONDS:
             actor.crashes = 0
         actor.crashes += 1
@@ -175,7 +177,7 @@ class RetryPolicy:
         self._later(actor.creation, growing(actor.crashes), needed, self.clock.now + ROOM_SECONDS_MAX)
 
     def _unwanted(self, actor: Actor) -> bool:
-        """True if an actor that was to restart has been forgotten meanwhile; it ends then."""
+        """Return True if an actor about to restart has no holder left; end it then."""
         if actor.wanted or actor.queue or actor.lanes or actor.routed:
             return False
         text = "its process had crashed, and by the time it was to be started again nobody could call it any more"
@@ -183,7 +185,7 @@ class RetryPolicy:
         return True
 
     def call_error(self, actor: Actor, task: Task, worker: Worker, reason: str) -> ErrorValue:
-        """The error of a call that an actor was about when its process died, and which is not tried again."""
+        """Return the error of a call that was running when its actor's process died, and is not retried."""
         if died_of_memory(worker):
             assert worker.kill_reason is not None
             name, fields = worker.kill_reason
@@ -199,7 +201,7 @@ class RetryPolicy:
         return ("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id})
 
     def death(self, actor: Actor, worker: Worker, reason: str) -> ErrorValue:
-        """The death of an actor whose process has died with no restart left."""
+        """Return the cause of death of an actor that has no restarts left."""
         text = f"its worker process {reason}"
         if died_of_memory(worker):
             assert worker.kill_reason is not None

@@ -10,7 +10,7 @@ from skate.protocol.strategies import strategy_of
 
 
 class Template:
-    """A function, class or method with its options, as its caller registered it; the same for many calls."""
+    """A function, class or method with its options, as registered by its caller; shared by many calls."""
 
     __slots__ = (
         "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
@@ -23,7 +23,7 @@ class Template:
         self.name: str = fields["name"]
         self.function: bytes = fields["function"]
         self.request: dict[str, int] = fields.get("request") or {}
-        #: What a node must have for the task to be put there; for an actor more than what it then holds.
+        #: Resources that a node must have to place the task there; an actor may hold less once it runs.
         self.placement: dict[str, int] = fields.get("placement") or self.request
         self.max_retries: int = fields.get("max_retries") or 0
         returns = fields.get("returns")
@@ -31,20 +31,20 @@ class Template:
         self.streaming: bool = bool(fields.get("streaming"))
         self.environment: str | None = fields.get("environment")
         self.env_key: str = fields.get("env_key") or ""
-        #: The program that it belongs to, on a node that serves several: its workers run nothing else.
+        #: The job it belongs to, on a node that serves several; its workers run no other job.
         self.job: str = fields.get("job") or ""
         if self.job:
             self.env_key = f"{self.job}/{self.env_key}"
         self.strategy = strategy_of(fields.get("strategy"))
         self.max_calls: int = fields.get("max_calls") or 0
         self.concurrent: bool = bool(fields.get("concurrent"))
-        self.seconds = -1.0  # moving average of its run time; unknown at first
+        self.seconds = -1.0  # moving average of the run time; unknown at first
         self.sched_class: Any = None
         self.feasible_version = -1
         self.refusal: tuple[str, dict[str, Any]] | None = None
 
     def ran(self, seconds: float) -> None:
-        """Take a run time into the average."""
+        """Update the average with a run time."""
         known = self.seconds
         self.seconds = seconds if known < 0 else known + (seconds - known) * 0.2
 
@@ -53,9 +53,9 @@ class Template:
 
 
 class Task:
-    """One call: who asked, what with, how far it is."""
+    """One call: its caller, arguments and state."""
 
-    # What most tasks never change stands here rather than in each of them: a task is made on every call.
+    # Class attributes hold the defaults that most tasks never change: creating a task must be fast.
     state: TaskState = WAITING
     missing = 0
     worker: Any = None
@@ -66,12 +66,12 @@ class Task:
     items = 0
     consumed = 0
     error: tuple[str, dict[str, Any]] | None = None
-    node: Any = None  # the peer that it was forwarded to
-    origin: ForwardFields | None = None  # what the peer that forwarded it here said about it
-    given: set[bytes] | None = None  # results that had come from a peer before it was lost
-    told: frozenset[bytes] = frozenset()  # results that its caller was told of and that were lost since
-    oom_kills = 0  # attempts that were ended for lack of memory
-    heirs = 0  # values that it could make again, if they were lost
+    node: Any = None  # the peer it was forwarded to
+    origin: ForwardFields | None = None  # information from the peer that forwarded it here
+    given: set[bytes] | None = None  # results that arrived from a peer before it was lost
+    told: frozenset[bytes] = frozenset()  # results that its caller knows of and that have been lost since
+    oom_kills = 0  # attempts killed because memory ran out
+    heirs = 0  # values that it could make again if they were lost
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Task:
 
 
 def return_ids(task_id: bytes, count: int) -> list[bytes]:
-    """The object ids of a task's return values: the task's id and an index from 1."""
+    """Return the object ids of a task's return values: the task's id and an index from 1."""
     if count == 1:
         return [task_id + b"\x01\x00\x00\x00"]
     return [task_id + index.to_bytes(4, "little") for index in range(1, count + 1)]

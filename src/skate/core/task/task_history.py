@@ -1,4 +1,4 @@
-"""The tasks that ended last, and those that failed: for lists, and for the timeline."""
+"""Recently ended and failed tasks, for state lists and the timeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MESSAGE_MAX = 2_000
 
 
 class TaskHistory:
-    """The little that is worth knowing of tasks that are gone."""
+    """A short record of tasks that have ended."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -23,7 +23,7 @@ class TaskHistory:
         self.failures: list[tuple[Any, ...]] = []
 
     def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
-        """A task has ended with an error, whether or not it ever ran."""
+        """Record a task that has failed, whether or not it ever ran."""
         name, fields = error
         if fields.get("cancelled"):
             name = "TaskCancelledError"

@@ -1,4 +1,4 @@
-"""Tasks from submission to their results: arguments, retries, cancellation, the end of workers."""
+"""Tasks from submission to results: arguments, retries, cancellation, death of workers."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from skate.protocol.effects import EndTask
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, WAITING
 
-GRACE_SECONDS = 0.5  # for a worker to leave by itself with a task that is ended by force
+GRACE_SECONDS = 0.5  # for a worker to exit on its own when one of its tasks is cancelled by force
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
 
 
 class Actors(Protocol):
-    """Handles constructors, and the processes of actors."""
+    """Handles constructors and the processes of actors."""
 
     def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
-        """A constructor has ended."""
+        """Handle the end of a constructor."""
 
     def arguments_failed(self, task: Task, error: ErrorValue) -> None:
-        """An argument of a constructor could not be computed."""
+        """Handle the failure of a constructor's argument."""
 
     def end_if_unwanted(self, actor: Any) -> None:
-        """End an actor that nobody can call."""
+        """End an actor that no process can call."""
 
     def worker_died(self, worker: Worker, tasks: list[Task], begun: int, reason: str) -> None:
         """Handle the death of an actor's process."""
 
     def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
-        """The worker was lost before the constructor was sent or answered."""
+        """Handle the loss of a worker before its constructor was sent or finished."""
 
 
 class Calls(Protocol):
     """Handles calls."""
 
     def arguments_ready(self, task: Task) -> None:
-        """The arguments of a call are there."""
+        """Handle a call whose arguments are available."""
 
     def answered(self, worker: Worker) -> None:
-        """A call has been answered."""
+        """Handle the answer to a call."""
 
     def retry(self, task: Task) -> None:
-        """Make a failed call again."""
+        """Retry a failed call."""
 
     def dequeue(self, task: Task) -> None:
-        """Take a call out of its queue."""
+        """Remove a call from its queue."""
 
 
 class Retries(Protocol):
@@ -67,29 +67,29 @@ class Retries(Protocol):
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def task_retried(self, task: Task) -> None:
-        """A task of a peer's runs again here."""
+        """Handle the retry of a task that a peer forwarded here."""
 
     def task_ended(self, task: Task) -> None:
-        """A task has ended here."""
+        """Handle the end of a task here."""
 
     def stream_failed(self, task: Task, error: ErrorValue) -> None:
-        """A stream has failed: what was lost of it is not made again."""
+        """Handle a failed stream: its lost items are not made again."""
 
     def want(self, record: ObjectRecord) -> None:
-        """A value that is elsewhere is needed here."""
+        """Fetch a value from another node."""
 
     def cancel(self, task_id: bytes, message: m.Cancel) -> None:
-        """CANCEL of a task that is not known here."""
+        """Pass on the CANCEL of a task that is not known here."""
 
     def pump(self) -> None:
-        """Send queued tasks to where there is room."""
+        """Send queued tasks to nodes that have room."""
 
 
 class TaskManager:
-    """Moves the tasks of a node through their states."""
+    """Manages the tasks of a node from submission to their results."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class TaskManager:
         self.calls: Calls
         self.retry_policy: Retries
         self.refusal: Callable[[Task], ErrorValue | None]
-        #: Has a task run here as soon as it can, or on another node.
+        #: Lets a task run as soon as possible, here or on another node.
         self.admit: Callable[[Task], None]
 
     def connect(
@@ -129,7 +129,7 @@ class TaskManager:
         calls: Calls,
         retries: Retries,
     ) -> None:
-        """Take what is built around tasks, and calls back."""
+        """Set the dependencies that are built later and call back."""
         self.scheduler = scheduler
         self._workers = scheduler.workers
         self.admit = scheduler.enqueue
@@ -141,17 +141,17 @@ class TaskManager:
         self.calls = calls
         self.retry_policy = retries
 
-    # -- in
+    # -- submission
 
     def submit(self, cid: int, message: m.Submit) -> None:
-        """SUBMIT: a task is born; it runs once its arguments are there and resources are free."""
+        """SUBMIT: add a task; it runs once its arguments are available and resources are free."""
         _, task_id, key, args, deps, held, parent = message
         task = Task(task_id, PLAIN, cid, self.templates[key], args, deps, held, parent)
         self.tasks[task_id] = task
         self.enter(task)
 
     def enter(self, task: Task) -> None:
-        """A new task: take its arguments, and let it run if it can."""
+        """Pin a new task's arguments, and let it run if it can."""
         if task.deps or task.held:
             self.take_arguments(task)
             refused = self.refusal(task)
@@ -165,13 +165,13 @@ class TaskManager:
             self.admit(task)
 
     def take_arguments(self, task: Task) -> None:
-        """Pin what the task was given; count the arguments whose values are still to come."""
+        """Pin the arguments of a task; count those whose values are not available yet."""
         objects = self.objects
         for oid in task.held:
             objects.pin(oid)
         for _, oid in task.deps:
             objects.pin(oid)
-        task.missing += 1  # until all have been looked at
+        task.missing += 1  # until the loop has checked all of them
         for _, oid in task.deps:
             record = objects.ensure(oid)
             if record.kind == m.PENDING or (record.kind == m.REMOTE and node_needed(task, record)):
@@ -181,19 +181,19 @@ class TaskManager:
         task.missing -= 1
 
     def await_argument(self, task: Task, record: ObjectRecord) -> None:
-        """A task waits for one more value."""
+        """Make a task wait for one more value."""
         task.state = WAITING
         task.missing += 1
         record.waiters.append(task)
 
     def argument_arrived(self, task: Task) -> None:
-        """One of the values that a task waited for is there."""
+        """Handle the arrival of a value that a task waits for."""
         task.missing -= 1
         if not task.missing and task.state == WAITING:
             self.arguments_there(task)
 
     def arguments_there(self, task: Task) -> None:
-        """All values that a task takes are there, or failed."""
+        """Start or fail a task whose arguments have all arrived or failed."""
         if task.kind == METHOD:
             self.calls.arguments_ready(task)
         else:
@@ -205,10 +205,10 @@ class TaskManager:
             else:
                 self.fail(task, failed)
 
-    # -- back
+    # -- results
 
     def done(self, cid: int, message: m.Done) -> None:
-        """DONE: a worker answers for one task."""
+        """DONE: a worker has finished one task."""
         _, task_id, status, returns, micros, retriable = message
         worker = self._workers.get(cid)
         task = None if worker is None else worker.outstanding.pop(task_id, None)
@@ -227,7 +227,7 @@ class TaskManager:
         if task.kind == CREATION:
             self.actor_manager.constructed(task, worker, status, returns)
             return
-        if template.max_calls and task.kind != METHOD:  # first, for what follows may look for a worker
+        if template.max_calls and task.kind != METHOD:  # first, since the code below may choose a worker
             self._count_call(worker, template)
         if status == m.OK and (len(returns) > 1 or (returns and returns[0][0] == m.ARENA)):
             again = self.objects.vanished(task_id, returns)
@@ -277,7 +277,7 @@ class TaskManager:
     def give(
         self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None
     ) -> None:
-        """Hand one result to the process that asked for it, and to the object table if others know of it."""
+        """Send one result to the calling process, and to the object table if others know of the object."""
         if task.given is not None and oid in task.given:
             return
         if task.given is not None and oid in task.told:
@@ -318,20 +318,20 @@ class TaskManager:
         if task is not None and index > task.items:
             task.items = index
             self.give(task, oid, kind, payload, held, index)
-        elif self.objects.wanted(oid):  # it was lost, and is made again
+        elif self.objects.wanted(oid):  # it was lost and has been made again
             self.objects.refill(oid, kind, payload, held)
-        elif kind == m.ARENA:  # made once more by a second attempt
+        elif kind == m.ARENA:  # a second attempt has made it once more
             self._unwritten(cid, oid)
 
     def _unwritten(self, cid: int, oid: bytes) -> None:
-        """Discard a value that a worker has written into the arena and that is not needed any more."""
+        """Discard a value that a worker has written into the arena and that is no longer needed."""
         record = self.objects.get(oid)
         if record is not None and record.writer == cid:
             record.writer = None
             self.objects.drop_if_unused(record)
 
     def consumed(self, cid: int, message: m.Consumed) -> None:
-        """CONSUMED: the reader of a stream has taken so many items."""
+        """CONSUMED: the reader of a stream has taken `count` items."""
         _, task_id, count = message
         task = self.tasks.get(task_id)
         if task is not None:
@@ -348,7 +348,7 @@ class TaskManager:
             self.objects.fail_end_of_stream(task.task_id)
 
     def fail(self, task: Task, error: ErrorValue, made: tuple[Any, ...] = ()) -> None:
-        """End a task with an error in place of its results, but for the first ones if those were `made`."""
+        """End a task with an error in place of its results, except the first ones if those were `made`."""
         self.history.failed(task, error)
         held = error[1].get("held", ())
         if task.template.streaming:
@@ -364,7 +364,7 @@ class TaskManager:
         self.forget(task)
 
     def forget(self, task: Task) -> None:
-        """A task has ended: what it was given is unpinned."""
+        """Remove a task that has ended, and unpin its arguments."""
         task.state = ENDED
         task.worker = None
         self.tasks.pop(task.task_id, None)
@@ -373,7 +373,7 @@ class TaskManager:
             self.drop_arguments(task)
 
     def drop_arguments(self, task: Task) -> None:
-        """Unpin what a task was given, and wait for it no more."""
+        """Unpin the arguments of a task, and stop waiting for them."""
         objects = self.objects
         if task.missing > 0:
             for _, oid in task.deps:
@@ -388,27 +388,27 @@ class TaskManager:
     # -- the worker's side of scheduling
 
     def returned(self, cid: int, message: m.Returned) -> None:
-        """RETURNED: tasks that the worker has not begun."""
+        """RETURNED: a worker returns tasks that it has not begun."""
         worker = self._workers.get(cid)
         if worker is None:
             return
         _, task_ids = message
         tasks = [worker.outstanding[i] for i in task_ids if i in worker.outstanding]
         for task in tasks:
-            if task.cancelled:  # the word of it crossed with this one
+            if task.cancelled:  # STOP_TASK and RETURNED crossed on the wire
                 del worker.outstanding[task.task_id]
                 self.fail(task, cancelled_error(task))
         self.scheduler.returned(worker, tasks)
 
     def blocked(self, cid: int, message: m.Blocked) -> None:
-        """BLOCKED: a task waits in get."""
+        """BLOCKED: a task waits in `get`."""
         _, task_id = message
         worker = self._workers.get(cid)
         if worker is not None:
             self.scheduler.blocked(worker, task_id)
 
     def unblocked(self, cid: int, message: m.Unblocked) -> None:
-        """UNBLOCKED: it goes on."""
+        """UNBLOCKED: a task resumes after waiting in `get`."""
         _, task_id = message
         worker = self._workers.get(cid)
         if worker is not None:
@@ -417,18 +417,18 @@ class TaskManager:
     # -- cancellation and death
 
     def cancel(self, cid: int, message: m.Cancel) -> None:
-        """CANCEL: end a task, queued or running, and those it started."""
+        """CANCEL: cancel a queued or running task, and its children if requested."""
         _, task_id, force, recursive = message
         task = self.tasks.get(task_id)
         if task is None:
             self.cluster.cancel(task_id, message)
         if task is None or task.kind == CREATION:
             return
-        # What was never sent has started nothing.
+        # A task that was never sent has started no others.
         if recursive and (task.state == SENT or task.attempt):
             for child in [t for t in self.tasks.values() if t.parent == task_id]:
                 self.cancel(cid, m.Cancel(m.CANCEL, child.task_id, force and child.kind == PLAIN, True))
-            if task.state == ENDED:  # with the children that it waited for
+            if task.state == ENDED:  # cancelling its arguments has ended it as well
                 return
         task.cancelled = True
         if task.state in (WAITING, QUEUED):
@@ -445,11 +445,11 @@ class TaskManager:
             force = force and task.kind == PLAIN
             self.emit(task.worker.cid, m.StopTask(m.STOP_TASK, task_id, force))
             if force:
-                task.worker.stalled = True  # it is likely to end
+                task.worker.stalled = True  # the worker will probably exit
                 self._insist(task, task.worker, task.sequence)
 
     def _insist(self, task: Task, worker: Worker, sequence: int) -> None:
-        """End a worker, after a while, that does not end its task as requested; unless it has begun another."""
+        """Kill the worker if it still runs the task after a while, unless it has begun another one."""
 
         def still() -> None:
             if task.worker is worker and task.state == SENT and task.sequence == sequence:
@@ -463,7 +463,7 @@ class TaskManager:
         self.fail(task, cancelled_error(task))
 
     def worker_died(self, worker: Worker, begun: int, reason: str) -> None:
-        """Handle a worker's death: its running task is retried or fails, tasks it had not begun run elsewhere."""
+        """Handle a worker's death: retry or fail its running task, run the tasks that it had not begun elsewhere."""
         tasks = list(worker.outstanding.values())
         worker.owed = len(tasks)
         worker.outstanding.clear()
@@ -480,18 +480,16 @@ class TaskManager:
                 else:
                     self.retry_policy.task(task, worker, begun, reason)
         self.scheduler.dispatch_all()
-        self.cluster.pump()  # what is queued again may have room elsewhere
+        self.cluster.pump()  # other nodes may have room for the tasks queued again
 
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:
-    """True if a value on another node must be available before the task can be sent: it is lost, or an actor here
-    takes it.
-    """
+    """Return True if a task must wait for a value on another node, because it is lost or an actor here takes it."""
     if record.away.place is None:
         return True
     return task.kind == METHOD and (task.actor is None or task.actor.node is None)
 
 
 def cancelled_error(task: Task) -> ErrorValue:
-    """The error of a cancelled task's refs."""
+    """Return the error of a cancelled task's refs."""
     return ("TaskCancelledError", {"task_id": task.task_id, "name": task.template.name})

@@ -1,4 +1,4 @@
-"""Tasks on their way to a worker: what it must know first, and the message that has it begin."""
+"""Sending of tasks to workers: the definitions that a worker needs first, then the message that starts the task."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from skate.protocol.strategies import BundleStrategy
 
 
 class Cluster(Protocol):
-    """The other nodes, as far as they matter here."""
+    """The operations on other nodes that this module needs."""
 
     def client_of(self, task: Task) -> Client | None:
-        """The program of a task that another node has forwarded here."""
+        """Return the program of a task that another node has forwarded here."""
 
 
 class TaskStarter:
-    """Sends tasks to the workers that they were given to."""
+    """Sends tasks to the workers chosen for them."""
 
     def __init__(self, clients: dict[int, Client], cluster: Cluster, out: Outbox) -> None:
         self.clients = clients
@@ -41,13 +41,13 @@ class TaskStarter:
         functions: FunctionTable,
         construct: Callable[[Task, tuple[Any, ...]], None],
     ) -> None:
-        """Take where the arguments are, and what sends a constructor to a worker."""
+        """Set the tables of objects and functions, and the callback that sends a constructor to a worker."""
         self.objects = objects
         self.functions, self.templates = functions.functions, functions.templates
         self.construct = construct
 
     def lend(self, worker: Worker, task: Task) -> None:
-        """Tell a worker what it runs with from now on."""
+        """Send a worker its new lease, if it has changed."""
         lease = worker.lease
         client = self.clients.get(task.client) if task.origin is None else self.cluster.client_of(task)
         lent = (worker.sched_class, lease.gpus, lease.devices, client)
@@ -70,11 +70,11 @@ class TaskStarter:
         self.emit(worker.cid, m.Lease(m.LEASE, fields))
 
     def start(self, task: Task) -> None:
-        """Send a task to the worker it was given to."""
+        """Send a task to its worker."""
         worker = task.worker
         if task.deps:
             failed = self.objects.failed_argument(task) if task.kind != METHOD else None
-            if failed is not None:  # it was rebuilt meanwhile, and failed
+            if failed is not None:  # it was reconstructed meanwhile, and failed
                 task.error = failed
         self.introduce(worker, task.template.key)
         deps = self._values(task, worker.cid) if task.deps else ()
@@ -87,11 +87,11 @@ class TaskStarter:
             self.construct(task, deps)
             return
         self.out.effects.append((worker.cid, run))
-        if task.consumed:  # of an earlier attempt: a generator that waits for its reader must know
+        if task.consumed:  # read from an earlier attempt: a generator with backpressure must know
             self.emit(worker.cid, m.Ack(m.ACK, task.task_id, task.consumed))
 
     def introduce(self, worker: Worker, key: bytes) -> None:
-        """Send a worker the template and the function it does not have yet."""
+        """Send a worker the template and the function if it does not have them yet."""
         if key in worker.known:
             return
         template = self.templates[key]
