@@ -112,8 +112,4 @@ VAGUE_DOCSTRINGS: dict[str, int] = {
 
 # Phrases of AWKWARD in test_phrases, by package of src and by folder beside it. Lower the numbers as they shrink, and add none.
 AWKWARD_PHRASES: dict[str, int] = {
-    "src/skate/client": 5,
-    "src/skate/node": 5,
-    "src/skate/serve": 6,
-    "src/skate/worker": 8,
 }

@@ -1,4 +1,4 @@
-"""Errors on the wire, (class name, fields), as exceptions in the caller's hands."""
+"""Conversion of errors on the wire, as (class name, fields), to exceptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.client.object.object_ref import site_text
 
 
 def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) -> BaseException:
-    """The exception for an error payload; `site` is where the failed call was submitted."""
+    """Return the exception for an error payload. `site` is where the failed call was submitted."""
     from skate import exceptions as e  # only errors need the tree
 
     name, fields = error
@@ -56,14 +56,14 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) 
 
 
 def unreadable(error: Exception) -> BaseException:
-    """The error of a value that cannot be unpickled: a RaySystemError, and what the user's code raised as well."""
+    """Return the error of a value that cannot be unpickled: a RaySystemError that is also the exception of user code."""
     from skate import exceptions as e  # only errors need the tree
     from skate.core.error import exception_state
 
     if isinstance(error, e.RayError):
         return error
     text = "".join(traceback.format_exception(error))
-    error.__traceback__ = None  # its frames look at the value, and would keep its memory
+    error.__traceback__ = None  # its frames refer to the value, and would keep its memory alive
     try:
         name = f"RaySystemError({type(error).__name__})"
         fields = {"__module__": "skate.exceptions", "__reduce__": _reduce_unreadable}
@@ -71,7 +71,7 @@ def unreadable(error: Exception) -> BaseException:
         state = {**exception_state.read_dict(error), "client_exc": error, "traceback_str": text}
         args = exception_state.new_args_of(error)
         return exception_state.make(cls, args, exception_state.read_fields(error), state)
-    except Exception:  # classes of the user's may refuse to be combined, in any way there is
+    except Exception:  # user classes may refuse to be combined, with any exception
         return e.RaySystemError(error, text)
 
 
@@ -141,7 +141,7 @@ def _no_such_actor(fields: dict[str, Any]) -> str:
 
 
 def as_of_a_task(name: str, error: BaseException) -> BaseException:
-    """The error that `get` would raise, had a task of that name raised this one."""
+    """Return the error that `get` would raise if a task of that name had raised this one."""
     from skate.exceptions import RayTaskError  # only errors need these
     from skate.wire.failures import format_remote_traceback
 

@@ -1,8 +1,7 @@
-"""One process as its node's client: the tables of `ClientCore` with a lock, a link and the values around them.
+"""One process as a client of its node: the tables of `ClientCore`, with a lock, a link and the packing of values.
 
-One `Process` per driver or worker. It communicates with its node through a *link*: in an embedded driver a direct
-call, in a worker the channel. Everything that changes state happens under the engine lock; values are packed and
-unpacked outside of it.
+There is one `Process` per driver or worker. It reaches its node through a *link*: a direct call in an embedded driver,
+the channel in a worker. State changes only under the engine lock; values are packed and unpacked outside it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DRAIN_EVERY = 16
 
 
 class Process(ClientCore):
-    """The client core of this process, and its way to the node."""
+    """The client core of this process, and its link to the node."""
 
     link: Link
 
@@ -39,12 +38,12 @@ class Process(ClientCore):
         self.namespace = ""
         self.node_id = b"\0" * 28
         self.job_environment: dict[str, Any] | None = None
-        #: The job in hexadecimal where a node serves several, as a part of what names functions; empty where it is alone.
+        #: The job id in hexadecimal, a part of function keys, if the node serves several jobs; else empty.
         self.realm = ""
-        #: Keys that the node knows, by what keeps them in use here; and those that were let go of.
+        #: Keys that the node knows, with the objects that keep them in use here; and the keys that are no longer used.
         self.exported: dict[bytes, weakref.ref[Any]] = {}
         self.unused: deque[bytes] = deque()
-        #: Tensors that stay here, for who has the refs of their values; see `client.tensor_store`.
+        #: Tensors that stay in this process, for holders of the refs; see `client.tensor_store`.
         self.tensors: Any = None
         self._since_drain = 0
         self.handlers[m.SURVEY] = self._survey
@@ -57,7 +56,7 @@ class Process(ClientCore):
         self.emit = link.send
 
     def submitted(self) -> None:
-        """After a submission: now and then take in what has arrived meanwhile; the lock is held."""
+        """Read incoming messages after every few submissions. The lock is held."""
         self._since_drain = since = self._since_drain + 1
         if since >= DRAIN_EVERY:
             self._since_drain = 0
@@ -65,7 +64,7 @@ class Process(ClientCore):
                 self.pump.drain()
 
     def request(self, verb: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """Send a request to the node and wait for the reply; raises the node's error."""
+        """Send a request to the node and return its reply; raise the node's error."""
         with self.lock:
             self._check_open()
             return self._answer(self.ask(verb, *arguments), timeout)
@@ -82,25 +81,25 @@ class Process(ClientCore):
         return value
 
     def wait_for_answer(self, number: int, timeout: float | None = None) -> tuple[bool, Any] | None:
-        """The answer to a question; None if it has not come by `timeout` or the session ends. The lock is held."""
+        """Wait for the answer to a request; return None after `timeout` or if the session ends. The lock is held."""
         answers = self.answers
         try:
             if answers[number] is None:
                 self.link.flush()
                 self.pump.wait(lambda: answers[number] is not None or self.closed, timeout)
         finally:
-            answer = answers.pop(number)  # one that comes after an interrupt finds nobody
+            answer = answers.pop(number)  # an answer that arrives after an interrupt is dropped
         return answer
 
     def allocate(self, oid: bytes, size: int) -> int | None:
-        """Memory in the arena for a value: its offset, or None if the value is already there; the lock is held."""
+        """Allocate arena memory for a value; return its offset, or None if the value is already there. The lock is held."""
         offset: int | None = self._answer(self.ask_for_memory(oid, size))
         return offset
 
     # -- refs that travel
 
     def intern(self, oid: bytes) -> ObjectRef[Any]:
-        """The ref of an id that came inside a value; the node learns that this process holds it."""
+        """Return the ref for an id found inside a value, and tell the node that this process holds it."""
         with self.lock:
             return self._adopt(oid, 0)
 
@@ -111,17 +110,17 @@ class Process(ClientCore):
             self.link.flush()
 
     def show_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
-        """Print an error that nobody has looked at."""
+        """Print an error that was never read."""
         failures.print_unhandled(error, site)
 
     # -- in
 
     def on_message(self, message: tuple[Any, ...]) -> None:
-        """Take one message of the node; the lock is held."""
+        """Handle one message from the node. The lock is held."""
         self.handlers[message[0]](message)
 
     def _confirm(self, message: m.Confirm) -> None:
-        """CONFIRM: report again what is waited for, behind all that the garbage collector lets go; the lock is held."""
+        """CONFIRM: report all waits again, after releasing what the garbage collector frees. The lock is held."""
         _, asked_in = message
         if asked_in:
             gc.collect()
@@ -129,14 +128,14 @@ class Process(ClientCore):
         self.link.flush()
 
     def _survey(self, message: m.Survey) -> None:
-        from skate.client.state import survey  # only who is asked pays for it
+        from skate.client.state import survey  # imported only when a survey is requested
 
         survey.answer(self, message)
 
     # -- values
 
     def when_ready(self, ref: ObjectRef[Any], call: Callable[[], None]) -> None:
-        """Call back, under the lock, when a ref has its value; at once if it has."""
+        """Call `call` under the lock when a ref has its value, or at once if it already has."""
         with self.lock:
             self._check_open()
             self.ask_for(ref)
@@ -145,7 +144,7 @@ class Process(ClientCore):
                 return
 
             def arrived() -> None:
-                if ref._kind >= UNKNOWN and not self.closed:  # it was made on another node
+                if ref._kind >= UNKNOWN and not self.closed:  # the value is on another node
                     self.when_ready(ref, call)
                 else:
                     call()
@@ -157,7 +156,7 @@ class Process(ClientCore):
             self.pump.attend()
 
     def load(self, ref: ObjectRef[Any]) -> Any:
-        """The value of a ready ref, unpacked; raises the error it is, if it is one."""
+        """Unpack the value of a ready ref, or raise it if it is an error."""
         while True:
             kind = ref._kind
             if kind == INLINE:
@@ -173,13 +172,13 @@ class Process(ClientCore):
                 try:
                     return values.unpack(found)
                 except Exception as error:  # the user's code may raise anything
-                    found = None  # else the traceback would keep the memory
+                    found = None  # or the traceback would keep the memory alive
                     raise failures.unreadable(error) from error
             if self.closed:
                 raise self.ended()
 
     def store(self, value: Any, oid: bytes | None = None) -> ObjectRef[Any]:
-        """A ref to a value of this process's; a small one stays here, a large one goes into the arena."""
+        """Store a value and return its ref: a small value stays in the process, a large one goes into the arena."""
         packed = values.pack(value)
         if packed.size <= values.INLINE_BYTES_MAX:
             blob = packed.joined()

@@ -1,6 +1,6 @@
-"""The log of a node in a file, for a bug report: SKATE_EVENT_LOG names a folder, in which each node writes a file of its own.
+"""The event log of a node in a file, for bug reports: each node writes a file in the folder that SKATE_EVENT_LOG names.
 
-`python -m skate.node.event_log_file FILE` replays one: it says how the node ended, or which step went otherwise.
+`python -m skate.node.event_log_file FILE` replays a log, and reports how the node ended or which step differed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ LENGTH_BYTES = 8
 
 
 class EventLogFile:
-    """Writes what the core of this node is given, from now on."""
+    """Writes all inputs of this node's core to a file."""
 
     def __init__(self, core: NodeCore, folder: str, node_id: bytes) -> None:
         os.makedirs(folder, exist_ok=True)
         self.path = os.path.join(folder, f"node-{os.getpid()}-{node_id.hex()[:8]}.log")
-        # Not buffered: of a node that dies the last input is what matters. For its owner alone, as arguments of tasks are in it.
+        # Unbuffered, because the last input before a crash matters most. Private, because it contains arguments of tasks.
         self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._log = EventLog(core, self._write)
 
@@ -31,13 +31,13 @@ class EventLogFile:
             rest = rest[os.write(self._fd, rest) :]
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._log.close()
         os.close(self._fd)
 
 
 def entries(path: str) -> Iterator[bytes]:
-    """Read the entries of a log; one that was not written to its end is left out."""
+    """Read the entries of a log, without an incomplete last one."""
     with open(path, "rb") as file:
         while len(head := file.read(LENGTH_BYTES)) == LENGTH_BYTES:
             size = int.from_bytes(head, "little")

@@ -1,7 +1,7 @@
-"""The node hosted in a driver: the shell that turns the core's effects into sends, forks, kills and memory.
+"""The shell of a node: carries out the effects of the core as messages, forks, kills and memory operations.
 
-Everything that touches the core runs under the engine lock of the process: calls of the driver come in directly, messages of
-workers through the pump.
+Everything that touches the core runs under the engine lock of the process. The driver calls directly; messages from workers
+come in through the pump.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ if TYPE_CHECKING:
     from skate.wire.channel import Channel
 
 DRIVER = 0
-#: What a zygote on another node of this machine is told as the one here was.
+#: The settings that zygotes on other nodes of this machine copy from the one here.
 INHERITED = ("sys_path", "stdlib", "environ", "cwd", "preload", "main", "namespace", "job")
 
 
 class _Nobody(dict[int, Any]):
-    """The handlers of a driver that is not there."""
+    """The handlers of an absent driver."""
 
     def __missing__(self, word: int) -> Any:
         return _ignore
 
 
 def _ignore(message: tuple[Any, ...]) -> None:
-    """Nobody wants to know."""
+    """Ignore a message."""
 
 
 NOBODY = _Nobody()
 QUEUED_MAX = 24
-# A copy into the arena is over long before; a thread that was stopped by a debugger is not waited for.
+# A copy into the arena takes much less; do not wait for a thread that a debugger has stopped.
 WRITERS_SECONDS = 5.0
 
 
@@ -76,7 +76,7 @@ class NodeHost:
         board_at = -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         outside = _outside(settings)
         files = overflow_files(settings.spill)
-        #: The one in which values can lie for good.
+        #: The overflow file that can hold values permanently.
         self.overflow = files[0]
         self.arena, self.mapping = _memory(board_at, settings.object_store_memory, files)
         self.disk = Disk(self.arena, files, outside, self.mapping, self._told)
@@ -100,14 +100,14 @@ class NodeHost:
         self.guard = Guard(self.core)
         self.cooling = ArenaTrimmer(self.snapshot, self.tell, self.arena, self.mapping.forget)
         self.job = os.urandom(2).rjust(4, b"\0")
-        self.process: Any = None  # the tables of the driver in this process, if there is one just now
-        #: The way to other nodes, once there are any.
+        self.process: Any = None  # the tables of the driver in this process, if there is one
+        #: Links to other nodes, once there are any.
         self.neighbours: PeerLinks | None = None
-        #: Drivers in processes of their own: who serves them, and the channels to them by client id.
+        #: The server of drivers in other processes, and the channels to them by client id.
         self.drivers: Drivers | None = None
         self.guests: dict[int, Channel] = {}
         self.leaving = False
-        #: Where other programs come in, of a node hosted in its driver.
+        #: The socket through which other programs join, if the node is hosted in its driver.
         self.door: SessionSocket | None = None
         self.output: WorkerOutput = GuestOutput(self, settings.log_to_driver)
         self.dirty: set[int] = set()
@@ -129,11 +129,11 @@ class NodeHost:
 
     @classmethod
     def start(cls, settings: Settings, join: Callable[[NodeHost], Any] | None = None) -> NodeHost:
-        """A running node; `join` makes this process its driver, under the lock, unless that is to come later."""
+        """Start a node. `join`, if given, makes this process its driver, under the lock."""
         pump = Pump(threading.RLock(), "loop")
         control_c = SigintHandler(pump)
         host = None
-        # Under the lock from the beginning, so that Ctrl-C leaves no half of a node behind.
+        # Hold the lock from the beginning, so that Ctrl-C cannot leave a half-started node behind.
         with pump.lock:
             control_c.take()
             try:
@@ -156,23 +156,23 @@ class NodeHost:
 
     @property
     def address(self) -> str:
-        """Where other programs of this user join the node; empty if they cannot."""
+        """The address at which other programs of this user join the node; empty if they cannot."""
         return "" if self.door is None else address.to_address(self.door.path)
 
     def preload(self, name: str) -> None:
-        """Have workers that are not started yet share a module; it is imported in the background, once."""
+        """Import a module once, in the background, for future workers to share."""
         with self.lock:
             self.pool.preload(name)
 
     def detach_driver(self) -> None:
-        """The driver goes, the node stays: what was only for that driver ends."""
+        """Detach the driver from the node, which stays, and end everything that was only for this driver."""
         with self.control_c.put_off():
             with self.lock:
                 if self._end_process():
                     self.tell(se.DriverLeft(se.DRIVER_LEFT, DRIVER))
                     self.flush()
                     self.pump.wake_ready()
-                # Ids are made of the job's: the next driver needs other ones.
+                # Ids contain the job id, so the next driver needs another job.
                 self.job = (int.from_bytes(self.job, "big") + 1).to_bytes(4, "big")
             self.control_c.give_back()
 
@@ -196,43 +196,43 @@ class NodeHost:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Return the settings that other nodes adopt: the view of the world that workers get."""
+        """Return the settings of workers that other nodes adopt."""
         return {name: self.zygote_config[name] for name in INHERITED if name in self.zygote_config}
 
     def take_over(self, config: dict[str, Any]) -> None:
-        """Give workers of this node the view of the world that those of the head have."""
+        """Adopt the head's settings for workers of this node."""
         self.zygote_config.update(config)
 
     def leave(self) -> None:
-        """This node is to end; who runs its loop ends it."""
+        """Request the end of this node; the code that runs its loop ends it."""
         self.leaving = True
         self.pump.wake_ready()
 
     def apply_if_idle(self) -> None:
-        """Carry out the core's effects, unless that is being done."""
+        """Carry out the core's effects, unless `apply` is running already."""
         if not self._applying:
             self.apply()
 
     # -- effects
 
     def step(self, cid: int, message: tuple[Any, ...]) -> None:
-        """Give the core a message and carry out what follows; the lock is held."""
+        """Pass a message to the core and carry out its effects. The lock is held."""
         self.core.step(cid, message, time.monotonic())
         if not self._applying:
             self.apply()
 
     def tell(self, event: se.ShellEvent) -> None:
-        """Give the core an event of this shell and carry out what follows; the lock is held."""
+        """Pass an event of this shell to the core and carry out its effects. The lock is held."""
         self.core.step(SHELL, event, time.monotonic())
         if not self._applying:
             self.apply()
 
     def admit(self, event: se.JoinEvent) -> int:
-        """Give the core an event by which a client joins; return the client's id. Effects are left for the caller to apply."""
+        """Pass a join event to the core and return the client's id. The caller applies the effects."""
         return admit_client(self.core, event, time.monotonic())
 
     def apply(self) -> None:
-        """Carry out the core's effects, and those that they lead to."""
+        """Carry out the core's effects, and any that follow from them."""
         self._applying = True
         core = self.core
         handlers = NOBODY if self.process is None else self.process.handlers
@@ -262,13 +262,13 @@ class NodeHost:
             self._applying = False
 
     def flush(self, soft: bool = False) -> None:
-        """Write what is queued for workers; with `soft` a busy worker's queue may grow a little first."""
+        """Write queued messages to workers. With `soft`, a busy worker's queue may grow a little first."""
         dirty = self.dirty
         if not dirty:
             return
         if self.monitor.asleep:
             self.monitor.wake()
-        # In place: `apply`, which may be at work further up (a callback of a result may wait), adds to the same set.
+        # Clear in place: an outer `apply`, whose callback may be waiting, adds to the same set.
         waiting = tuple(dirty)
         dirty.clear()
         for cid in waiting:
@@ -289,7 +289,7 @@ class NodeHost:
                 self.pump.want_write(channel.fd, True)
 
     def _act(self, effect: ShellEffect) -> None:
-        """Carry out an effect of the core that is no message."""
+        """Carry out an effect of the core that is not a message."""
         match effect:
             case effects.Spawn(cid, environment):
                 self.pool.spawn(cid, environment)
@@ -326,7 +326,7 @@ class NodeHost:
                 effects.unknown_effect(effect)
 
     def _told(self, answers: list[se.DiskAnswer]) -> None:
-        """The disk has done something; called in threads of its own."""
+        """Pass answers of the disk to the core; called in the disk's own threads."""
         with self.lock:
             if self.pump.closed:
                 return
@@ -359,7 +359,7 @@ class NodeHost:
             self.apply()
         if self.dirty:
             self.flush()
-        # Last, as what was flushed may have woken the monitor.
+        # Check this last, because a flush may have woken the monitor.
         due = self.monitor.due
         if due != NEVER and (wanted is None or due - now < wanted):
             wanted = max(0.0, due - now)
@@ -368,7 +368,7 @@ class NodeHost:
     # -- the end
 
     def forked(self) -> None:
-        """In a forked child: leave everything to the parent, whose node this is."""
+        """Release a forked child's copies; the node belongs to the parent."""
         self.pool.forked()
         if self.door is not None:
             self.door.forked()
@@ -379,7 +379,7 @@ class NodeHost:
         self.control_c.give_back()
 
     def shutdown(self) -> None:
-        """End everything: workers are killed, threads stop, memory and descriptors are given back."""
+        """End the node: kill workers, stop threads, and release memory and descriptors."""
         with self.control_c.put_off():
             with self.lock:
                 self._end_process()
@@ -404,14 +404,14 @@ class NodeHost:
             self.control_c.give_back()
 
     def _await_writers(self) -> None:
-        """Let threads end their copies into the arena, whose descriptor is about to be closed under them."""
+        """Wait for threads that copy into the arena, before its descriptor is closed."""
         deadline = time.monotonic() + WRITERS_SECONDS
         while self.pump.asides and time.monotonic() < deadline:
             time.sleep(0.001)
 
 
 def _memory(board_at: int, arena_bytes: int, files: list[OverflowFile]) -> tuple[ArenaFile, Memory]:
-    """The arena, the board behind it, and the window of this process on them; nothing stays open if the system refuses them."""
+    """Create the arena, with the board behind it, and its mapping in this process; close every file on failure."""
     with contextlib.ExitStack() as opened:
         for file in files:
             opened.callback(file.close)
@@ -423,20 +423,20 @@ def _memory(board_at: int, arena_bytes: int, files: list[OverflowFile]) -> tuple
 
 
 def _outside(settings: Settings) -> Any:
-    """Where values go that no file here is to take, if anywhere."""
+    """Return the external storage for spilled values, if one is configured."""
     if not settings.spill.uri:
         return None
-    from skate.node.spill.external_storage import ExternalStorage  # fsspec, where it is asked for
+    from skate.node.spill.external_storage import ExternalStorage  # imports fsspec
 
     return ExternalStorage(settings.spill.uri)
 
 
 def _event_log(core: NodeCore, node_id: bytes) -> Any:
-    """The log of this node, if there is to be one."""
+    """Return the event log of this node, if SKATE_EVENT_LOG names a folder."""
     folder = os.environ.get("SKATE_EVENT_LOG")
     if not folder:
         return None
-    from skate.node.event_log_file import EventLogFile  # for bug reports alone
+    from skate.node.event_log_file import EventLogFile  # only for bug reports
 
     return EventLogFile(core, folder, node_id)
 

@@ -1,4 +1,4 @@
-"""A node in a process of its own, which joins the cluster of a head: the main loop, and how it is started."""
+"""The main loop and entry point of a node that joins the cluster of a head in its own process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RelayedOutput(WorkerOutput):
 
 
 def run(settings: Settings, sock: socket.socket) -> None:
-    """Run a node of the cluster at the other end of `sock` until its head has ended or dismisses it."""
+    """Run a node of the cluster at the other end of `sock`, until the head ends or dismisses it."""
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, SigintHandler(pump), head=False)
@@ -58,7 +58,7 @@ def run(settings: Settings, sock: socket.socket) -> None:
 
 
 def main() -> None:
-    """Entry point of the process; settings come on standard input."""
+    """Run the process, with settings from standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with os.fdopen(STDIN, "rb", closefd=False) as file:
@@ -76,5 +76,5 @@ def main() -> None:
     except RefusedError as error:
         sys.exit(f"this node cannot join: {error}")
     except ConnectionError:
-        # The head went while this node was being started.
+        # The head ended while this node was starting.
         return

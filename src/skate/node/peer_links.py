@@ -1,4 +1,4 @@
-"""Between the core of a node and its fabric: peers by the numbers that the core gives them, and bytes from memory to memory."""
+"""Connects the core of a node to the fabric: maps peers to client ids, and copies values between nodes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class PeerLinks:
-    """Carries messages; makes no decisions."""
+    """Carries messages, and makes no decisions."""
 
     def __init__(self, host: NodeHost, fabric: Fabric) -> None:
         self._host = host
         self.fabric = fabric
         self._cids: dict[NodeId, int] = {}
         self._members: dict[int, NodeId] = {}
-        #: What others read of values that are on disk, until those are back: first byte, bytes, whom to answer.
+        #: Reads by other nodes of values on disk, until they are restored: first byte, size, callback.
         self._late: dict[bytes, list[tuple[int, int, Callable[[Any], None]]]] = {}
         fabric.handler = self
 
     # -- out
 
     def send(self, cid: int, message: tuple[Any, ...]) -> bool:
-        """Queue a message of the core for a peer; False if there is no such peer."""
+        """Queue a message of the core for a peer; return False if there is no such peer."""
         member = self._members.get(cid)
         if member is None:
             return False
@@ -36,11 +36,11 @@ class PeerLinks:
         return True
 
     def flush(self) -> None:
-        """Have everything queued on its way."""
+        """Send everything that is queued."""
         self.fabric.flush()
 
     def pull(self, cid: int, oid: bytes, offset: int, size: int) -> None:
-        """Bring a value into memory here."""
+        """Copy a value from a peer into memory here."""
         host = self._host
         failed = False
 
@@ -49,7 +49,7 @@ class PeerLinks:
             try:
                 host.mapping.write(offset + at, [piece])
             except OSError:
-                # The disk that memory overflows to is full; what is not there in whole is not there.
+                # The overflow disk is full, and an incomplete value is useless.
                 failed = True
 
         def done(there: bool) -> None:
@@ -63,7 +63,7 @@ class PeerLinks:
             host.dirty.add(cid)
 
     def forked(self) -> None:
-        """In a forked child: the sockets are the parent's."""
+        """Close the sockets in a forked child; they belong to the parent."""
         self.fabric.forked()
 
     # -- in
@@ -87,7 +87,7 @@ class PeerLinks:
         self._host.step(self._cids[member], message)
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
-        """Answer with bytes of a value that is here, or with None; later, if it has to be brought back from disk first."""
+        """Answer with bytes of a local value, or with None; answer later if the value must be restored from disk first."""
         on_disk = self._host.snapshot.on_disk(key)
         if on_disk:
             self._late.setdefault(key, []).append((at, size, answer))
@@ -96,7 +96,7 @@ class PeerLinks:
             self._answer(key, at, size, answer)
 
     def there(self, key: bytes) -> None:
-        """A value is back in memory, or is not to be had."""
+        """Answer pending reads of a value that is back in memory, or is unavailable."""
         for at, size, answer in self._late.pop(key, ()):
             self._answer(key, at, size, answer)
         self.flush()
@@ -109,7 +109,7 @@ class PeerLinks:
             answer(self._host.mapping.view(place[0] + at, size, _nothing))
 
     def printed(self, is_error: bool, text: str) -> None:
-        """Workers of another node have printed something."""
+        """Print the output of another node's workers."""
         self._host.output.relay(is_error, text)
 
     def told_to_leave(self) -> None:
@@ -118,7 +118,7 @@ class PeerLinks:
 
 
 def facts() -> dict[str, Any]:
-    """The facts about a node for `ray.nodes`, besides its resources."""
+    """Return the facts about this node for `ray.nodes`, besides its resources."""
     return {"host": os.uname().nodename, "pid": os.getpid()}
 
 

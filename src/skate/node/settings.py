@@ -17,7 +17,7 @@ _WITHOUT_EFFECT = {
     "logging_format", "logging_config", "enable_resource_isolation", "cgroup_path", "system_reserved_cpu",
     "system_reserved_memory", "proxy_server_url", "ignore_reinit_error",
 }  # fmt: skip
-#: What belongs to a node: whoever only joins it has no say there.
+#: Settings of a node, which a driver that joins it cannot change.
 OF_THE_NODE = (
     "num_cpus",
     "num_gpus",
@@ -49,8 +49,8 @@ class Settings:
     local_mode: bool = False
     log_to_driver: bool = True
     preload: tuple[str, ...] = ()
-    #: Bytes that the node and its workers may use together (0: what the machine and the container allow), the share of it
-    #: above which a worker is ended, and how often to look (0: never).
+    #: The bytes that the node and its workers may use together (0: the limit of the machine or container), the share of it
+    #: above which a worker is killed, and the interval of checks (0: never).
     memory_limit: int = 0
     memory_threshold: float = 0.95
     memory_refresh_seconds: float = 0.25
@@ -66,7 +66,7 @@ class Settings:
 
     @classmethod
     def of(cls, address: str | None, given: dict[str, Any]) -> Settings:
-        """Check what was given and fill in what was not. Raises TypeError and ValueError."""
+        """Check the given settings and fill in the others. Raise TypeError and ValueError."""
         _check_names(given)
         _check_address(address)
         cpus = _number("num_cpus", given.get("num_cpus"))
@@ -110,7 +110,7 @@ class Settings:
 
     @classmethod
     def joining(cls, address: str, given: dict[str, Any]) -> Settings:
-        """The settings of a driver that joins a node. Raises ValueError for settings that belong to the node."""
+        """Return the settings of a driver that joins a node. Raise ValueError for settings that belong to the node."""
         for name in OF_THE_NODE:
             if given.get(name) is not None:
                 raise ValueError(
@@ -120,7 +120,7 @@ class Settings:
         return cls.of("local", {name: value for name, value in given.items() if name not in OF_THE_NODE})
 
     def totals(self) -> dict[str, int]:
-        """The resources of the node, in units."""
+        """Return the resources of the node, in units."""
         total = {"CPU": to_units(self.num_cpus, "num_cpus")}
         if self.num_gpus:
             total["GPU"] = to_units(self.num_gpus, "num_gpus")
@@ -207,7 +207,7 @@ def _resources(given: Any) -> dict[str, float]:
 def _environment(given: Any) -> dict[str, Any] | None:
     if not given:
         return None
-    from skate.runtime_env import prepare  # only sessions with an environment pay for it
+    from skate.runtime_env import prepare  # only sessions with an environment need it
 
     return prepare.validate(given, where="init()")
 
@@ -221,7 +221,7 @@ def _preload(given: Any) -> tuple[str, ...]:
 
 
 def memory_limit() -> int:
-    """Bytes that SKATE_MEMORY_LIMIT allows the node and its workers together; 0 if it is not set. Raises ValueError."""
+    """Return SKATE_MEMORY_LIMIT in bytes, for the node and its workers together; 0 if it is not set. Raise ValueError."""
     said = os.environ.get("SKATE_MEMORY_LIMIT", "").strip()
     if not said:
         return 0
@@ -272,13 +272,13 @@ def _refresh_seconds() -> float:
 
 
 def _memory_of_machine() -> int:
-    """Bytes that this process may use: of the machine, or of its cgroup or SKATE_MEMORY_LIMIT if that is less."""
+    """Return the bytes that this process may use: the least of the machine, its cgroups and SKATE_MEMORY_LIMIT."""
     whole = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), memory_readings.usable_bytes())
     return min(whole, memory_limit() or whole)
 
 
 def _visible_gpus() -> tuple[Any, ...]:
-    """Ids of the NVIDIA GPUs that this process may use."""
+    """Return the ids of the NVIDIA GPUs that this process may use."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return tuple(

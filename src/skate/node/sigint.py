@@ -14,18 +14,18 @@ from skate.wire.pump import Pump
 
 
 class SigintHandler:
-    """Ctrl-C: takes the place of Python's own handler, and of no other. SIGTERM: ends the program as `sys.exit` does."""
+    """Replaces Python's own SIGINT handler, but no other, and a SIGTERM handler that ends the program as `sys.exit` does."""
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
         self._interrupts = Interrupts(pump)
-        # Objects, so that they can be told apart from handlers that the program has set meanwhile.
+        # Kept as objects, to distinguish them from handlers that the program sets later.
         self._handlers = {signal.SIGINT: self._on_interrupt, signal.SIGTERM: self._on_terminate}
         self._former: dict[signal.Signals, Any] = {}
         self._pid = os.getpid()
 
     def take(self) -> None:
-        """Become the handler of SIGTERM, and of SIGINT if Python's default one is in place; only the main thread can."""
+        """Handle SIGTERM, and SIGINT if Python's default handler is in place. Only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number, handler in self._handlers.items():
@@ -35,7 +35,7 @@ class SigintHandler:
                 self._former[number] = former
 
     def give_back(self) -> None:
-        """Put the former handlers back, unless the program has set others since."""
+        """Restore the former handlers, unless the program has set others since."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number, former in self._former.items():
@@ -44,7 +44,7 @@ class SigintHandler:
 
     @contextlib.contextmanager
     def put_off(self) -> Iterator[None]:
-        """In the main thread, let interruptions wait until the block has ended."""
+        """In the main thread, delay interruptions until the end of the block."""
         mine = threading.current_thread() is threading.main_thread()
         if mine:
             self._pump.main_aside = True
@@ -60,7 +60,7 @@ class SigintHandler:
             signal.default_int_handler(number, frame)
 
     def _on_terminate(self, number: int, frame: Any) -> None:
-        if os.getpid() != self._pid:  # a fork of the program: whoever ends it means the default
+        if os.getpid() != self._pid:  # in a fork of the program, use the default action
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return

@@ -1,4 +1,4 @@
-"""A node in a process of its own: it outlives its drivers, which may be several at once."""
+"""A node in its own process, which outlives its drivers and can serve several at once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from skate.wire.pump import Pump
 
 
 class Taken(Exception):
-    """A node lives in the folder already."""
+    """Raised when a living node has the folder already."""
 
 
 class Place:
-    """The folder of a node, taken for it."""
+    """The locked folder of a node."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class Place:
         if lock is None:
             raise Taken(folder)
         self.lock = lock
-        #: What a node that died had left, removed by now.
+        #: Paths of files that a dead node had left; they are removed now.
         self.swept = address.sweep(folder)
         self.path = ""
 
@@ -44,14 +44,14 @@ class Place:
             try:
                 os.rmdir(self.folder)
             except OSError:
-                # Somebody else has put something there.
+                # The folder contains other files.
                 pass
         os.close(self.lock)
 
 
 def run(settings: Settings, place: Place, ready: Callable[[str], None]) -> None:
-    """Run a node until it is told to stop; `ready` is called with its address once drivers can connect."""
-    os.environ.pop("SKATE_ADDRESS", None)  # this process is the address, and hosts a node all the same
+    """Run a node until it is stopped. Call `ready` with its address once drivers can connect."""
+    os.environ.pop("SKATE_ADDRESS", None)  # this process hosts a node instead of joining one
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
     pump = Pump(threading.RLock(), "loop")
@@ -59,7 +59,7 @@ def run(settings: Settings, place: Place, ready: Callable[[str], None]) -> None:
         host = NodeHost(settings, pump, SigintHandler(pump))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: _stop(host))
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal that it was started from has gone
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # survive the end of the terminal
         try:
             host.output.close()
             host.output = output = JobOutput(host, log)
@@ -81,7 +81,7 @@ def _stop(host: NodeHost) -> None:
 
 
 def run_apart(settings: Settings, place: Place, report: int) -> None:
-    """In a forked child: leave the terminal behind and be a node; writes its address, or what went wrong, to `report`."""
+    """Detach a forked child from the terminal and run a node; write its address, or the error, to `report`."""
 
     started = False
 
@@ -89,7 +89,7 @@ def run_apart(settings: Settings, place: Place, report: int) -> None:
         nonlocal started
         os.write(report, b"+" + os.fsencode(path))
         os.close(report)
-        started = True  # the number may belong to a connection from now on
+        started = True  # a connection may reuse the descriptor number from now on
 
     os.setsid()
     _close_all_but({place.lock, report})
@@ -100,7 +100,7 @@ def run_apart(settings: Settings, place: Place, report: int) -> None:
     os.chdir("/")
     try:
         run(settings, place, ready)
-    except Exception as error:  # whatever it is, the one who started it is told, and the log file has it
+    except Exception as error:  # report any error to the parent, and log it
         LogFile(os.path.join(place.folder, address.LOG_NAMES[0])).write(traceback.format_exc())
         if started:
             raise
@@ -108,12 +108,12 @@ def run_apart(settings: Settings, place: Place, report: int) -> None:
 
 
 def _close_all_but(kept: set[int]) -> None:
-    """Close inherited descriptors: a pipe that a node keeps open never ends for its reader."""
+    """Close inherited descriptors, because the reader of a pipe would otherwise never see its end."""
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         if fd > 2 and fd not in kept:
             try:
                 os.close(fd)
             except OSError:
-                # The one that lists the folder.
+                # The descriptor of the listing itself.
                 continue

@@ -73,7 +73,7 @@ class Deployment:
         self._config = deployment_config
         self._replica = replica_config
         self._version = version
-        #: The names of the options that somebody has given.
+        #: The names of the explicitly given options.
         self._given: frozenset[str] = frozenset()
 
     # -- what it is

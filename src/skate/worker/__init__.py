@@ -1,4 +1,4 @@
-"""The code of a worker process. `ray.worker` is also an old name of Ray's: see `private_names`."""
+"""The code of a worker process. `ray.worker` is also an old public name: see `private_names`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # An import of a submodule asks here first; it must not load the table in every worker.
+    # An import of a submodule calls this first; it must not load the table in every worker.
     if os.path.exists(os.path.join(__path__[0], f"{name}.py")):
         raise AttributeError(f"module {__name__!r} has not imported {name!r} yet")
-    from skate.private_names import table  # few programs use the old name
+    from skate.private_names import table  # only for programs that use the old name
 
     return getattr(table.module("worker"), name)

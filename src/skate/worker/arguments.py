@@ -1,4 +1,4 @@
-"""The arguments of a call, unpacked where it runs: refs among them are replaced by their values."""
+"""Unpacking of the arguments of a call, with refs replaced by their values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Arguments = tuple[Any, dict[str, Any]]
 
 
 def unpack_arguments(process: Process, blob: bytes, deps: tuple[Any, ...]) -> Arguments:
-    """Arguments of a call by position and name; `deps`: the refs among them as (place, id, kind, payload)."""
+    """Return positional and keyword arguments of a call. `deps` are the refs among them, as (place, id, kind, payload)."""
     if not deps:
         return values.unpack(blob) if blob else ((), {})
-    # Their grants came with the message, so all are taken over before anything can go wrong.
+    # Their grants came with the message, so take all of them over before anything can fail.
     with process.lock:
         refs = [_adopt(process, oid, payload) if kind == ARENA else None for _, oid, kind, payload in deps]
     try:
@@ -60,7 +60,7 @@ def _unpacked(payload: bytes) -> Any:
 
 
 def _adopt(process: Process, oid: bytes, payload: Any) -> ObjectRef[Any]:
-    """The ref of an argument in shared memory, which stays where it is until it is unpacked."""
+    """Return the ref of an argument in shared memory, and keep the value in place until it is unpacked."""
     ref: ObjectRef[Any] = process.adopt_any(oid)
     views.keep(ref)
     ref._kind = ARENA

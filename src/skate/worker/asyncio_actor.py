@@ -1,4 +1,4 @@
-"""Actors with async methods: calls are tasks of one asyncio loop in the worker's main thread, which also reads the channel."""
+"""Actors with async methods: one asyncio loop in the worker's main thread runs the calls and reads the channel."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def serve(
     executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...], limits: dict[str, int]
 ) -> None:
-    """Make the actor and answer its calls until it leaves."""
-    uvloop = sys.modules.get("uvloop")  # where something has preloaded it, as Serve does for its replicas
+    """Create the actor and run its calls until it leaves."""
+    uvloop = sys.modules.get("uvloop")  # if preloaded, as Serve does for its replicas
     if uvloop is not None:
         uvloop.run(_serve(executor, running, args, deps, limits))
     else:
@@ -54,7 +54,7 @@ async def _serve(
 
 
 class AsyncioMode:
-    """Runs calls that have begun as tasks of one asyncio loop."""
+    """Runs calls as tasks of one asyncio loop."""
 
     def __init__(self, executor: Executor, loop: asyncio.AbstractEventLoop) -> None:
         self.executor = executor
@@ -62,7 +62,7 @@ class AsyncioMode:
         self.left: asyncio.Future[None] = loop.create_future()
         self._thread = threading.get_ident()
         self._flush_wanted = False
-        #: Other loops of this process run calls as well, and the main thread reads the channel.
+        #: True if other loops of this process run calls as well, and the main thread reads the channel.
         self.direct = False
         #: asyncio keeps only weak references to tasks.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,21 +70,21 @@ class AsyncioMode:
     # -- input
 
     def readable(self) -> None:
-        """The pump's descriptors have something: take it in and start what has come."""
+        """Read the pump's descriptors and start the calls that have arrived."""
         executor = self.executor
         with executor.lock:
             executor.pump.drain()
         self.take_queue()
 
     def arrived(self) -> None:
-        """A call has come while the loop was not reading: a coroutine waited in a blocking get."""
+        """Schedule the queue for a call that arrived outside `readable`, while a coroutine waits in a blocking get."""
         if threading.get_ident() == self._thread:
             self.loop.call_soon(self.take_queue)
         else:
             self.loop.call_soon_threadsafe(self.take_queue)
 
     def take_queue(self) -> None:
-        """Start the queued calls, or leave if told to."""
+        """Start the queued calls, or leave if requested."""
         executor = self.executor
         queue = executor.queue
         while queue:
@@ -101,7 +101,7 @@ class AsyncioMode:
     # -- calls
 
     def run(self, running: Running, message: m.Execute | m.Invoke) -> None:
-        """Run a call on this loop; callable in its thread."""
+        """Run a call on this loop. Call it in the loop's thread."""
         task = running.future = self.loop.create_task(self._run(running, message))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -114,15 +114,15 @@ class AsyncioMode:
         try:
             if executor.final:
                 return
-            if running.cancelled:  # on its way to this loop
+            if running.cancelled:  # before it reached this loop
                 raise asyncio.CancelledError
             returns = await executor.call_in_loop(running, args, deps)
         except asyncio.CancelledError as error:
             if running.cancelled:
                 executor.answer(running, m.CANCELLED, (), started, False)
-            elif not executor.final:  # else the loop is cleared: the end of the actor is the answer
+            elif not executor.final:  # else the loop is shutting down, and the actor's death is the answer
                 executor.failed(running, interrupted(running, error), started)
-        except BaseException as error:  # a call may end in anything; its caller gets it
+        except BaseException as error:  # user code may raise anything; the caller gets it
             if type(error).__name__ == "AsyncioActorExit":
                 self.leave(None)
             else:
@@ -130,13 +130,15 @@ class AsyncioMode:
         else:
             executor.answer(running, m.OK, returns, started, False)
         finally:
-            running.future = None  # the task holds it in its context: all that the call has left would wait for the collector
+            running.future = (
+                None  # break the cycle with the task's context, or the call's objects wait for the collector
+            )
             executor.end_call(running)
             if executor.departure.terminating:
                 self.terminate()
 
     def leave(self, error: BaseException | None = None) -> None:
-        """The actor leaves; callable in any thread."""
+        """End the actor. Callable in any thread."""
         if not self.executor.final:
             self.executor.departure.actor(error)
         self._on_loop(self._end)
@@ -154,7 +156,7 @@ class AsyncioMode:
             self.left.set_result(None)
 
     def terminate(self) -> None:
-        """SIGTERM has come: leave once no call runs."""
+        """Handle SIGTERM: leave once no call runs."""
         if self.direct:
             self.executor.pump.kick()
             return
@@ -167,7 +169,7 @@ class AsyncioMode:
     # -- output
 
     def flush_later(self) -> bool:
-        """Write answers at the end of this round of the loop, several at once."""
+        """Write answers together at the end of this iteration of the loop."""
         if not self._flush_wanted and threading.get_ident() == self._thread:
             self._flush_wanted = True
             self.loop.call_soon(self._flush)

@@ -1,7 +1,7 @@
-"""Runs one call, however it is scheduled: arguments, the call, its results or its error, the answer.
+"""Runs one call, however it is scheduled: unpacks arguments, calls, packs the results or the error, and answers.
 
-The main thread runs calls one after the other (`executor`), pools of threads and loops of asyncio run them side by side
-(`threaded_actor`, `asyncio_actor`), and in local mode they run where they are submitted (`local.inline_worker`).
+The main thread runs calls one at a time (`executor`), thread pools and asyncio loops run them concurrently
+(`threaded_actor`, `asyncio_actor`), and local mode runs them where they are submitted (`local.inline_worker`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from skate.worker.worker_core import Running, WorkerCore
 
 
 class CallRunner(WorkerCore):
-    """A worker's tables, and how its calls run; `lock` guards the tables."""
+    """The tables of a worker, guarded by `lock`, and the code that runs its calls."""
 
     process: Process
     context: WorkerContext
     lock: Any
 
     def call(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
-        """Run a call in the current thread, up to its answer."""
+        """Run a call in the current thread, and answer it."""
         template = running.template
         started = time.perf_counter()
         try:
@@ -39,7 +39,7 @@ class CallRunner(WorkerCore):
                 value = function()
             given = named = None  # type: ignore[assignment]
             if running.cancelled and template.method:
-                # The method was not interrupted, but its caller no longer wants the result.
+                # The method was not interrupted, but the caller no longer wants the result.
                 raise KeyboardInterrupt
             if template.streaming:
                 self.stream(running, value)
@@ -47,14 +47,14 @@ class CallRunner(WorkerCore):
             else:
                 returns = pack_returns(self.process, running, value)
             value = None
-        except BaseException as error:  # a call may end in anything; its caller gets it
+        except BaseException as error:  # user code may raise anything; the caller gets it
             given = named = value = None  # type: ignore[assignment]
             self.raised(running, error, started)
             return
         self.answer(running, m.OK, returns, started, False)
 
     async def call_in_loop(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> Any:
-        """Run a call as a part of the current asyncio task; return its packed results."""
+        """Run a call in the current asyncio task; return its packed results."""
         template = running.template
         method = self.method(template)
         given, named = self.arguments(args, deps)
@@ -72,7 +72,7 @@ class CallRunner(WorkerCore):
     # -- what is called, with what
 
     def method(self, template: WorkerTemplate) -> Any:
-        """The bound method that a call names."""
+        """Return the bound method that a call names."""
         name = template.method
         if name.startswith("__ray_"):
             if name == "__ray_ready__":
@@ -84,11 +84,11 @@ class CallRunner(WorkerCore):
         return template.bound(self.actor)
 
     def arguments(self, blob: bytes, deps: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
-        """Positional and keyword arguments, with the values of refs in their places."""
+        """Return positional and keyword arguments, with refs replaced by their values."""
         return unpack_arguments(self.process, blob, deps)
 
     def introduce_actor(self, message: m.Construct) -> Running:
-        """The node says which actor lives here: what the context tells user code about it."""
+        """Record the actor that the node assigns to this worker in the context; return its constructor call."""
         _, actor_id, key, _, _, fields = message
         template = self.templates[key]
         context = self.context
@@ -99,7 +99,7 @@ class CallRunner(WorkerCore):
         return Running(actor_id, template, 0)
 
     def actor_class(self, running: Running) -> Any:
-        """The class of the actor that is to be made; raises the error of an argument that was lost."""
+        """Return the class of the actor to create; raise the error of a constructor argument that was lost."""
         failed = self.context.actor_fields.get("failed")
         if failed is not None:
             from skate.client.failures import to_exception  # only failures need it
@@ -139,7 +139,7 @@ class CallRunner(WorkerCore):
                     await self.wait_for_reader_in_loop(task_id, index, limit)
         finally:
             self.acked.pop(task_id, None)
-            # A value that cannot be sent, or a call that is cancelled, leaves the generator where it stands.
+            # The generator is still open if a value could not be sent or the call was cancelled.
             close = getattr(generator, "aclose", None)
             if close is not None:
                 await close()
@@ -153,20 +153,20 @@ class CallRunner(WorkerCore):
             self.flush()
 
     def flush(self) -> None:
-        """Write what has been sent; the lock is held."""
+        """Write queued messages. The lock is held."""
 
     def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
         """Wait until fewer than `limit` values of a stream are unread."""
         raise NotImplementedError
 
     async def wait_for_reader_in_loop(self, task_id: bytes, made: int, limit: int) -> None:
-        """Wait as a part of the current asyncio task until fewer than `limit` values of a stream are unread."""
+        """Wait in the current asyncio task until fewer than `limit` values of a stream are unread."""
         raise NotImplementedError
 
     # -- how a call ends
 
     def raised(self, running: Running, error: BaseException, started: float) -> None:
-        """A call has raised: its caller gets the error, unless the worker leaves with it."""
+        """Report an exception to the caller, or end the worker if the exception asks for it."""
         ends_actor = (ActorExit, SystemExit) if running.template.method else SystemExit
         if isinstance(error, ends_actor):
             self.left(running, error)
@@ -174,7 +174,7 @@ class CallRunner(WorkerCore):
             self.failed(running, error, started)
 
     def left(self, running: Running, error: BaseException) -> None:
-        """A call ends the worker."""
+        """End the worker, as its call requested."""
         raise NotImplementedError
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:

@@ -14,7 +14,7 @@ from skate.worker.worker_core import Running
 
 
 class ActorExit(BaseException):
-    """Unwinds a method of an actor that leaves."""
+    """Raised to unwind a method whose actor leaves."""
 
 
 _running: contextvars.ContextVar[Running | None] = contextvars.ContextVar("skate_running", default=None)
@@ -23,7 +23,7 @@ set_running = _running.set
 
 
 class WorkerContext:
-    """Answers what running code asks about itself."""
+    """Describes the running task, its lease and its actor to user code."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -34,9 +34,9 @@ class WorkerContext:
         self.actor_environment: str | None = None
         self.group: bytes | None = None
         self.captured_group: bytes | None = None
-        #: How an asyncio actor leaves, also from a coroutine that is no call.
+        #: Makes an asyncio actor leave, also from a coroutine that is not a call.
         self.on_exit: Callable[[], None] | None = None
-        #: The last task of the main thread, for threads that the user's code starts.
+        #: The last task of the main thread, for threads that user code starts.
         self.main: Running | None = None
 
     def enter(self, running: Running | None) -> None:
@@ -44,21 +44,21 @@ class WorkerContext:
         _running.set(running)
 
     def current(self) -> Running | None:
-        """The task of the current thread or coroutine."""
+        """Return the task of the current thread or coroutine."""
         return _running.get() or self.main
 
     def task_id(self) -> bytes:
-        """The id of the running task, or empty."""
+        """Return the id of the running task, or empty bytes."""
         running = self.current()
         return b"" if running is None else running.task_id
 
     def template(self) -> dict[str, Any] | None:
-        """Fields of the running task's template."""
+        """Return the template fields of the running task."""
         running = self.current()
         return None if running is None else running.template.fields
 
     def function_name(self) -> str | None:
-        """Module and name of the function that runs; of a script the module is its file."""
+        """Return module and name of the running function; the module of a script is its file name."""
         running = self.current()
         if running is None:
             return None
@@ -76,30 +76,30 @@ class WorkerContext:
         return f"{module}.{name}"
 
     def environment(self) -> dict[str, Any] | None:
-        """The runtime environment that tasks started from here inherit."""
+        """Return the runtime environment that tasks started here inherit."""
         text = self.actor_environment or (self.template() or {}).get("environment")
         if not text:
             return None
-        import json  # only programs with runtime environments pay for it
+        import json  # only programs with runtime environments need it
 
         found: dict[str, Any] = json.loads(text)
         return found
 
     def resources(self) -> dict[str, int]:
-        """The resources of the worker, in units."""
+        """Return the resources of the worker, in units."""
         held: dict[str, int] = self.lease.get("resources", {})
         return held
 
     def gpus(self) -> list[Any]:
-        """Ids of the GPUs the worker holds."""
+        """Return the ids of the GPUs that the worker holds."""
         return list(self.lease.get("gpus", ()))
 
     def devices(self) -> dict[str, list[Any]]:
-        """Numbers of the other accelerators that the worker holds, by the name of their resource."""
+        """Return the numbers of the other accelerators that the worker holds, by resource name."""
         return dict(self.lease.get("devices") or {})
 
     def is_cancelled(self) -> bool:
-        """True if the running task was cancelled. Raises RuntimeError in an asyncio actor."""
+        """Return True if the running task was cancelled. Raise RuntimeError in an asyncio actor."""
         if self.actor_template is not None and self.actor_template.fields.get("is_async"):
             raise RuntimeError(
                 "is_canceled() is not for asyncio actors: a call that is cancelled there gets asyncio.CancelledError"
@@ -108,14 +108,14 @@ class WorkerContext:
         return running is not None and running.cancelled
 
     def take_lease(self, lease: LeaseFields) -> None:
-        """The node says what the worker runs with."""
+        """Record the lease that the node grants to this worker."""
         self.lease = lease
         self.process.namespace = lease.get("namespace") or self.process.namespace
         self.group = lease.get("group")
         self.captured_group = self.group if lease.get("capture") else None
 
     def own_handle(self) -> Any:
-        """A handle to the actor that lives here; it does not keep the actor alive."""
+        """Return a weak handle to this worker's actor."""
         from skate.client.actor.actor_descriptor import ActorDescriptor  # the worker need not know handles
         from skate.client.actor.actor_handle import ActorHandle
         from skate.client.actor.actor_hold import ActorHold
@@ -127,7 +127,7 @@ class WorkerContext:
         return ActorHandle(self.actor_id, descriptor, hold, weak=True)
 
     def exit_actor(self) -> None:
-        """Leave, from inside a method."""
+        """End the actor from inside one of its methods."""
         if self.on_exit is not None:
             self.on_exit()
         raise ActorExit

@@ -10,7 +10,7 @@ from skate.protocol.fields import LeaseFields
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _THREADS = "OMP_NUM_THREADS"
-#: The variables by which the libraries of other accelerators know which devices are theirs.
+#: The variables that show the libraries of other accelerators which devices to use.
 _OF_DEVICES = {
     "TPU": "TPU_VISIBLE_CHIPS",
     "NPU": "ASCEND_RT_VISIBLE_DEVICES",
@@ -21,13 +21,13 @@ _OF_DEVICES = {
     "TTNPU": "TT_VISIBLE_DEVICES",
     "MBLT": "QBRUNTIME_VISIBLE_DEVICES",
 }
-#: The variables of Ray's that say to leave one of these alone, where they are not named after it.
+#: The names used in Ray's opt-out variables (RAY_EXPERIMENTAL_NOSET_...) where they differ from the names above.
 _LEFT_ALONE = {
     "RBLN": "RBLN_RT_VISIBLE_DEVICES",
     "TTNPU": "TENSTORRENT_VISIBLE_DEVICES",
     "MBLT": "MBLT_RT_VISIBLE_DEVICES",
 }
-#: How the chips of a TPU host are laid out for one process, by how many of its four it has.
+#: The chip layout on a TPU host for one process, by how many of the four chips it uses.
 _TPU_BOUNDS = {1: "1,1,1", 2: "1,2,1"}
 _before: dict[str, str | None] = {}
 _shown: set[str] = set()
@@ -35,14 +35,14 @@ _fixed: set[str] = set()
 
 
 def remember(given: dict[str, str], inherited_threads: bool) -> None:
-    """Variables that the user has set are not touched later."""
+    """Record the variables that the user has set, which leases must not change."""
     _fixed.update(given)
     if inherited_threads:
         _fixed.add(_THREADS)
 
 
 def apply_lease(lease: LeaseFields) -> None:
-    """Show the GPUs that a lease holds, and as many threads as it has CPUs, to the libraries of a task."""
+    """Set the variables that show libraries the lease's GPUs, and limit their threads to the lease's CPUs."""
     wanted = of_devices(lease)
     for name in [*wanted, *(_shown - wanted.keys())]:
         _set(name, wanted.get(name))
@@ -56,7 +56,7 @@ def apply_lease(lease: LeaseFields) -> None:
 
 
 def of_devices(lease: LeaseFields) -> dict[str, str]:
-    """The variables that say which devices a lease holds."""
+    """Return the environment variables that name the devices of a lease."""
     found: dict[str, str] = {}
     gpus = lease.get("gpus")
     if gpus and not _is_left_alone(_VISIBLE):
@@ -78,7 +78,7 @@ def _is_left_alone(variable: str) -> bool:
 
 
 def _set(name: str, value: str | None) -> None:
-    """Set a variable, or give it back the value that it had before the first lease."""
+    """Set a variable, or restore the value that it had before the first lease."""
     before = _before.setdefault(name, os.environ.get(name))
     if value is None:
         value = before
@@ -89,8 +89,8 @@ def _set(name: str, value: str | None) -> None:
 
 
 def _tell_numpy(threads: int) -> None:
-    """Have the linear algebra of numpy, which has read the variable when it was imported, use so many threads."""
-    import ctypes  # only where numpy came before the lease
+    """Set the thread count of numpy's BLAS, which reads the variable only at import."""
+    import ctypes  # only if numpy was imported before the lease
 
     try:
         with open("/proc/self/maps") as maps:

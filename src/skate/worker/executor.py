@@ -1,4 +1,4 @@
-"""Runs tasks and calls one after the other in the main thread: the way of plain tasks and of ordinary actors."""
+"""Runs plain tasks, and calls of ordinary actors, one at a time in the main thread."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from skate.worker.worker_exit import TERMINATED, WorkerExit
 if TYPE_CHECKING:
     from skate.worker.system_calls import SystemCalls
 
-#: What a worker leaves with whose task was cancelled by force.
+#: The exit code of a worker whose task was cancelled with `force=True`.
 FORCED = 143
 
 
 class Executor(CallRunner):
-    """A worker's tables with the lock, the channel and the signals around them, and the loop that runs what is queued."""
+    """The tables of a worker with a lock, a channel and signal handlers, and the loop that runs queued work."""
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         super().__init__(
@@ -42,16 +42,16 @@ class Executor(CallRunner):
         self.pump = process.pump
         self.lock = process.lock
         self.slot = slot
-        #: Futures of streams that wait for their readers.
+        #: Futures of async streams that wait for their readers.
         self.readers: list[Any] = []
-        self.mode: Any = None  # how an actor runs calls side by side, if it does
+        self.mode: Any = None  # how a concurrent actor runs its calls
         self.system: SystemCalls | None = None
         self._interrupt: bytes | None = None
         self.interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
         self.departure = WorkerExit(self)
         self.title = Title()
-        # When the process goes to sleep, which is when nobody waits for it any more.
+        # The title changes only when the process goes to sleep, so that no caller waits for it.
         self.pump.on_sleep = self._rest
         self.handlers[m.STOP_TASK] = self._stop_task
         self.handlers[m.ACK] = self._ack
@@ -59,9 +59,9 @@ class Executor(CallRunner):
     # -- messages and effects, under the lock
 
     def system_call(self, message: m.Invoke) -> None:
-        """Run a call in a thread of its own."""
+        """Run a call of the system group in its own thread."""
         if self.system is None:
-            from skate.worker.system_calls import SystemCalls  # only some actors get such calls
+            from skate.worker.system_calls import SystemCalls  # only some actors receive such calls
 
             self.system = SystemCalls(self)
         self.system.put(message)
@@ -75,7 +75,7 @@ class Executor(CallRunner):
                 if running.future is not None:
                     running.future.get_loop().call_soon_threadsafe(running.future.cancel)
             case LeaveByForce():
-                # Under the lock, without which the task cannot answer: what ends is this task and no other.
+                # The task needs the lock to answer, so no other task can have begun: only this one is killed.
                 self.channel.flush()
                 os._exit(FORCED)
 
@@ -103,7 +103,7 @@ class Executor(CallRunner):
     # -- the loop
 
     def run(self) -> None:
-        """Execute tasks until told to leave."""
+        """Run queued work until the node ends the worker."""
         queue = self.queue
         pump = self.pump
         templates = self.templates
@@ -135,12 +135,12 @@ class Executor(CallRunner):
                 return
 
     def take_lease(self, lease: m.LeaseFields) -> None:
-        """Resources for what follows: shown to user code, and in the environment variables that libraries read."""
+        """Use a lease for the work that follows: show it to user code, and set the environment variables of libraries."""
         self.context.take_lease(lease)
         apply_lease(lease)
 
     def enter(self, running: Running) -> None:
-        """Show what runs in the main thread."""
+        """Record the task that runs in the main thread in the context, the output and the title."""
         self.context.main = running
         set_running(running)
         name = running.template.name
@@ -148,7 +148,7 @@ class Executor(CallRunner):
         self.title.show(name)
 
     def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
-        """Begin a call beside the main thread, or keep it while its group is full."""
+        """Start a concurrent call, or queue it while its group is full."""
         try:
             with self.lock:
                 admitted = self.admit(sequence, running, message)
@@ -159,14 +159,14 @@ class Executor(CallRunner):
             self.mode.run(running, message)
 
     def end_call(self, running: Running) -> None:
-        """A call beside the main thread has ended; the next of its group begins."""
+        """Record the end of a concurrent call, and start the next of its group."""
         with self.lock:
             following = self.end(running)
         if following is not None:
             self.mode.run(*following)
 
     def _rest(self) -> None:
-        """The main thread goes to sleep: show so, unless it sleeps inside of a task."""
+        """Show the idle title when the main thread goes to sleep, unless it sleeps inside a task."""
         if self.running is None:
             self.title.show(self.title.idle)
 
@@ -178,7 +178,7 @@ class Executor(CallRunner):
         return name
 
     def construct(self, sequence: int, message: m.Construct) -> bool:
-        """Make the actor; False if that has ended the worker's loop (an asyncio actor has run and left)."""
+        """Create the actor; return False if the worker's loop is over, after an asyncio actor has run and left."""
         _, _, _, args, deps, _ = message
         running = self.introduce_actor(message)
         self.begin(sequence, running)
@@ -208,14 +208,14 @@ class Executor(CallRunner):
         return True
 
     def run_in(self, mode: Any, limits: dict[str, int]) -> None:
-        """Run the actor's calls side by side from now on."""
+        """Switch to running the actor's calls concurrently."""
         with self.lock:
             self.run_side_by_side(limits)
             self.mode = mode
             self.wake = mode.arrived
 
     def make_actor(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
-        """Run the constructor and answer for it; False if it failed."""
+        """Run the constructor and answer for it; return False if it failed."""
         started = time.perf_counter()
         try:
             cls = self.actor_class(running)
@@ -224,7 +224,7 @@ class Executor(CallRunner):
         except (ActorExit, SystemExit) as error:
             self.departure.actor(error)
             return False
-        except BaseException as error:  # a constructor may end in anything; its callers get it
+        except BaseException as error:  # user code may raise anything; callers of the actor get it
             self.failed(running, error, started)
             return False
         self.running = None
@@ -234,7 +234,7 @@ class Executor(CallRunner):
     # -- streams
 
     def flush(self) -> None:
-        """Write what has been sent; the lock is held."""
+        """Write queued messages. The lock is held."""
         self.channel.flush()
 
     def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
@@ -243,7 +243,7 @@ class Executor(CallRunner):
             self.pump.wait(lambda: self.may_yield(task_id, made, limit))
 
     async def wait_for_reader_in_loop(self, task_id: bytes, made: int, limit: int) -> None:
-        """Wait as a part of the current asyncio task until fewer than `limit` values of a stream are unread."""
+        """Wait in the current asyncio task until fewer than `limit` values of a stream are unread."""
         import asyncio  # only asyncio actors need it
 
         loop = asyncio.get_running_loop()
@@ -258,7 +258,7 @@ class Executor(CallRunner):
     # -- answers
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
-        """Report the end of a task; small results of quick tasks are sent together."""
+        """Report the end of a task. Small results of quick tasks are sent together."""
         if output.unfinished[0]:
             output.flush()
         now = time.perf_counter()
@@ -270,7 +270,7 @@ class Executor(CallRunner):
             self.done(running, status, returns, int(seconds * 1e6), retriable)
             if self.mode is not None and self.mode.flush_later():
                 return
-            # What goes out later is kept where it survives this process, if it says all that is queued.
+            # An answer may be sent later only if the slot, which survives this process, can keep all queued messages.
             if (
                 not self.queue
                 or not self.may_be_late(status, returns, now, seconds, retriable)
@@ -288,9 +288,9 @@ class Executor(CallRunner):
         super().failed(running, error, started)
 
     def left(self, running: Running, error: BaseException) -> None:
-        """A call ends the worker."""
+        """End the worker, as its call requested."""
         if not running.template.method:
-            # The process ends, as it would for a program: the node takes that for a crash.
+            # The process exits, as a program would; the node treats that as a crash.
             self.departure.crash(error)
         elif self.mode is None:
             self.departure.actor(error)

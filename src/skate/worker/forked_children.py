@@ -1,4 +1,4 @@
-"""Children that user code forks in a worker: they end by themselves and do not speak for the worker."""
+"""Child processes that user code forks in a worker: detach them from the node, and let them end on their own."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 def guard(executor: Executor) -> None:
-    """Take care of children from now on; called once, in a fresh worker."""
+    """Register the detaching of forked children. Call it once, in a fresh worker."""
     os.register_at_fork(after_in_child=lambda: _detach(executor))
 
 
 def _detach(executor: Executor) -> None:
-    """In the child: the node is the parent's to talk to, its locks may be held by threads that are not here."""
+    """Detach a child from the node, which only the parent may use. Replace locks that threads of the parent may hold."""
     process = executor.process
     process.closed = executor.pump.closed = True
     process.lock = executor.lock = executor.pump.lock = threading.RLock()
     executor.channel.close()
     session.attach(None)
     if signal.getsignal(signal.SIGTERM) == executor.departure.on_terminate:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as multiprocessing ends its children
-    # A child that runs back into our loop has come to its end.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # multiprocessing ends its children with SIGTERM
+    # A child that returns into the worker's loop must end.
     replaced: Any = executor
     replaced.answer = lambda *_: _leave(None)
     replaced.failed = lambda _running, error, _started: _leave(error)

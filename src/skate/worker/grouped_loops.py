@@ -1,6 +1,6 @@
-"""Actors with async methods and concurrency groups: a thread with an asyncio loop of its own for each group.
+"""Actors with async methods and concurrency groups: one thread with its own asyncio loop per group.
 
-A call that blocks the loop of one group leaves the others alone. The main thread reads the channel and hands out the calls.
+A call that blocks the loop of one group does not affect the others. The main thread reads the channel and distributes the calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Loop:
-    """One group: its loop, and the mode that runs its calls there."""
+    """The loop of one group, and the mode that runs its calls."""
 
     def __init__(self, executor: Executor, name: str) -> None:
         self.mode: AsyncioMode
@@ -37,7 +37,7 @@ class _Loop:
 
 
 class GroupedLoops:
-    """Hands calls to the loops of their groups; a loop is started with the first call of its group."""
+    """Passes calls to the loops of their groups. A loop starts with the first call of its group."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -45,7 +45,7 @@ class GroupedLoops:
         executor.context.on_exit = self.leave
 
     def construct(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
-        """Make the actor on the loop of the calls without a group; False if its constructor failed."""
+        """Create the actor on the loop of the default group; return False if its constructor failed."""
         executor = self.executor
         made: list[bool] = []
 
@@ -71,17 +71,17 @@ class GroupedLoops:
         lane.loop.call_soon_threadsafe(lane.mode.run, running, message)
 
     def arrived(self) -> None:
-        """A call is in the executor's queue: the main thread takes it from there."""
+        """Do nothing: the main thread takes the call from the executor's queue."""
 
     def flush_later(self) -> bool:
-        """Answers of loops go out at once."""
+        """Return False: answers of loops are sent immediately."""
         return False
 
     def terminate(self) -> None:
-        """SIGTERM has come: the main thread sees to it when the calls have ended."""
+        """Do nothing: the main thread handles SIGTERM when the calls have ended."""
 
     def leave(self, error: BaseException | None = None) -> None:
-        """The actor leaves; callable in any thread."""
+        """End the actor. Callable in any thread."""
         if not self.executor.final:
             self.executor.departure.actor(error)
         self.executor.pump.kick()

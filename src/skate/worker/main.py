@@ -1,4 +1,4 @@
-"""A worker process from its first line to its last."""
+"""The main function of a worker process."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 
 class WorkerLink:
-    """A worker's connection to its node: the channel, with notices of waiting tasks.
+    """A worker's connection to its node: the channel, with notices about waiting tasks.
 
-    A call goes out at once while nothing else is under way. Those that follow go out together, within a few milliseconds.
+    A call is sent immediately if no other call is pending. Otherwise calls are sent together, within a few milliseconds.
     """
 
     def __init__(self, channel: Channel, context: WorkerContext, process: Process) -> None:
@@ -39,7 +39,7 @@ class WorkerLink:
         self.executor: Executor
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Queue a message, and see that a call goes out soon."""
+        """Queue a message, and make sure that a call is sent soon."""
         channel = self._channel
         channel.push(message)
         if message[0] in STARTS_WORK:
@@ -54,7 +54,7 @@ class WorkerLink:
         self._channel.flush()
 
     def block(self) -> bool:
-        """Record that the current task waits: its CPU is released, and its queue runs elsewhere."""
+        """Tell the node that the current task waits, which releases its CPU and returns queued tasks."""
         task_id = self._context.task_id()
         if not task_id:
             self._channel.flush()
@@ -99,16 +99,16 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     signal.signal(signal.SIGTERM, executor.departure.on_terminate)
     pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))
     pump.before_poll = lambda: _before_poll(process, channel)
-    # A thread may answer while another one polls, and a task may begin before all is written.
+    # One thread may answer while another polls, and a task may begin before everything is written.
     channel.on_backlog = lambda: pump.want_write(channel.fd, True)
     session.attach(process, None, in_worker=True)
     channel.push(m.Ready(m.READY, os.getpid(), VERSION))
     if config.get("setup_hook"):
-        from skate.runtime_env.hooks import run as run_hook  # only with such an environment
+        from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
 
         run_hook(config["setup_hook"])
     if "SKATE_TRACING_HOOK" in os.environ:
-        from skate.worker import tracing  # only sessions that are traced
+        from skate.worker import tracing  # only traced sessions need it
 
         tracing.start()
     pump.start()
@@ -126,7 +126,7 @@ def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> No
     try:
         messages = channel.read()
     except ChannelClosed:
-        # The node is gone, and with it whoever could want anything of this process.
+        # The node is gone, so no process needs this one any more.
         os._exit(0)
     handlers = process.handlers
     for message in messages:
@@ -140,7 +140,7 @@ def _before_poll(process: Process, channel: Channel) -> None:
 
 
 def _leave(channel: Channel, executor: Executor) -> int:
-    """Run exit handlers of user code, and send remaining messages; return the exit code."""
+    """Run the exit handlers of user code, and send remaining messages; return the exit code."""
     try:
         executor.departure.farewell()
         atexit._run_exitfuncs()
@@ -156,6 +156,6 @@ def _leave(channel: Channel, executor: Executor) -> int:
 
 def _import_compat() -> None:
     if os.environ.get("SKATE_COMPAT") == "1":
-        from skate import compat  # only for programs that say `import ray`
+        from skate import compat  # only for programs that `import ray`
 
         compat.install()

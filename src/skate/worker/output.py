@@ -1,4 +1,4 @@
-"""stdout and stderr of a worker: lines are sent as they are written, with the task or actor that wrote them."""
+"""stdout and stderr of a worker: lines are sent as they are written, marked with the task or actor that wrote them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from skate.wire.output import MARK
 
 current_name = ["worker"]
-#: True while the line that was printed last has no end, so that it waits in the stream's buffer.
+#: True while the last printed line is incomplete, so that it waits in the stream's buffer.
 unfinished = [False]
 _MARK = MARK.decode()
 
 
 class NamedOutput(io.TextIOWrapper):
-    """Writes a mark before the first line of each new name; the node's reader takes it out again."""
+    """Writes a mark whenever the name changes; the node's reader removes the marks."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(
@@ -26,7 +26,7 @@ class NamedOutput(io.TextIOWrapper):
             line_buffering=True,
         )
         self._named: str | None = None
-        # A child that is forked keeps the worker's.
+        # A forked child keeps the worker's pid.
         self._pid = os.getpid()
 
     def write(self, text: str) -> int:
@@ -38,24 +38,24 @@ class NamedOutput(io.TextIOWrapper):
         return super().write(text)
 
     def rename(self, name: str) -> None:
-        """Change the prefix of this process's output lines; for libraries whose actors learn their name later."""
+        """Change the prefix of this process's output lines, for libraries whose actors learn their name later."""
         current_name[0] = name
 
 
 def take_over() -> None:
-    """Replace sys.stdout and sys.stderr; called once, in a fresh worker."""
+    """Replace sys.stdin, sys.stdout and sys.stderr. Call it once, in a fresh worker."""
     sys.stdin = open(os.devnull)  # noqa: SIM115  it is the worker's for life
     sys.stdout = NamedOutput(1)
     sys.stderr = NamedOutput(2)
 
 
 def flush() -> None:
-    """Write the rest of an unfinished line."""
+    """Write an incomplete line."""
     unfinished[0] = False
     stream: Any
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            # The node reads no more, or user code closed the stream.
+            # The node no longer reads, or user code closed the stream.
             continue

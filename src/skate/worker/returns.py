@@ -29,20 +29,20 @@ class Partial(Exception):
 
 
 def pack_value(process: Process, running: Running, oid: bytes, value: Any) -> Value:
-    """One result, inline or written into the arena, with the ids of the refs inside it.
+    """Pack one result, inline or into the arena; return it with the ids of the refs inside it.
 
-    The refs are kept until the result is sent: let go earlier, the last hold on what they name would be given back first.
+    The refs are kept until the result is sent. Otherwise the last hold on their objects might be released before it.
     """
     if type(value) in _SMALL:
         return INLINE, pickle.dumps(value, 5), ()
     name = running.template.name
     if running.template.transport:
-        from skate.client.tensor import tensors  # with torch, and only methods that say so need it
+        from skate.client.tensor import tensors  # imports torch; only methods with a transport need it
 
         value = tensors.seal(process, oid, running.template.transport, value)
     try:
         packed = values.pack(value)
-    except Exception as error:  # whatever pickling ends in, the task's result is at fault
+    except Exception as error:  # whatever pickling raises, the task's result is the cause
         from skate.wire.culprit import explain
 
         raise TypeError(
@@ -91,8 +91,8 @@ def _pack_generated(process: Process, running: Running, generator: Any) -> tuple
             oid = running.task_id + (len(made) + 1).to_bytes(4, "little")
             made.append(pack_value(process, running, oid, value))
             value = None
-    except BaseException as error:  # a generator may end in anything; its caller gets it
-        if isinstance(error, SystemExit):  # it ends the process
+    except BaseException as error:  # user code may raise anything; the caller gets it
+        if isinstance(error, SystemExit):  # ends the process
             raise
         raise Partial(error, tuple(made)) from None
     if len(made) < count:
@@ -104,9 +104,7 @@ def _pack_generated(process: Process, running: Running, generator: Any) -> tuple
 
 
 def interrupted(running: Running, error: BaseException) -> BaseException:
-    """The caller's exception for a KeyboardInterrupt in a task, or a CancelledError of a loop: the task was
-    cancelled.
-    """
+    """Return the TaskCancelledError for a task that KeyboardInterrupt or asyncio's CancelledError ended."""
     from skate.exceptions import TaskCancelledError  # only errors need the tree
 
     if running.cancelled:
@@ -117,7 +115,7 @@ def interrupted(running: Running, error: BaseException) -> BaseException:
 
 
 def split(value: Any, count: int, name: str) -> list[Any]:
-    """The parts of a value that is to be several results."""
+    """Split a value into several results."""
     try:
         parts = list(value)
     except TypeError:
@@ -135,7 +133,7 @@ def split(value: Any, count: int, name: str) -> list[Any]:
 def pack_failure(
     process: Process, running: Running, error: BaseException, actor: Any, actor_id: bytes
 ) -> tuple[str, dict[str, Any]]:
-    """An exception of user code as an error payload, with its traceback as text and the ids of the refs inside it."""
+    """Pack an exception of user code as an error payload, with its traceback as text and the ids of the refs inside it."""
     from skate.wire.failures import format_remote_traceback, pack_exception  # only failures need them
 
     template = running.template
@@ -150,7 +148,7 @@ def pack_failure(
         "ip": "127.0.0.1",
     }
     if met and len(running.task_id) == len(actor_id):
-        for each in met:  # what a constructor raised is no object that could hold them
+        for each in met:  # a constructor's error is not an object, so it cannot hold refs
             process.keep_forever(each)
     elif met:
         running.kept += met

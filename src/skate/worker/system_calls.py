@@ -1,4 +1,4 @@
-"""Calls in the group `_ray_system`: they run in a thread of their own, whatever else the actor is doing."""
+"""Calls in the group `_ray_system`: they run in their own thread, whatever else the actor is doing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SystemCalls:
-    """One thread that takes such calls in the order they come."""
+    """One thread that runs system calls in order of arrival."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -23,10 +23,10 @@ class SystemCalls:
         self._started = False
 
     def put(self, message: m.Invoke) -> None:
-        """Queue a call; the engine lock is held."""
+        """Queue a call. The engine lock is held."""
         self._calls.put(message)
         if not self._started:
-            # Where the system starts no more threads, the call waits until there is one.
+            # If the system starts no more threads, the call waits until a later one starts the thread.
             with contextlib.suppress(LimitReached):
                 start_thread(self._work, "skate-system")
                 self._started = True

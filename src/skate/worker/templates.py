@@ -1,4 +1,4 @@
-"""Functions and classes as a worker loads them: unpickled at first use, imported again if their source has changed."""
+"""Functions and classes in a worker: unpickled at first use, and reloaded if their source has changed."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class WorkerTemplate:
         return found
 
     def bound(self, actor: Any) -> Any:
-        """The method of an actor. It is looked up on the class, as an attribute of the instance may have the same name."""
+        """Return a method of an actor, looked up on the class because an instance attribute may have the same name."""
         cls = type(actor)
         found = self._attribute
         if found is None:
             name = self.method
             bases = [base for base in cls.__mro__ if name in base.__dict__]
-            if not bases:  # made by a __getattr__ of a metaclass or the like
+            if not bases:  # provided by a metaclass's __getattr__, for example
                 return getattr(actor, name)
             found = self._attribute = bases[0].__dict__[name]
         bind = getattr(found, "__get__", None)
         return found if bind is None else bind(actor, cls)
 
     def should_retry(self, error: BaseException) -> bool:
-        """True if this error is one of those that are to be tried again."""
+        """Return True if a task that fails with this error is retried."""
         wanted = self.retry_exceptions
         if type(wanted) is bytes:
             wanted = self.retry_exceptions = tuple(values.unpack(wanted))

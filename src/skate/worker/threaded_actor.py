@@ -1,4 +1,4 @@
-"""Actors that run several calls at once in threads: `max_concurrency` above one, or concurrency groups."""
+"""Actors that run several calls at once in threads, because of `max_concurrency` or concurrency groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Pool:
-    """The threads of one concurrency group; started as they are needed."""
+    """The threads of one concurrency group, started as needed."""
 
     def __init__(self, name: str, mode: ThreadedMode) -> None:
         self.name = name or "default"
@@ -24,7 +24,7 @@ class _Pool:
         self._in_main = False
 
     def grow(self) -> None:
-        """Add a thread; where the system starts no more, the others take its calls, or the main thread does."""
+        """Add a thread. If the system starts no more, the other threads run its calls, or else the main thread."""
         if self._in_main:
             return
         self.threads += 1
@@ -33,7 +33,7 @@ class _Pool:
         except LimitReached:
             self.threads -= 1
             if not self.threads:
-                self._in_main = True  # which takes nothing else meanwhile
+                self._in_main = True  # the main thread does nothing else until the queue is empty
                 while not self.calls.empty():
                     self.mode.take(*self.calls.get())
                 self._in_main = False
@@ -44,7 +44,7 @@ class _Pool:
 
 
 class ThreadedMode:
-    """Hands calls that have begun to the threads of their groups."""
+    """Passes calls to the threads of their groups."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -77,16 +77,16 @@ class ThreadedMode:
                 executor.pump.kick()
 
     def arrived(self) -> None:
-        """A call is in the executor's queue: the main thread takes it from there."""
+        """Do nothing: the main thread takes the call from the executor's queue."""
 
     def terminate(self) -> None:
-        """SIGTERM has come: the main thread sees to it when the calls have ended."""
+        """Do nothing: the main thread handles SIGTERM when the calls have ended."""
 
     def flush_later(self) -> bool:
-        """Answers of threads go out at once."""
+        """Return False: answers of threads are sent immediately."""
         return False
 
     def leave(self, error: BaseException) -> None:
-        """The actor leaves; called in the thread of a call."""
+        """End the actor; called in the thread of a call."""
         self.executor.departure.actor(error)
         self.executor.pump.kick()

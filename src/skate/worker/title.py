@@ -1,7 +1,7 @@
 """The process title of a worker in `ps` and `top`: "ray::" and the running task, or the actor.
 
-The kernel reads the command line from the memory of the process's arguments. It is written through /proc/self/mem:
-2 us each time the text changes, and nothing to import. Its length is limited to that of the original command line.
+The kernel reads the command line from the memory of the process's arguments. Writing it through /proc/self/mem takes
+2 us per change and needs no import. The title cannot be longer than the original command line.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import os
 from skate import procfs
 
 PREFIX = "ray::"
-#: Where the command line lies, and how long it is; a fork does not move it, so the zygote looks once for its workers.
+#: Address and length of the command line. A fork does not move it, so the zygote looks it up once for its workers.
 _place: list[tuple[int, int]] = []
 
 
 def locate() -> tuple[int, int]:
-    """Return where the command line of this process lies and its length; (0, 0) if the system does not say."""
+    """Return the address and length of this process's command line, or (0, 0) if unknown."""
     if not _place:
         fields = procfs.stat("self")
         try:
@@ -33,17 +33,17 @@ class Title:
 
     def __init__(self) -> None:
         self.shown = ""
-        #: What stands there while nothing runs.
+        #: The title while nothing runs.
         self.idle = "IDLE"
         self._start, self._size = locate()
         self._fd = -1
         if self._size > len(PREFIX):
-            # A sandbox may keep it shut; then the process shows what it was started as.
+            # A sandbox may forbid it; then the process keeps its original title.
             with contextlib.suppress(OSError):
                 self._fd = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
 
     def show(self, name: str) -> None:
-        """Show a name."""
+        """Show a name in the title."""
         if name == self.shown or self._fd < 0:
             return
         self.shown = name

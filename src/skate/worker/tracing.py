@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry where calls run. See `client.tracing`, which says when there are any."""
+"""OpenTelemetry spans for running calls. See `client.tracing` for when they are recorded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from skate.worker.executor import Executor
 
 _arguments = Executor.arguments
 _answer = Executor.answer
-#: Spans of the calls that run, with what takes them out of the context again, by task.
+#: Spans of the running calls, by task id, with the tokens that detach their contexts.
 _open: dict[bytes, tuple[Any, Any]] = {}
 
 
 def start() -> None:
-    """Call the hook, and record a span for each call that brings the context of its caller along."""
+    """Call the hook, and record a span for each call that carries its caller's context."""
     tracing.call_hook()
     tracing.record()
     setattr(Executor, "arguments", _begin)  # noqa: B010

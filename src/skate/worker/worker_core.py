@@ -1,8 +1,8 @@
-"""The worker's half of the protocol, pure: what it was sent, what runs, what it gives back, cancels and answers.
+"""The worker's half of the protocol, pure: queued and running work, returned tasks, cancellation and answers.
 
-Messages of the node go in through `handlers`. Messages to it leave through `push` and `send`, grants of arguments through
-`release`, and what has to happen to running code is returned as an effect. There is no lock, socket, thread, signal or clock
-here: `skate.worker.executor` puts them around it, and the simulator drives the same object with scripted programs.
+Messages from the node come in through `handlers`. Messages to the node go out through `push` and `send`, and grants of
+arguments through `release`. Actions on running code are returned as effects. There is no lock, socket, thread, signal or
+clock here: `skate.worker.executor` adds them, and the simulator drives the same object with scripted programs.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from skate.protocol.record import Record
 from skate.wire.status import STATUS_SLOT, OutOfTurn, SlotMemory
 
 DEFAULT_GROUP = ""
-#: The concurrency group of calls that run in a thread of their own.
+#: The concurrency group of calls that run in their own thread.
 SYSTEM_GROUP = "_ray_system"
-#: Answers of tasks shorter than this may wait for others, until the last write was so long ago.
+#: Answers of tasks shorter than SHORT_SECONDS may wait for others, for FLUSH_SECONDS after the last write.
 SHORT_SECONDS = 0.0005
 FLUSH_SECONDS = 0.001
 
 
 class Running:
-    """One task or call that runs."""
+    """One running task or call."""
 
     __slots__ = ("task_id", "template", "cancelled", "attempt", "future", "kept")
 
@@ -45,24 +45,24 @@ class Interrupt(Record):
 
 
 class CancelCall(Record):
-    """Cancel a call that runs beside the main thread."""
+    """Cancel a call that runs outside the main thread."""
 
     running: Running
 
 
 class LeaveByForce(Record):
-    """End the process at once: its task was cancelled by force."""
+    """End the process immediately: its task was cancelled with `force`."""
 
     running: Running
 
 
 StopEffect: TypeAlias = Interrupt | CancelCall | LeaveByForce
-#: A call that waits for its group: its sequence number, and what was sent.
+#: A call that waits for its group: its sequence number, its record and its message.
 Waiting: TypeAlias = tuple[int, Running, m.Execute | m.Invoke]
 
 
 class Group:
-    """A concurrency group: how many calls of it may run at once, do, and wait."""
+    """A concurrency group: its limit, the number of active calls, and the waiting calls."""
 
     __slots__ = ("limit", "active", "waiting")
 
@@ -73,7 +73,7 @@ class Group:
 
 
 class WorkerCore:
-    """The tables of a worker: received work, running work, functions, credits of streams."""
+    """The tables of a worker: queued work, running work, functions and stream credits."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class WorkerCore:
         release: Callable[[bytes, int], object],
         status: SlotMemory,
     ) -> None:
-        """Enter the handlers of a worker's messages into a table.
+        """Add the handlers of a worker's messages to `handlers`.
 
-        `push` says something as it is, `send` after what has been let go; `status` is the memory that outlives the process,
-        with the numbers of the tasks that were begun.
+        `push` sends a message directly, `send` after pending releases. `status` is memory that outlives the process and holds
+        the sequence numbers of the tasks that have begun.
         """
         self.handlers = handlers
         self.new_template = new_template
@@ -98,20 +98,20 @@ class WorkerCore:
         self.queue: deque[tuple[int, m.Work]] = deque()
         self.templates: dict[bytes, Any] = {}
         self.functions: dict[bytes, Any] = {}
-        #: In the main thread, and beside it in threads and coroutines.
+        #: The task in the main thread, and the calls in other threads and in coroutines.
         self.running: Running | None = None
         self.side: dict[bytes, Running] = {}
-        #: How many items of a stream its reader has taken, by task.
+        #: The number of items that the reader of a stream has taken, by task.
         self.acked: dict[bytes, int] = {}
         self.received = 0
-        #: It ends when nothing is queued; and nothing that comes from now on is run.
+        #: `leaving`: the worker ends when its queue is empty. `final`: it runs no new work at all.
         self.leaving = False
         self.final = False
         self.actor: Any = None
-        #: The concurrency groups of an actor that runs calls side by side, by name.
+        #: The concurrency groups of a concurrent actor, by name.
         self.groups: dict[str, Group] | None = None
         self.out_of_turn: OutOfTurn
-        #: Called when work or the word to leave has come, if somebody wants to know.
+        #: Called, if set, when work or an EXIT message arrives.
         self.wake: Callable[[], object] | None = None
         self.flushed_at = 0.0
         handlers.update(
@@ -145,7 +145,7 @@ class WorkerCore:
             self.handlers[m.INVOKE] = self.enqueue_or_system
 
     def forget(self, message: m.Forget) -> None:
-        """FORGET: drop functions and templates that nobody can name any more."""
+        """FORGET: drop functions and templates that are no longer referenced."""
         _, keys = message
         for key in keys:
             self.templates.pop(key, None)
@@ -161,7 +161,7 @@ class WorkerCore:
             self.wake()
 
     def enqueue_or_system(self, message: m.Invoke) -> None:
-        """INVOKE, where some calls run beside all others."""
+        """INVOKE for an actor with system calls: run those beside all others, and queue the rest."""
         _, _, key, *_ = message
         if self.templates[key].group == SYSTEM_GROUP:
             self.received += 1
@@ -172,15 +172,15 @@ class WorkerCore:
             self.enqueue(message)
 
     def system_call(self, message: m.Invoke) -> None:
-        """Run a call beside all others; for those that can."""
+        """Run a call beside all others, in subclasses that can."""
         raise NotImplementedError
 
     def enqueue_lease(self, message: m.Lease) -> None:
-        """LEASE: what follows runs with these resources."""
+        """LEASE: queue a change of resources for the work that follows."""
         self.queue.append((0, message))
 
     def take_back(self, message: m.TakeBack | None = None) -> None:
-        """TAKE_BACK: return the plain tasks that have not begun; an actor keeps its calls."""
+        """TAKE_BACK: return the plain tasks that have not begun. An actor keeps its calls."""
         if self.actor is not None or not self.queue:
             return
         kept: list[tuple[int, m.Work]] = []
@@ -199,7 +199,7 @@ class WorkerCore:
             self.push(m.Returned(m.RETURNED, tuple(back)))
 
     def stop_task(self, message: m.StopTask) -> StopEffect | None:
-        """STOP_TASK: answer for a task that has not begun; one that runs is marked, and the rest is an effect."""
+        """STOP_TASK: answer for a task that has not begun, or mark a running one and return the effect that stops it."""
         _, task_id, force = message
         for entry in self.queue:
             sequence, work = entry
@@ -231,7 +231,7 @@ class WorkerCore:
         return None
 
     def _dropped(self, sequence: int, task_id: bytes, deps: m.ArgumentValues) -> None:
-        """Answer for a cancelled task that was never begun."""
+        """Answer for a cancelled task that has not begun."""
         if self.groups is not None:
             self.out_of_turn.begin(sequence)
         self.give_up(deps)
@@ -244,24 +244,24 @@ class WorkerCore:
             self.wake()
 
     def ack(self, message: m.Ack) -> None:
-        """ACK: the reader of a stream has taken so many items."""
+        """ACK: record the number of items that the reader of a stream has taken."""
         _, task_id, taken = message
         self.acked[task_id] = taken
 
     # -- what runs
 
     def begin(self, sequence: int, running: Running) -> None:
-        """A task is about to run in the main thread."""
+        """Record that a task is about to run in the main thread."""
         STATUS_SLOT.pack_into(self.status, 0, sequence)
         self.running = running
 
     def run_side_by_side(self, limits: dict[str, int]) -> None:
-        """Run calls side by side from now on, so many at once of each group."""
+        """Switch to running calls concurrently, with a limit for each group."""
         self.groups = {name: Group(limit) for name, limit in limits.items()}
         self.out_of_turn = OutOfTurn(self.status)
 
     def admit(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> bool:
-        """Begin a call if its group has room; otherwise it waits. Raises ValueError if there is no such group."""
+        """Begin a call if its group has room, or queue it. Raise ValueError if there is no such group."""
         groups = self.groups
         assert groups is not None
         group = groups.get(running.template.group)
@@ -277,7 +277,7 @@ class WorkerCore:
         return True
 
     def end(self, running: Running) -> tuple[Running, m.Execute | m.Invoke] | None:
-        """A call of a group has ended; return the next one, which has begun with that."""
+        """Record the end of a call; begin the next one of its group and return it."""
         self.side.pop(running.task_id, None)
         assert self.groups is not None
         group = self.groups[running.template.group]
@@ -291,21 +291,21 @@ class WorkerCore:
 
     @property
     def waits(self) -> bool:
-        """True while a call waits for its group."""
+        """Return True while a call waits for its group."""
         return self.groups is not None and any(group.waiting for group in self.groups.values())
 
     def may_yield(self, task_id: bytes, made: int, limit: int) -> bool:
-        """True if a stream of so many items may make another; at most `limit` are unread."""
+        """Return True if a stream that has yielded `made` items may yield another with at most `limit` unread."""
         return made - self.acked.get(task_id, 0) < limit or self.leaving
 
     def block(self, task_id: bytes, in_main: bool) -> None:
-        """A task waits: its CPU is released, and what is queued behind it runs elsewhere."""
+        """Tell the node that a task waits, which releases its CPU; return the tasks queued behind it."""
         self.push(m.Blocked(m.BLOCKED, task_id))
         if in_main:
             self.take_back()
 
     def unblock(self, task_id: bytes) -> None:
-        """A task no longer waits."""
+        """Tell the node that a task no longer waits."""
         self.push(m.Unblocked(m.UNBLOCKED, task_id))
 
     # -- answers
@@ -323,9 +323,9 @@ class WorkerCore:
         running.kept.clear()
 
     def may_be_late(self, status: int, returns: Any, now: float, seconds: float, retriable: bool) -> bool:
-        """True if an answer may be written later, with others: more work is queued, and all of it is quick.
+        """Return True if an answer may be sent later, with others: more work is queued, and the tasks are quick.
 
-        What needs another message before it goes out at once, as does what is to be tried again.
+        Answers that need another message first, and those of tasks to be retried, are sent immediately.
         """
         if not self.queue or seconds > SHORT_SECONDS or now - self.flushed_at > FLUSH_SECONDS or retriable:
             return False
@@ -334,7 +334,7 @@ class WorkerCore:
         return status != m.OK or all(not held for _, _, held in returns)
 
     def give_up(self, deps: m.ArgumentValues) -> None:
-        """A call does not run here: give back what was granted with its arguments."""
+        """Release the grants of the arguments of a call that does not run here."""
         for _, oid, kind, _ in deps:
             if kind == m.ARENA:
                 self.release(oid, 1)
@@ -342,7 +342,7 @@ class WorkerCore:
     # -- the end
 
     def leave(self) -> None:
-        """Run nothing more; what waits runs elsewhere or fails, as the node decides."""
+        """Run nothing more. The node runs waiting calls elsewhere or fails them."""
         self.running = None
         self.queue.clear()
         for group in self.groups.values() if self.groups is not None else ():
@@ -350,13 +350,13 @@ class WorkerCore:
         self.final = self.leaving = True
 
     def exit_actor(self) -> None:
-        """Leave by the actor's own will."""
+        """Leave at the actor's own request."""
         self.leave()
         self.send(m.Exiting(m.EXITING, "exit_actor"))
 
 
 def unknown_group(name: str, groups: dict[str, Any]) -> ValueError:
-    """The error of a call to a concurrency group that the actor does not have."""
+    """Return the error for a call to a concurrency group that the actor does not have."""
     known = ", ".join(sorted(each for each in groups if each)) or "none"
     return ValueError(
         f"the actor has no concurrency group {name!r} (it has: {known}); declare it in "

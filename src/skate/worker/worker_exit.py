@@ -1,4 +1,4 @@
-"""How a worker leaves: by the will of its actor, by a crash of the user's making, by SIGTERM."""
+"""The exit of a worker: at its actor's request, after a crash of user code, or by SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     from skate.worker.executor import Executor
 
 SHUTDOWN_METHOD = "__ray_shutdown__"
-#: With this code a worker ends that was sent SIGTERM.
+#: The exit code of a worker that SIGTERM ends.
 TERMINATED = 1
 
 
 class WorkerExit:
-    """A worker's way out; the engine lock is not held by who calls."""
+    """Ends a worker. Callers do not hold the engine lock."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self.terminating = False
         self.exit_code = 0
         self._shutdown_wanted = True
-        #: An actor whose constructor has not ended well.
+        #: An actor whose constructor has not succeeded.
         self._unfinished: Any = None
 
     def actor(self, error: BaseException | None = None) -> None:
-        """End the actor on its own request, for good, unless the error is a SystemExit with a code other than 0."""
+        """End the actor permanently, at its own request. A SystemExit with a code other than 0 counts as a crash."""
         if isinstance(error, SystemExit) and error.code != 0:
             self.crash(error)
             return
@@ -36,7 +36,7 @@ class WorkerExit:
             executor.channel.flush()
 
     def crash(self, error: BaseException) -> None:
-        """End the process with an error code; calls may be retried, an actor restarted."""
+        """End the process with an error code. Its calls may be retried, and its actor restarted."""
         code = error.code if isinstance(error, SystemExit) else TERMINATED
         if isinstance(code, str):
             print(code, file=sys.stderr)
@@ -47,9 +47,9 @@ class WorkerExit:
     # -- SIGTERM
 
     def on_terminate(self, number: int, frame: Any) -> None:
-        """SIGTERM in the main thread: what runs there is interrupted, what runs beside it comes to its end first."""
+        """Handle SIGTERM in the main thread: interrupt its task, but let concurrent calls finish."""
         executor = self._executor
-        if executor.process.closed:  # a child that user code has forked
+        if executor.process.closed:  # a child forked by user code
             raise SystemExit(128 + number)
         self.terminating = True
         self._shutdown_wanted = False
@@ -65,18 +65,18 @@ class WorkerExit:
 
     @property
     def by_signal(self) -> bool:
-        """True if SIGTERM is what ends the process, rather than an exit of its own that came before."""
+        """Return True if SIGTERM ends the process, rather than an earlier exit of its own."""
         return self.terminating and self.exit_code == TERMINATED
 
     def meant(self, error: BaseException) -> bool:
-        """True if a call was thrown out by SIGTERM; the worker then leaves."""
+        """Return True, and end the worker, if SIGTERM caused the error of a call."""
         if not self.terminating or not isinstance(error, (KeyboardInterrupt, SystemExit)):
             return False
         self.crash(SystemExit(TERMINATED))
         return True
 
     def idle(self) -> bool:
-        """True if SIGTERM has come and the calls that ran beside the main thread have ended; the worker leaves then."""
+        """Return True, and let the worker leave, once SIGTERM has arrived and all concurrent calls have ended."""
         executor = self._executor
         if not self.terminating or executor.side or executor.queue or executor.waits:
             return False
@@ -87,7 +87,7 @@ class WorkerExit:
     # -- the last words
 
     def made(self, cls: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """A new actor; one that can clean up does so after a constructor that fails, too."""
+        """Create an actor. If it has a cleanup method, remember it so that cleanup also runs after a failed constructor."""
         if not hasattr(cls, SHUTDOWN_METHOD) or cls.__new__ is not object.__new__ or type(cls) is not type:
             return cls(*given, **named)
         actor: Any = object.__new__(cls)
@@ -97,14 +97,14 @@ class WorkerExit:
         return actor
 
     def farewell(self) -> None:
-        """Run the actor's cleanup; its exceptions are printed and otherwise ignored."""
+        """Run the actor's cleanup method. Its exceptions are only printed."""
         actor = self._executor.actor if self._unfinished is None else self._unfinished
         method = getattr(type(actor), SHUTDOWN_METHOD, None)
         if not self._shutdown_wanted or not callable(method) or asyncio_function(method):
             return
         try:
             method(actor)
-        except BaseException:  # the user's code may raise anything, and the exit handlers are still to run
+        except BaseException:  # user code may raise anything, and the exit handlers must still run
             traceback.print_exc()
 
 

@@ -1,4 +1,4 @@
-"""Actors as their users see them: classes, handles, methods."""
+"""Actor classes, and the public functions for actors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ASYNC_CONCURRENCY = 1000
 
 
 class ActorClassInheritanceException(TypeError):
-    """A class was derived from an actor class."""
+    """Raised when a class inherits from an actor class."""
 
 
 class _Metadata:
-    """The attributes that tools read of an actor class under ``__ray_metadata__``."""
+    """The attributes of an actor class that tools read from ``__ray_metadata__``."""
 
     __slots__ = ("modified_class", "class_name")
 
@@ -36,7 +36,7 @@ class _Metadata:
 
 
 class _Constructor:
-    """A constructor, as far as error messages need it."""
+    """The name and signature of a constructor, for error messages."""
 
     __slots__ = ("name", "signature")
 
@@ -45,12 +45,12 @@ class _Constructor:
         self.signature = signature
 
     def parameters(self) -> list[str]:
-        """The names of its parameters."""
+        """Return the names of its parameters."""
         return parameter_names(self.signature)
 
 
 class ActorClass:
-    """A class whose instances live in processes of their own: `C.remote(...)` returns a handle, at once."""
+    """A class whose instances live in their own processes: `C.remote(...)` returns a handle immediately."""
 
     def __init__(self, cls: type, given: dict[str, Any]) -> None:
         self._cls = cls
@@ -71,7 +71,7 @@ class ActorClass:
 
     def __getattr__(self, name: str) -> Any:
         cls = self.__dict__.get("_cls")
-        if cls is None:  # it is being made
+        if cls is None:  # the instance is still being constructed
             raise AttributeError(name)
         try:
             return getattr(cls, name)
@@ -93,15 +93,15 @@ class ActorClass:
         )
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
-        """Start an actor; its constructor runs with these arguments."""
+        """Start an actor and pass these arguments to its constructor."""
         return self._start(args, kwargs, self._options)
 
     def options(self, **actor_options: Any) -> _ActorCall:
-        """Return the class with other options, for actors started through the result."""
+        """Return the class with other options, for starting actors."""
         return _ActorCall(self, options.actor_options(actor_options, decorator=False, base=self._options))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node of a lazy graph that starts this actor."""
+        """Return a node of a lazy graph that starts this actor."""
         return graphs.bind_class(self, args, kwargs, self._options, self._cls)
 
     def _described(self) -> ActorDescriptor:
@@ -151,7 +151,7 @@ class ActorClass:
             submission.create_actor(process, actor_id, exported.key, packed, life)
             process.link.flush()
         if name and given.get("get_if_exists"):
-            # Somebody else may have asked at the same time, and have been first.
+            # Another process may have created the actor first.
             found = process.request("reserve_name", namespace, name)
             if found is not None and found[0] != actor_id:
                 return handle_from(process, *found)
@@ -199,7 +199,7 @@ class ActorClass:
 
 
 class _ActorCall:
-    """An actor class with a set of options: what `.options(...)` returns."""
+    """An actor class with a set of options, as returned by `.options(...)`."""
 
     def __init__(self, actor_class: ActorClass, given: dict[str, Any]) -> None:
         self._actor_class = actor_class
@@ -210,7 +210,7 @@ class _ActorCall:
         return self._actor_class._start(args, kwargs, self._options)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node of a lazy graph that starts this actor with these options."""
+        """Return a node of a lazy graph that starts this actor with these options."""
         return graphs.bind_class(self, args, kwargs, self._options, self._actor_class._cls)
 
 
@@ -219,9 +219,9 @@ def _rebuild_class(cls: type, given: dict[str, Any]) -> ActorClass:
 
 
 def method(*args: Any, **kwargs: Any) -> Any:
-    """Set options of an actor's method: `@ray.method(num_returns=2)`; bare, it changes nothing.
+    """Set options of an actor method, as in `@ray.method(num_returns=2)`. Without arguments it changes nothing.
 
-    Raises ValueError (also an AssertionError) for an unknown option, AssertionError for anything but a function.
+    Raise ValueError (also an AssertionError) for an unknown option, and AssertionError for anything but a function.
     """
     if len(args) == 1 and callable(args[0]) and not kwargs:
         return args[0]
@@ -240,10 +240,10 @@ def method(*args: Any, **kwargs: Any) -> Any:
 
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
-    """Return a handle of a living actor by its name.
+    """Return a handle to a living actor by name.
 
     Args:
-        name: The name from `options(name=...)`.
+        name: The name given to `options(name=...)`.
         namespace: The namespace of the actor; the session's own by default.
 
     Raises:
@@ -263,7 +263,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
-    """Return the names of the living named actors of this namespace; of all namespaces, as dicts with both names."""
+    """Return the names of the living actors in this namespace, or dicts of name and namespace for all namespaces."""
     process = session.current()
     found = process.request("list_named_actors", None if all_namespaces else process.namespace)
     if all_namespaces:
@@ -272,10 +272,10 @@ def list_named_actors(all_namespaces: bool = False) -> list[Any]:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End the process of an actor at once, in the middle of a method if one runs.
+    """Kill the process of an actor immediately, even while it runs a method.
 
     Args:
-        actor: A handle of the actor.
+        actor: A handle to the actor.
         no_restart: False restarts the actor if it has restarts left (`max_restarts`); True (the default) does not.
 
     Raises:
@@ -292,9 +292,9 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
 
 
 def exit_actor() -> None:
-    """End the current actor, from inside one of its methods; its caller gets ActorDiedError.
+    """End the current actor from inside one of its methods. The caller of the method gets ActorDiedError.
 
-    Raises TypeError outside of an actor.
+    Raise TypeError outside of an actor.
     """
     process = session.current_or_none()
     context = None if process is None else process.context

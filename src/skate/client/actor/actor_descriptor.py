@@ -1,4 +1,4 @@
-"""Description of an actor's class for processes without the class: sent with every handle."""
+"""A description of an actor's class, sent with every handle for processes that do not have the class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ActorDescriptor:
         self.signatures = signs
         self.is_async = is_async
         self.groups = groups
-        #: Its methods may leave tensors with the actor, for others to fetch.
+        #: True if methods may keep tensors in the actor's process, for other processes to fetch.
         self.tensors = tensors
 
     @classmethod
@@ -60,14 +60,14 @@ class ActorDescriptor:
         return cls(target.__qualname__, methods, signs, is_async, groups, named or bool(wanted))
 
     def with_tensors(self) -> ActorDescriptor:
-        """The same class, with methods that may leave tensors with the actor."""
+        """Return a copy that allows methods to keep tensors in the actor's process."""
         return ActorDescriptor(
             self.class_name, self.methods, self.signatures, self.is_async, self.groups, True
         )
 
     @property
     def short_name(self) -> str:
-        """The class's own name, without where it was defined."""
+        """The name of the class, without the scope where it is defined."""
         return self.class_name.rpartition(".")[2]
 
     def __reduce__(self) -> Any:

@@ -17,7 +17,7 @@ from skate.wire import values
 if TYPE_CHECKING:
     from skate.client.process import Process
 
-#: A group that every actor has: its calls run beside all others (`worker/system_calls.py`).
+#: A concurrency group that every actor has. Its calls run beside all others (`worker/system_calls.py`).
 SYSTEM_GROUP = "_ray_system"
 BUILT_IN_METHODS = ("__ray_ready__", "__ray_terminate__", "__ray_call__")
 
@@ -39,7 +39,7 @@ class ActorHandle:
         state["_skate_hold"] = hold
         state["_skate_max_pending"] = max_pending
         state["_skate_states"] = {}
-        #: It does not keep the actor alive, and neither do the handles made of it.
+        #: A weak handle, and any handle made from it, does not keep the actor alive.
         state["_skate_weak"] = weak
 
     def __getattr__(self, name: str) -> Any:
@@ -59,7 +59,7 @@ class ActorHandle:
         return _MethodState(name, said, descriptor.signatures.get(name))
 
     def _skate_public(self) -> tuple[Any, ...]:
-        """The data from which another process builds a handle: descriptor and limits."""
+        """Return the data from which another process builds a handle: descriptor and limits."""
         return self._skate_descriptor, self._skate_max_pending
 
     @property
@@ -131,13 +131,13 @@ class _MethodState:
         self.process: Process | None = None
         self.key = b""
         self.returns: Any = 1
-        #: How tensors in the result travel; None for the object store, as nearly always.
+        #: How tensors in the result travel; None, the usual case, is the object store.
         self.transport: str | None = said.get("tensor_transport")
         self.least = 0 if signature is None else signature.least
         self.most = 1 << 30 if signature is None else signature.most
 
     def parameters(self) -> list[str]:
-        """Names of the method's parameters, for error messages."""
+        """Return the names of the method's parameters, for error messages."""
         return parameter_names(self.signature)
 
     def export(self, process: Process, handle: ActorHandle) -> None:
@@ -208,19 +208,19 @@ class ActorMethod:
         return f"{self._handle._skate_descriptor.class_name}.{self._state.name}"
 
     def options(self, **method_options: Any) -> ActorMethod:
-        """Return the method with other options, for calls made through the result."""
+        """Return the method with other options."""
         state = self._state
         merged = options.method_options(method_options, decorator=False, base=state.options)
         return ActorMethod(self._handle, _MethodState(state.name, merged, state.signature))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node of a lazy graph that calls this method."""
+        """Return a node of a lazy graph that calls this method."""
         if self._state.signature is not None:
             self._state.signature.check_bind(args, kwargs)
         return graphs.bind_method(self._handle, self, self._state.name, args, kwargs, self._state.options)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; returns a ref of its result, at once."""
+        """Call the method; return a ref to its result immediately."""
         state = self._state
         if (kwargs or not state.least <= len(args) <= state.most) and state.signature is not None:
             state.signature.check(args, kwargs)
@@ -270,7 +270,7 @@ class ActorMethod:
 
 
 def _watch(hold: ActorHold, ref: Any) -> None:
-    """Count a call of an actor with `max_pending_calls` until it is answered; the lock is held."""
+    """Count a call of an actor with `max_pending_calls` until it is answered. The lock is held."""
     hold.waiting += 1
 
     def answered() -> None:
@@ -302,7 +302,7 @@ def _rebuild_method(handle: ActorHandle, name: str, said: dict[str, Any] | None)
 
 
 def handle_from(process: Process, actor_id: bytes, public: bytes) -> ActorHandle:
-    """A handle to a named actor; it does not keep the actor alive, the handles of its maker do."""
+    """Return a weak handle to a named actor; only its creator's handles keep the actor alive."""
     hold = ActorHold(actor_id, process)
     descriptor, max_pending = values.unpack(public)
     return ActorHandle(actor_id, descriptor, hold, max_pending, weak=True)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ActorHold:
-    """This process's share in keeping an actor alive; its handles have it in common."""
+    """This process's share in keeping an actor alive, common to all its handles."""
 
     __slots__ = ("actor_id", "process", "grants", "waiting", "__weakref__")
 
@@ -21,7 +21,7 @@ class ActorHold:
 
     def __del__(self) -> None:
         if self.grants:
-            # As in ObjectRef: whoever still finds us takes us for gone.
+            # As in ObjectRef: without grants, this hold counts as gone to threads that can still find it.
             grants, self.grants = self.grants, 0
             self.process.bury(self.actor_id, grants)
 

@@ -1,9 +1,9 @@
 """The tables of one process and the messages that change them, without a lock, link or thread.
 
-Messages of the node come in through `handlers`; messages to it go out through `emit`, and `kick` asks for a `tidy` soon. Who
-waits is called through the `_waiters` of a ref or the `waiters` of a stream. `client.Process` puts the engine lock, the link and
-the input loop around it; the simulator drives it as it is. Everything here expects the lock to be held, except what can be
-called from a finalizer and says so.
+Messages from the node come in through `handlers`. Messages to the node go out through `emit`, and `kick` requests a `tidy`
+soon. Waiters are callbacks, in the `_waiters` of a ref or the `waiters` of a stream. `client.Process` adds the engine lock,
+the link and the input loop; the simulator drives this class directly. Callers hold the lock, except for methods that are
+documented as callable from a finalizer.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ class ClientCore(IdGenerator):
         self.kick = kick
         self.is_driver = False
         self.closed = False
-        self.exiting = False  # the interpreter ends, and only daemon threads can still wait
-        self.lost = ""  # what became of the node, if it has gone without being asked to
+        self.exiting = False  # the interpreter is shutting down, so only daemon threads can still wait
+        self.lost = ""  # why the node is gone, if it was not shut down
         self.count = 0
         self.puts = 0
-        #: How many values have come that are errors.
+        #: The number of values received that are errors.
         self.failed = 0
-        #: Refs whose results are to come; held here, so that a forgotten ref needs no care.
+        #: Refs whose results have not arrived. Held here, so that a ref dropped by the user still receives its result.
         self.pending: dict[bytes, ObjectRef[Any]] = {}
-        #: Refs that the node knows this process holds.
+        #: Refs that this process holds with the node's knowledge.
         self.known: dict[bytes, weakref.ref[ObjectRef[Any]]] = {}
         #: Held actors, by id.
         self.actors: dict[bytes, weakref.ref[Any]] = {}
         self.graves: deque[tuple[bytes, int]] = deque()
         self.unhandled: deque[tuple[Any, Any]] = deque()
-        #: Streams that nobody reads any more.
+        #: Streams whose reader is gone.
         self.abandoned: deque[Any] = deque()
         self.answers: dict[int, tuple[bool, Any] | None] = {}
         self.streams: dict[bytes, Stream] = {}
-        #: Waits that last, by their number.
+        #: Waits reported to the node, by number.
         self.waits: dict[int, Wait] = {}
         self.waits_count = 0
         self.immortal: list[Any] = []
@@ -85,7 +85,7 @@ class ClientCore(IdGenerator):
     # -- out
 
     def send(self, message: m.ToNode) -> None:
-        """Send a message, after what has been let go."""
+        """Send a message, after any pending releases."""
         if self.graves:
             self.tidy()
         self.emit(message)
@@ -94,7 +94,7 @@ class ClientCore(IdGenerator):
         """Continue after a submission."""
 
     def next_number(self) -> int:
-        """A number for a question."""
+        """Return a number for a new request."""
         self._number = number = self._number + 1
         self.answers[number] = None
         return number
@@ -120,7 +120,7 @@ class ClientCore(IdGenerator):
     # -- refs that travel
 
     def new_pending(self, task_id: bytes, returns: int) -> list[ObjectRef[Any]]:
-        """Refs for the results of a task about to be submitted."""
+        """Create the refs for the results of a task about to be submitted."""
         refs = []
         for index in range(1, returns + 1):
             ref: ObjectRef[Any] = ObjectRef(task_id + index.to_bytes(4, "little"), self, PENDING)
@@ -157,11 +157,11 @@ class ClientCore(IdGenerator):
         return ref._id
 
     def intern(self, oid: bytes) -> ObjectRef[Any]:
-        """The ref of an id that came inside a value; the node learns that this process holds it."""
+        """Return the ref for an id found inside a value, and tell the node that this process holds it."""
         return self._adopt(oid, 0)
 
     def adopt(self, any_id: bytes, granted: int) -> Any:
-        """The ref or hold of a received id; without a grant the node learns that this process holds it."""
+        """Return the ref or hold for a received id. Without a grant, tell the node that this process holds it."""
         return self._adopt(any_id, granted) if len(any_id) == 28 else self.hold_actor(any_id, granted)
 
     def adopt_any(self, any_id: bytes) -> Any:
@@ -176,19 +176,19 @@ class ClientCore(IdGenerator):
             ref = ObjectRef(oid, self, UNKNOWN)
             self.known[oid] = weakref.ref(ref)
             if not granted:
-                ref._grants = 1  # before anything is tidied, which looks for those that have none
+                ref._grants = 1  # before `send`, which may tidy and drop refs without grants
                 self.send(m.Hold(m.HOLD, oid))
         ref._grants += granted
         return ref
 
     def _known(self, oid: bytes) -> ObjectRef[Any] | None:
-        """The living ref of an id that the node knows this process to hold; one that ends just now has no grants any more."""
+        """Return the live ref for an id in `known`, or None. A ref that is being finalized has no grants and does not count."""
         weak = self.known.get(oid)
         ref = weak() if weak is not None else None
         return ref if ref is not None and ref._grants else None
 
     def hold_actor(self, actor_id: bytes, granted: int) -> ActorHold:
-        """This process's hold on an actor."""
+        """Return this process's hold on an actor."""
         hold = self.know_actor(actor_id)
         if not hold.grants and not granted:
             hold.grants = 1
@@ -197,7 +197,7 @@ class ClientCore(IdGenerator):
         return hold
 
     def know_actor(self, actor_id: bytes) -> ActorHold:
-        """The shared state of an actor's handles in this process; does not keep the actor alive."""
+        """Return the state shared by an actor's handles in this process. Does not keep the actor alive."""
         weak = self.actors.get(actor_id)
         hold: ActorHold | None = weak() if weak is not None else None
         if hold is None or not hold.grants:
@@ -206,7 +206,7 @@ class ClientCore(IdGenerator):
         return hold
 
     def keep_inside(self, ref: ObjectRef[Any], met: list[Any]) -> None:
-        """Have a small value of this process's keep the refs and handles inside it."""
+        """Make a small value of this process keep the refs and handles inside it alive."""
         for inner in met:  # they come back by their ids when the value is unpacked
             self.escape(inner)
         ref._held = [
@@ -214,7 +214,7 @@ class ClientCore(IdGenerator):
         ]
 
     def place(self, ref: ObjectRef[Any], place: tuple[int, int], met: list[Any]) -> None:
-        """Record that a ref's value was written into the arena, and notify the node, which may move it from then on."""
+        """Record that a ref's value is in the arena, and notify the node, which may move it from now on."""
         held = tuple(self.escape(inner) for inner in met)
         ref._value = place
         ref._kind = ARENA
@@ -223,32 +223,30 @@ class ClientCore(IdGenerator):
         self.send(m.Put(m.PUT, ref._id, held))
 
     def cannot_store(self, oid: bytes, text: str) -> ErrorValue:
-        """Publish that a value of this process's could not be written, and return the error."""
+        """Publish that a value of this process could not be written, and return the error."""
         error = ("OutOfDiskError", {"message": text})
         self.send(m.Publish(m.PUBLISH, oid, ERROR, error, (), False))
         return error
 
     def withdraw(self, oid: bytes) -> None:
-        """Give back the memory that was requested for a value: nobody will write it."""
+        """Free the memory requested for a value that will not be written."""
         if not self.closed:
             self.send((m.FREE, oid, 0))
 
     def keep_forever(self, ref: ObjectRef[Any]) -> None:
-        """Keep a ref that was pickled outside of any task: it cannot be counted any more, so its value stays for
-        the session.
-        """
+        """Keep a ref that was pickled outside of any task. It can no longer be counted, so its value stays for the session."""
         self.escape(ref)
         self.immortal.append(ref)
 
     def bury(self, any_id: bytes, grants: int) -> None:
-        """A ref or hold has ended; callable from a finalizer, in any thread, at any moment."""
+        """Record that a ref or hold is gone. Callable from a finalizer, in any thread, at any time."""
         first = not self.graves
         self.graves.append((any_id, grants))
         if first and not self.closed:
             self.kick()
 
     def report_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
-        """Report a failed ref that was dropped without a look at its error; callable from a finalizer."""
+        """Record that a failed ref was dropped before its error was read. Callable from a finalizer."""
         wanted = self.is_driver and not self.closed and error[0] == "RayTaskError"
         if wanted and not error[1].get("cancelled") and not sys.is_finalizing():
             self.unhandled.append((error, site))
@@ -280,7 +278,7 @@ class ClientCore(IdGenerator):
             self.emit((m.FREE, any_id, grants))
 
     def show_unhandled(self, error: tuple[str, dict[str, Any]], site: Any) -> None:
-        """Handle an error that nobody has looked at."""
+        """Handle an error that was never read."""
 
     # -- in
 
@@ -293,7 +291,7 @@ class ClientCore(IdGenerator):
         self._fill(ref, kind, payload, held, kept)
 
     def _return_grants(self, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
-        # An answer that crossed the farewell: the node takes back all of a driver that leaves.
+        # After close the node reclaims everything that a leaving driver holds, so there is nothing to return.
         if self.closed:
             return
         if kept:
@@ -313,13 +311,13 @@ class ClientCore(IdGenerator):
         ref._kind = kind
         if kind == ERROR:
             self.failed += 1
-        if ref._grants and not kept:  # it escaped while its result was on the way
+        if ref._grants and not kept:  # the ref escaped before its result arrived
             inner = tuple(self.escape(other) for other in ref._held or ())
             self.send(m.Publish(m.PUBLISH, ref._id, kind, payload, inner, False))
         self.wake(ref)
 
     def wake(self, ref: ObjectRef[Any]) -> None:
-        """A ref has its value: call who waits for it."""
+        """Call the waiters of a ref, whose value has arrived."""
         waiters = ref._waiters
         if waiters is not None:
             ref._waiters = None
@@ -365,9 +363,9 @@ class ClientCore(IdGenerator):
             stream.end(count)
 
     def _recall(self, message: m.Recall) -> None:
-        """RECALL: forget where a value is, unless it is being looked at.
+        """RECALL: forget where a value is, unless a view of it is in use.
 
-        The answer carries the grants counted here. If the node counts more, something that it sent is not yet looked at.
+        The answer carries the grants counted here. If the node counts more, a message that it sent is still unread.
         """
         _, number, oid = message
         weak = self.known.get(oid)
@@ -378,7 +376,7 @@ class ClientCore(IdGenerator):
             self.send(m.Recalled(m.RECALLED, number, oid, -1))
         else:
             if ref._kind == ARENA:
-                # It is there, only not in memory: `wait` need not have it brought back.
+                # The value exists but is not in memory: `wait` need not fetch it.
                 ref._kind = REMOTE
                 ref._value = ref._value[1]
             self.send(m.Recalled(m.RECALLED, number, oid, ref._grants))
@@ -386,7 +384,7 @@ class ClientCore(IdGenerator):
     # -- waits and values
 
     def begin_wait(self, wait: Wait) -> None:
-        """Report a wait that lasts; the node looks for its end from now on."""
+        """Report a long wait, so that the node checks it for deadlocks."""
         self.waits_count += 1
         wait.number = self.waits_count
         self.waits[wait.number] = wait
@@ -399,7 +397,7 @@ class ClientCore(IdGenerator):
             self.send(m.WaitOver(m.WAIT_OVER, wait.number))
 
     def _confirm(self, message: m.Confirm) -> None:
-        """CONFIRM: report again what is waited for, behind all that was let go."""
+        """CONFIRM: report all waits again, after pending releases."""
         _, asked_in = message
         if asked_in:
             self.tidy()
@@ -415,7 +413,7 @@ class ClientCore(IdGenerator):
             wait.verdict = text
 
     def ask_for(self, ref: ObjectRef[Any]) -> None:
-        """Have a borrowed ref's value sent here."""
+        """Request the value of a borrowed ref."""
         if ref._process is not self:
             raise ValueError(
                 f"{ref!r} belongs to another session (or to none); its value is not available here"
@@ -428,9 +426,9 @@ class ClientCore(IdGenerator):
     # -- the end
 
     def ended(self) -> BaseException:
-        """The exception of a wait that the end of the session interrupts."""
+        """Return the exception to raise from a wait that the end of the session interrupts."""
         if self.exiting:
-            # Ends a daemon thread without a word; anything else would print a traceback over the program's last lines.
+            # Ends a daemon thread silently. Any other exception would print a traceback after the program's last output.
             return SystemExit()
         if self.lost:
             from skate.exceptions import NodeGoneError  # only errors need the tree
@@ -441,12 +439,12 @@ class ClientCore(IdGenerator):
         )
 
     def give_up(self) -> list[ObjectRef[Any]]:
-        """Make an error of every value that is still to come; returns their refs."""
+        """Turn every value that has not arrived into an error; return the refs."""
         pending, self.pending = list(self.pending.values()), {}
         text = self.lost or "the session was shut down before this value was ready"
         for ref in pending:
             ref._value = ("NodeGoneError" if self.lost else "RuntimeError", {"message": text})
-            ref._held = ()  # nobody need be told that this error was not looked at
+            ref._held = ()  # this error needs no report if it is never read
             ref._kind = ERROR
         return pending
 

@@ -1,4 +1,4 @@
-"""The port through which refs, actor holds and streams reach the tables that they belong to."""
+"""The interface through which refs, actor holds and streams reach the tables of their process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Owner(Protocol):
         """Make a ref known to the node before it travels; return its id."""
 
     def wake(self, ref: Any) -> None:
-        """Call who waits for a ref."""
+        """Call the waiters of a ref."""
 
     def bury(self, any_id: bytes, grants: int) -> None:
-        """Record that a ref or hold has ended."""
+        """Record that a ref or hold is gone."""
 
     def abandon(self, stream: Any) -> None:
         """Record that a stream has lost its reader."""
@@ -35,4 +35,4 @@ class Owner(Protocol):
         """Keep a ref for the session."""
 
     def ended(self) -> BaseException:
-        """Return the exception of a wait that the end of the session interrupts."""
+        """Return the exception to raise from a wait that the end of the session interrupts."""

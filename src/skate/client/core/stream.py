@@ -1,4 +1,4 @@
-"""The values of a streaming call that have arrived, and the credit that its reader gives."""
+"""The values of a streaming call that have arrived, and the credit its reader gives."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from skate.client.core.owner import Owner
 
 PICKLED_NONE = b"\x80\x05N."
-#: How many values a reader has taken that takes no more: a generator held back by its reader goes on to its end.
+#: The number of values reported as taken once the reader is gone, so that a generator under backpressure runs to its end.
 ALL = 2**62
 
 
 class Stream:
-    """The values of a stream that have arrived and were not taken yet."""
+    """The values of a stream that have arrived but were not taken yet."""
 
     __slots__ = (
         "task_id",
@@ -48,10 +48,10 @@ class Stream:
         self.whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
         self.whole._site = site
         self.last: ObjectRef[Any] | None = None  # the error that it ends with
-        self.dropped = False  # nobody will take what comes
+        self.dropped = False  # the reader is gone
 
     def add(self, index: int, ref: ObjectRef[Any]) -> None:
-        """Take the next value."""
+        """Add the next value."""
         self.arrived = index
         self.last = ref if ref._kind == m.ERROR else None
         if self.dropped:
@@ -75,12 +75,12 @@ class Stream:
         if last is not None:
             whole._value, whole._kind = last._value, m.ERROR
             self.process.failed += 1
-            whole._held = ()  # whether anybody looks at the error is the last item's to tell
+            whole._held = ()  # the last item reports the error if it is never read
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
 
     def _publish(self) -> None:
-        """Give the ref of the whole task its value elsewhere, if it escaped while the task ran."""
+        """Publish the value of the whole task's ref, if the ref escaped while the task ran."""
         whole, process = self.whole, self.process
         if whole._grants:
             inside = whole._held if isinstance(whole._held, list) else ()
@@ -88,7 +88,7 @@ class Stream:
             process.send(m.Publish(m.PUBLISH, whole._id, whole._kind, whole._value, held, False))
 
     def wake(self) -> None:
-        """Call who waits for the stream to move."""
+        """Call the waiters for the stream's next value or its end."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter()
@@ -102,17 +102,17 @@ class Stream:
         self.ready.clear()
 
     def abandon(self) -> None:
-        """Release a generator that waits for its reader, which is gone."""
+        """Release a generator from waiting for its reader, which is gone."""
         if self.count is None and not self.dropped:
             self.process.send(m.Consumed(m.CONSUMED, self.task_id, ALL))
         self.drop()
 
     def moved(self) -> bool:
-        """True if there is a value to take, or the end."""
+        """Return True if there is a value to take, or the stream has ended."""
         return bool(self.ready) or self.count is not None or self.process.closed
 
     def take(self) -> ObjectRef[Any] | None:
-        """The next ref, or None at the end; `moved` is true."""
+        """Return the next ref, or None at the end. Call it only if `moved()` is true."""
         if self.ready:
             ref = self.ready.popleft()
             self.taken += 1

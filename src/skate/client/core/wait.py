@@ -1,4 +1,4 @@
-"""A wait for objects, as it is reported to the node."""
+"""A wait for objects, as reported to the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IDS_MAX = 1000
 
 
 class Wait:
-    """One wait: `needed` of the refs and generators in `what` are enough, or all of them if it is 0."""
+    """One wait for `needed` of the refs and generators in `what`, or for all of them if it is 0."""
 
     def __init__(self, what: list[Any], needed: int, task_id: bytes) -> None:
         self.number = 0  # until it is reported
@@ -24,7 +24,7 @@ class Wait:
         self.verdict: str | None = None
 
     def missing(self) -> list[bytes]:
-        """The ids of what is not there, those of streams as that of their task."""
+        """Return the ids that are not ready; a stream is identified by its task id."""
         ids = [each._id for each in self.what if type(each) is ObjectRef and each._kind == PENDING]
         ids += [
             each._stream.task_id
@@ -34,17 +34,17 @@ class Wait:
         return ids
 
     def facts(self) -> WaitFacts:
-        """The circumstances of the wait, which a pure process does not have."""
+        """Return details about the waiting thread; a pure process has none."""
         return {}
 
     def message(self) -> m.Waits:
-        """WAITS: what is waited for at the moment."""
+        """Build the WAITS message: the ids that are still missing."""
         ids = self.missing()
         needed = len(ids)
         if self.needed:
             needed = self.needed - (len(self.what) - len(ids))
             if len(ids) > IDS_MAX:
-                needed = 0  # too many to be judged: taken for one that ends
+                needed = 0  # too many to check: assume that the wait ends
         return m.Waits(
             m.WAITS, self.number, tuple(ids[:IDS_MAX]), min(needed, IDS_MAX), self.task_id, self.facts()
         )

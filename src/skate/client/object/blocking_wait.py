@@ -1,7 +1,7 @@
-"""Waits for objects from the node: reported to it, explained after a while, and ended if they can never succeed.
+"""Blocking waits for objects: report them to the node, explain long ones, and end those that can never succeed.
 
-What comes within half a second costs nothing here. A wait without a timeout that lasts longer is said to the node, which looks
-for deadlocks; any that lasts ten seconds says on stderr what it waits for and why, and now and then again.
+A value that arrives within half a second costs nothing here. A longer wait without a timeout is reported to the node, which
+looks for deadlocks. A wait of ten seconds prints what it waits for, and why, on stderr, and repeats the note from time to time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Ready = Callable[[], bool]
 
 NOTE_SECONDS = 10.0
-#: When the second note comes, as a multiple of the first's time, and every how often from then on.
+#: The time of the second note and the interval of later ones, as multiples of the time of the first note.
 SECOND_NOTE = 6
 LATER_NOTES = 30
 ANSWER_SECONDS = 2.0
@@ -32,10 +32,10 @@ LIBRARIES = ("site-packages", "dist-packages")
 
 
 def wait_told(process: Process, ready: Ready, timeout: float | None, what: Any, needed: int = 0) -> bool:
-    """Wait, with the node knowing that this thread does; True if it is ready. The lock is held.
+    """Wait until `ready()`, with the thread reported as blocked; return False on timeout. The lock is held.
 
-    `what` is the refs and generators waited for, or one of them; `needed` of them will do, or all if it is 0. Raises
-    DeadlockError if they can never come, RuntimeError if the session ends.
+    `what` is one ref or generator, or a list of them. The wait needs `needed` of them, or all if it is 0. Raise DeadlockError
+    if they can never be ready, and RuntimeError if the session ends.
     """
     told = process.link.block()
     try:
@@ -57,7 +57,7 @@ def wait_told(process: Process, ready: Ready, timeout: float | None, what: Any, 
 
 
 class BlockingWait(Wait):
-    """One wait of a thread that lasts."""
+    """A long wait of one thread."""
 
     def __init__(self, process: Process, what: list[Any], needed: int) -> None:
         context = process.context
@@ -98,20 +98,20 @@ class BlockingWait(Wait):
                 process.end_wait(self)
 
     def _is_own_thread(self) -> bool:
-        """True if the wait of this thread is one that a task, or a driver, makes no progress in."""
+        """Return True if a task or the driver makes no progress while this thread waits."""
         thread = threading.current_thread()
         if self.process.is_driver or thread is threading.main_thread():
             return True
         return thread.name.startswith("skate-call-")
 
     def facts(self) -> WaitFacts:
-        """The line that waits, and how many other threads of the process may do something."""
+        """Return the line that waits, and how many other threads of the process may still do something."""
         return {"where": self.where, "free": threads_free(self.process)}
 
     # -- said to the user
 
     def _note(self, ready: Ready) -> None:
-        """One line about this wait on stderr."""
+        """Print a line about this wait on stderr."""
         process = self.process
         ids = self.missing()
         if not ids:
@@ -121,7 +121,7 @@ class BlockingWait(Wait):
             return
         site = next((site_of(each) for each in self.what if id_of(each) == ids[0]), None)
         if site is not None and site.startswith(HERE) and _is_under_way(reason):
-            return  # the work of a library continues, which shows how far it has come by itself
+            return  # the work of a library is making progress, and the library shows it itself
         waited = time.monotonic() - self.started
         text = f"skate: waiting for {waited:.0f} s{' at ' + self.where if self.where else ''}"
         if len(self.what) > 1:
@@ -136,29 +136,29 @@ class BlockingWait(Wait):
 
 
 def _is_under_way(reason: str) -> bool:
-    """True if the reason is work in progress rather than a wait."""
+    """Return True if the reason is work in progress rather than a wait."""
     return reason.startswith("runs on") or reason.endswith("its worker is being started")
 
 
 def id_of(thing: Any) -> bytes:
-    """The id by which a ref or a generator is asked about."""
+    """Return the id of a ref, or the task id of a generator."""
     found: bytes = thing._id if type(thing) is ObjectRef else thing._stream.task_id
     return found
 
 
 def site_of(thing: Any) -> str | None:
-    """Where a ref or a generator was submitted."""
+    """Return where a ref or a generator was submitted."""
     return site_text(thing._site if type(thing) is ObjectRef else thing._stream.site)
 
 
 def why(process: Process, any_id: bytes) -> str:
-    """The node's reason why an object is not ready; empty if it gives none. The lock is held."""
+    """Ask the node why an object is not ready; return an empty string if it does not know. The lock is held."""
     answer = process.wait_for_answer(process.ask("why", any_id), ANSWER_SECONDS)
     return str(answer[1]) if answer is not None and answer[0] else ""
 
 
 def note_times() -> Iterator[float]:
-    """Yield the seconds of waiting after which notes are written, from SKATE_WAIT_NOTE_SECONDS."""
+    """Yield the seconds of waiting after which notes are printed, starting with SKATE_WAIT_NOTE_SECONDS."""
     try:
         first = float(os.environ.get("SKATE_WAIT_NOTE_SECONDS") or NOTE_SECONDS)
     except ValueError:
@@ -173,15 +173,15 @@ def note_times() -> Iterator[float]:
 
 
 def threads_free(process: Process) -> int:
-    """How many threads of the program's there are that do not wait here, so that they might do anything.
+    """Count the program's threads that do not wait here and could therefore still do something.
 
-    Not counted are Skate's own, and daemons in which nothing but an installed library runs, as progress bars have them.
+    Skate's own threads do not count, nor do daemon threads that run only library code, such as those of progress bars.
     """
     known = {wait.thread for wait in process.waits.values() if isinstance(wait, BlockingWait)}
     if not process.is_driver:
         known.add(threading.main_thread().ident or 0)  # the node knows what runs in it
     frames = sys._current_frames()
-    frames.pop(threading.get_ident(), None)  # ours, which would be a cycle that keeps the refs waited for
+    frames.pop(threading.get_ident(), None)  # our own frame: the cycle would keep the awaited refs alive
     return sum(
         1
         for thread in threading.enumerate()
@@ -192,7 +192,7 @@ def threads_free(process: Process) -> int:
 
 
 def _is_a_librarys(frame: Any) -> bool:
-    """True if a stack has frames of an installed library and, but for the standard library's, no others."""
+    """Return True if a stack has frames of an installed library and no others except those of the standard library."""
     found = False
     standard = os.path.dirname(os.__file__) + os.sep
     while frame is not None:
@@ -206,7 +206,7 @@ def _is_a_librarys(frame: Any) -> bool:
 
 
 def user_line() -> str:
-    """File and line of the user's code that waits."""
+    """Return the file and line of the user code that waits."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(HERE):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Streams of results: one ref a value, while the generator still runs."""
+"""Streams of results: one ref per value, while the generator still runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ObjectRefGenerator:
-    """Iterates over the refs of a streaming task's values, in order, as they are made.
+    """Iterates over the refs of a streaming task's values in order, as they are produced.
 
-    `next` and `async for` wait for the next value to be there; its ref is then ready. If the task fails, the last ref
-    raises its error.
+    `next` and `async for` wait until the next value is ready, and return its ref. If the task fails, the last ref raises the
+    error.
     """
 
     def __init__(self, generator_ref: ObjectRef[Any], worker: Any = None) -> None:
@@ -36,7 +36,7 @@ class ObjectRefGenerator:
         return ref
 
     def _next_sync(self, timeout_s: float | None = None) -> Any:
-        """The next ref; None at the end; a nil ref if `timeout_s` seconds pass first."""
+        """Return the next ref, None at the end, or a nil ref if `timeout_s` seconds pass first."""
         stream = self._stream
         process: Any = stream.process  # with a lock around it
         with process.lock:
@@ -53,7 +53,7 @@ class ObjectRefGenerator:
         return self
 
     async def __anext__(self) -> ObjectRef[Any]:
-        import asyncio  # whoever iterates asynchronously has it already
+        import asyncio  # async code has imported it already
 
         stream = self._stream
         process: Any = stream.process
@@ -79,17 +79,17 @@ class ObjectRefGenerator:
         return ref
 
     def completed(self) -> ObjectRef[Any]:
-        """A ref that is ready when the whole task has ended, and raises its error if it failed."""
+        """Return a ref that is ready when the whole task has ended, and raises its error if it failed."""
         return self._generator_ref
 
     def next_ready(self) -> bool:
-        """True if `next` would return at once."""
+        """Return True if `next` would return immediately."""
         process: Any = self._stream.process
         with process.lock:
             return bool(self._stream.ready) or self._stream.count is not None
 
     def is_finished(self) -> bool:
-        """True if the task has ended and every ref was taken."""
+        """Return True if the task has ended and every ref was taken."""
         process: Any = self._stream.process
         with process.lock:
             return self._stream.count is not None and not self._stream.ready
@@ -102,7 +102,7 @@ class ObjectRefGenerator:
                 self._stream.drop()
                 return
             process.send(m.Cancel(m.CANCEL, self._stream.task_id, False, True))
-            self._stream.abandon()  # a method that is held back by its reader is not interrupted
+            self._stream.abandon()  # cancel does not interrupt a method that waits for its reader
             process.link.flush()
 
     def send(self, value: Any) -> Any:
@@ -126,11 +126,11 @@ class ObjectRefGenerator:
         raise _unsupported("aclose")
 
     def task_id(self) -> Any:
-        """The id of the streaming task."""
+        """Return the id of the streaming task."""
         return self._generator_ref.task_id()
 
     def __del__(self) -> None:
-        # What is lost on the way of an unpickling, or was never given a stream, has nothing to say.
+        # The stream is missing if unpickling failed halfway, or if none was ever given.
         stream = self.__dict__.get("_stream")
         if stream is not None and stream.count is None:
             stream.process.abandon(stream)
@@ -152,7 +152,7 @@ def _unsupported(name: str) -> NotImplementedError:
 
 
 class DynamicObjectRefGenerator:
-    """The value of a `num_returns="dynamic"` ref: the refs of all values of the generator."""
+    """The value of a `num_returns="dynamic"` ref: the refs of all the generator's values."""
 
     def __init__(self, refs: list[ObjectRef[Any]]) -> None:
         self._refs = refs
@@ -166,18 +166,18 @@ class DynamicObjectRefGenerator:
 
 
 class Gathered(Stream):
-    """A stream without a reader: at its end its refs become the value of the ref of the whole task."""
+    """A stream without a reader. At its end, its refs become the value of the whole task's ref."""
 
     __slots__ = ()
 
     def settle(self, last: ObjectRef[Any] | None) -> None:
-        """Give the ref of the whole task the refs of all values, the error that ended them among them."""
+        """Give the whole task's ref its value: the refs of all values, including the error if the generator raised one."""
         whole, process = self.whole, self.process
         refs = [*self.ready]
         self.ready.clear()
         error = last._value if last is not None else None
         if error is not None and (error[0] != "RayTaskError" or error[1].get("cancelled")):
-            super().settle(last)  # it was no error of the generator's own
+            super().settle(last)  # the generator itself did not raise this error
         else:
             packed = values.pack(DynamicObjectRefGenerator(refs))
             for ref in refs:
@@ -189,14 +189,14 @@ class Gathered(Stream):
 
 
 def open_gathered(process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRef[Any]:
-    """Submit a call with `num_returns="dynamic"`; the lock is held."""
+    """Submit a call with `num_returns="dynamic"`. The lock is held."""
     return _open(process, (actor_id, key), packed, site, Gathered).whole
 
 
 def open_stream(
     process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any
 ) -> ObjectRefGenerator:
-    """Submit a streaming call; the lock is held."""
+    """Submit a streaming call. The lock is held."""
     stream = _open(process, (actor_id, key), packed, site, Stream)
     return ObjectRefGenerator(stream.whole, stream)
 

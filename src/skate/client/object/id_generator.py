@@ -1,10 +1,10 @@
-"""The ids that a process makes: of tasks, of values that are put, of actors."""
+"""The ids that a process generates, for tasks, put values and actors."""
 
 from __future__ import annotations
 
 
 class IdGenerator:
-    """Generates the ids of a process; `tail` is the last 16 bytes of every task id made here."""
+    """Generates the ids of a process; `tail` is the last 16 bytes of each of its task ids."""
 
     tail: bytes
     job: bytes
@@ -12,12 +12,12 @@ class IdGenerator:
     puts: int
 
     def next_task_id(self) -> bytes:
-        """A new task id; the lock is held."""
+        """Return a new task id. The lock is held."""
         self.count = count = self.count + 1
         return count.to_bytes(8, "little") + self.tail
 
     def next_object_id(self) -> bytes:
-        """A new id for a value that is put; the lock is held."""
+        """Return a new id for a put value. The lock is held."""
         self.puts = count = self.puts + 1
         return (
             b"\xff" * 4
@@ -27,6 +27,6 @@ class IdGenerator:
         )
 
     def next_actor_id(self) -> bytes:
-        """A new actor id; the lock is held."""
+        """Return a new actor id. The lock is held."""
         self.count = count = self.count + 1
         return self.tail[:3] + self.tail[8:12] + count.to_bytes(5, "little") + self.job

@@ -1,4 +1,4 @@
-"""Ids as programs have them: those of the core, and the ways to make new ones, which need random bytes."""
+"""The public id classes: those of the core, with constructors that need random bytes or hashes."""
 
 from __future__ import annotations
 
@@ -37,42 +37,42 @@ __all__ = [
 
 
 def _from_random(cls: type[BaseID]) -> BaseID:
-    """An id of random bytes."""
+    """Return an id of random bytes."""
     return cls(os.urandom(cls.SIZE))
 
 
 def _made_of(size: int, *parts: bytes) -> bytes:
-    """Bytes that are the same for the same parts."""
+    """Return bytes that depend only on the parts."""
     return hashlib.blake2b(b"\0".join(parts), digest_size=size).digest()
 
 
 def _actor_of(cls: Any, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int) -> ActorID:
-    """A new id of an actor of a job."""
+    """Return a new id for an actor of a job."""
     return ActorID(ids.actor_id(os.urandom(ids.ACTOR_UNIQUE_BYTES), bytes(job_id)))
 
 
 def _group_of(cls: Any, job_id: JobID) -> PlacementGroupID:
-    """A new id of a placement group of a job."""
+    """Return a new id for a placement group of a job."""
     return PlacementGroupID(os.urandom(ids.PLACEMENT_GROUP_UNIQUE_BYTES) + bytes(job_id))
 
 
 def _for_fake_task(cls: Any, job_id: JobID) -> TaskID:
-    """A new id of a task that never runs."""
+    """Return a new id for a task that never runs."""
     return TaskID(ids.task_id(os.urandom(ids.TASK_UNIQUE_BYTES), ids.no_actor(bytes(job_id))))
 
 
 def _for_driver_task(cls: Any, job_id: JobID) -> TaskID:
-    """The id of the driver task of a job."""
+    """Return the id of a job's driver task."""
     return TaskID(ids.task_id(b"\xff" * ids.TASK_UNIQUE_BYTES, ids.no_actor(bytes(job_id))))
 
 
 def _for_actor_creation_task(cls: Any, actor_id: ActorID) -> TaskID:
-    """The id of the task that creates an actor."""
+    """Return the id of the task that creates an actor."""
     return TaskID(ids.task_id(b"\xff" * ids.TASK_UNIQUE_BYTES, bytes(actor_id)))
 
 
 def _for_normal_task(cls: Any, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int) -> TaskID:
-    """The id of the `parent_task_counter`-th task of a task."""
+    """Return the id of the `parent_task_counter`-th task that a task submits."""
     unique = _made_of(
         ids.TASK_UNIQUE_BYTES, bytes(job_id), bytes(parent_task_id), b"%d" % parent_task_counter
     )
@@ -82,14 +82,14 @@ def _for_normal_task(cls: Any, job_id: JobID, parent_task_id: TaskID, parent_tas
 def _for_actor_task(
     cls: Any, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int, actor_id: ActorID
 ) -> TaskID:
-    """The id of the `parent_task_counter`-th call that a task makes of an actor."""
+    """Return the id of the `parent_task_counter`-th task that a task submits to an actor."""
     unique = _made_of(
         ids.TASK_UNIQUE_BYTES, bytes(job_id), bytes(parent_task_id), b"%d" % parent_task_counter
     )
     return TaskID(ids.task_id(unique, bytes(actor_id)))
 
 
-# The core draws no random numbers, so what does is added here.
+# The core uses no randomness, so the constructors that need it are added here.
 for _kind in (ActorID, PlacementGroupID, UniqueID):
     setattr(_kind, "from_random", classmethod(_from_random))  # noqa: B010
 setattr(ActorID, "of", classmethod(_actor_of))  # noqa: B010

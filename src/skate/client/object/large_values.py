@@ -1,4 +1,4 @@
-"""Large values on their way into shared memory."""
+"""Writing of large values into shared memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
-    """Write a packed value into the arena; returns its place. The lock is held, but released while bytes are copied."""
+    """Write a packed value into the arena; return its offset and size. The held lock is released while bytes are copied."""
     process.pump.interruption_point()
     try:
         offset = process.allocate(oid, packed.size)
@@ -25,7 +25,7 @@ def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
             f"a value of {packed.size} bytes cannot be stored: {error}; free space on the disk or in memory"
         )
         raise failures.to_exception(process.cannot_store(oid, text), None, process) from error
-    except BaseException:  # an interrupt, most of all: nobody will write what was set apart
+    except BaseException:  # above all KeyboardInterrupt: free the memory that will not be written
         process.withdraw(oid)
         raise
     return (offset, packed.size)

@@ -1,4 +1,4 @@
-"""ObjectRef: a name for a value that is there or will be."""
+"""ObjectRef: a reference to a value that exists or will exist."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _KINDS = {
     REMOTE: "not in memory here",
 }
 _current: list[Any] = [None]
-#: Marks a failed ref whose error somebody has looked at.
+#: Marks a failed ref whose error was read.
 SEEN = "seen"
 
 
 class SeenHeld(list[Any]):
-    """The same for an error that contains refs, which are in it."""
+    """The same mark for an error that contains refs: a list of them."""
 
 
 class ObjectRef(Generic[T]):
-    """A reference to the result of a task or to a value that was put.
+    """A reference to the result of a task or to a put value.
 
-    There is one ObjectRef per object and process, and it holds what the process knows of the value. `grants` counts
-    how often the node was told (or told us) that this process holds the object; while it is zero, no other process knows of
-    it and its end costs no message.
+    There is one ObjectRef per object and process, which holds the state of the value in the process. `grants` counts the
+    messages, from or to the node, that record a hold of this process on the object. While it is zero, no other process knows
+    the object, and dropping the ref sends no message.
     """
 
     __slots__ = (
@@ -71,14 +71,14 @@ class ObjectRef(Generic[T]):
         self._held: Any = None
         self._waiters: list[Callable[[], None]] | None = None
         self._site: Any = None
-        #: One entry for each view of the value, and for who is about to take one; see `client.views`.
+        #: One entry per view of the value, or of a caller about to take one; see `client.views`.
         self._views: list[None] | None = None
 
     def __del__(self) -> None:
         if self._kind == ERROR and self._process is not None and not self._grants and _unseen(self._held):
             self._process.report_unhandled(self._value, self._site)
         if self._grants:
-            # Until this returns other threads can still come by us through a weak reference; without grants we count as gone.
+            # Other threads can still find this ref through a weak reference until this returns; without grants it counts as gone.
             grants, self._grants = self._grants, 0
             process = self._process
             if process is not None:
@@ -104,20 +104,20 @@ class ObjectRef(Generic[T]):
     # -- public face
 
     def binary(self) -> bytes:
-        """The id as 28 bytes."""
+        """Return the id as 28 bytes."""
         return self._id
 
     def hex(self) -> str:
-        """The id as 56 hexadecimal digits."""
+        """Return the id as 56 hexadecimal digits."""
         return self._id.hex()
 
     def is_nil(self) -> bool:
-        """True for the id of no object."""
+        """Return True for the nil id, which names no object."""
         return self._id == b"\xff" * 28
 
     @classmethod
     def nil(cls) -> ObjectRef[Any]:
-        """Return the ref of no object."""
+        """Return the nil ref, which names no object."""
         return cls(b"\xff" * 28)
 
     @classmethod
@@ -127,10 +127,10 @@ class ObjectRef(Generic[T]):
 
     @classmethod
     def from_binary(cls, id: bytes) -> ObjectRef[Any]:
-        """The ref of an id in this session, which keeps its object from now on; the object must still be there."""
+        """Return a ref for an id in this session. It keeps the object, which must still exist, alive."""
         process = _current[0]
         if process is not None and id not in process.pending and process._known(id) is None:
-            # Nobody but the collector knows of refs that never left this process.
+            # Only the garbage collector can find refs that never left this process.
             for each in gc.get_objects():
                 if type(each) is ObjectRef and each._id == id and each._process is process:
                     return each
@@ -138,42 +138,42 @@ class ObjectRef(Generic[T]):
 
     @classmethod
     def from_hex(cls, hex: str) -> ObjectRef[Any]:
-        """The ref with an id of 56 hexadecimal digits; see `from_binary`."""
+        """Return the ref for an id of 56 hexadecimal digits; see `from_binary`."""
         return cls.from_binary(bytes.fromhex(hex))
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:
-        """Return a ref with a random id, which no process knows."""
+        """Return a ref with a random id that no process knows."""
         return cls(os.urandom(28))
 
     def task_id(self) -> Any:
-        """The id of the task that makes the value."""
+        """Return the id of the task that creates the value."""
         from skate.core import ids  # ids are public faces, not needed to run
 
         return ids.TaskID(ids.task_of(self._id))
 
     def job_id(self) -> Any:
-        """The id of the job it belongs to."""
+        """Return the id of the job that the object belongs to."""
         from skate.core import ids  # as above
 
         return ids.JobID(ids.job_of(self._id))
 
     def owner_address(self) -> bytes:
-        """Where the owner is; the node itself, here."""
+        """Return the owner's address, which is empty: the node owns all objects."""
         return b""
 
     def call_site(self) -> str:
-        """The file and line that submitted it, as far as known here."""
+        """Return the file and line that submitted the task, or an empty string if unknown."""
         return site_text(self._site) or ""
 
     def tensor_transport(self) -> str:
-        """How tensors of the value travel."""
+        """Return how tensors in the value travel."""
         known = made.get(self)
         return "OBJECT_STORE" if known is None else known.transport
 
     def future(self) -> concurrent.futures.Future[T]:
-        """A concurrent.futures.Future of the value."""
-        from concurrent.futures import Future  # 5 ms that most programs do not need
+        """Return a concurrent.futures.Future of the value."""
+        from concurrent.futures import Future  # the import takes 5 ms, and most programs do not need it
 
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
@@ -182,7 +182,7 @@ class ObjectRef(Generic[T]):
         def settle() -> None:
             try:
                 value = process.load(self)
-            except BaseException as error:  # whatever the value's error is, the future carries it
+            except BaseException as error:  # the future carries any error
                 future.set_exception(error)
             else:
                 future.set_result(value)
@@ -192,8 +192,8 @@ class ObjectRef(Generic[T]):
         return future
 
     def as_future(self, _internal: bool = False) -> Any:
-        """An asyncio.Future of the value, in the running loop."""
-        import asyncio  # 20 ms; whoever awaits has it already
+        """Return an asyncio.Future of the value, in the running loop."""
+        import asyncio  # takes 20 ms, but async code has imported it already
 
         loop = asyncio.get_event_loop()
         future = loop.create_future()
@@ -206,14 +206,14 @@ class ObjectRef(Generic[T]):
                 value = process.load(self)
             except StopIteration as error:
                 future.set_exception(RuntimeError(str(error)))
-            except BaseException as error:  # whatever the value's error is, the future carries it
+            except BaseException as error:  # the future carries any error
                 future.set_exception(error)
             else:
                 future.set_result(value)
 
         def wake() -> None:
             if not loop.is_closed():
-                # In the loop's own thread, which is where an asyncio actor reads, no other need be woken.
+                # In the loop's own thread, where an asyncio actor reads its channel, the loop need not be woken.
                 own = getattr(loop, "_thread_id", None) == threading.get_ident()
                 (loop.call_soon if own else loop.call_soon_threadsafe)(settle)
 
@@ -229,11 +229,11 @@ class ObjectRef(Generic[T]):
         return future
 
     def _on_ready(self, call: Callable[[], None]) -> None:
-        """Call `call` when the value is ready, in any thread, under the engine's lock: it must be short."""
+        """Call `call` when the value is ready, in any thread and under the engine lock, so it must be short."""
         _process_of(self).when_ready(self, call)
 
     def _failure(self) -> tuple[str, dict[str, Any]] | None:
-        """The error of a failed ref, (class name, fields); else None."""
+        """Return the error of a failed ref as (class name, fields), or None."""
         return self._value if self._kind == ERROR else None
 
     def _forgive(self) -> None:
@@ -262,7 +262,7 @@ class ObjectRef(Generic[T]):
         )
 
     def _released(self) -> None:
-        """Release a view of the value; its finalizer kept the ref alive."""
+        """Release one view of the value; called by the view's finalizer, which keeps the ref alive."""
         views = self._views
         if views:
             views.pop()
@@ -281,12 +281,12 @@ def _rebuild(oid: bytes) -> ObjectRef[Any]:
 
 
 def set_current(process: Any) -> None:
-    """The process that refs unpickled from now on belong to."""
+    """Set the process that newly unpickled refs belong to."""
     _current[0] = process
 
 
 class Session(Protocol):
-    """The process around the tables, which waits for values and unpacks them."""
+    """The process of a ref, which waits for values and unpacks them."""
 
     lock: Any
     link: Link
@@ -295,10 +295,10 @@ class Session(Protocol):
     def _check_open(self) -> None: ...
 
     def ask_for(self, ref: ObjectRef[Any]) -> None:
-        """Have a borrowed ref's value sent here."""
+        """Request the value of a borrowed ref."""
 
     def when_ready(self, ref: ObjectRef[Any], call: Callable[[], None]) -> None:
-        """Call back when a ref has its value."""
+        """Call `call` when a ref has its value."""
 
     def load(self, ref: ObjectRef[Any]) -> Any:
         """Unpack the value of a ready ref."""
@@ -313,7 +313,7 @@ def _process_of(ref: ObjectRef[Any]) -> Session:
 
 
 def site_text(site: Any) -> str | None:
-    """`file:line` of a remembered call."""
+    """Return `file:line` of a recorded call site."""
     if site is None:
         return None
     code, line = site

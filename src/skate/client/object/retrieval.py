@@ -18,7 +18,7 @@ from skate.protocol import messages as m
 from skate.protocol.messages import ARENA, ERROR, PENDING, REMOTE, UNKNOWN
 
 _kind_of = attrgetter("_kind")
-#: Whether the line that puts a small value is noted as well, which costs 6 % of such a put.
+#: True if the line that puts a small value is recorded as well; it costs 6 % of such a put.
 RECORD_SITES = "1" in (
     os.environ.get("SKATE_RECORD_REF_CREATION_SITES"),
     os.environ.get("RAY_record_ref_creation_sites"),  # noqa: SIM112 (as Ray spells it)
@@ -27,11 +27,11 @@ _WAITABLE = {ObjectRef, ObjectRefGenerator}
 
 
 def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False) -> Any:
-    """Return the value of a ref, or the values of a list of refs, waiting until they are ready.
+    """Wait for a ref, or a list of refs, and return the value or values.
 
     Args:
-        object_refs: One ObjectRef, or a list of them; the values come in the order of the list.
-        timeout: The most seconds to wait; 0 does not wait, None (the default) waits without a limit.
+        object_refs: One ObjectRef, or a list of them; values are returned in the order of the list.
+        timeout: The maximum number of seconds to wait; 0 does not wait, None (the default) waits without a limit.
 
     Raises:
         GetTimeoutError: a value is not ready within `timeout`.
@@ -60,7 +60,7 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
                     current, object_refs._is_ready, timeout, object_refs
                 ):
                     raise _not_there(current, [object_refs], timeout)
-        if object_refs._kind >= UNKNOWN:  # it is on another node
+        if object_refs._kind >= UNKNOWN:  # the value is on another node
             return _get_all([object_refs], timeout)[0]
         return process.load(object_refs)
     if isinstance(object_refs, list):
@@ -77,7 +77,7 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     getter = getattr(type(object_refs), "__ray_get__", None)
     if getter is not None:
         return getter(object_refs, timeout)
-    if type(object_refs) is ObjectRefGenerator:  # so that code which gets whatever a call returned works
+    if type(object_refs) is ObjectRefGenerator:  # so that `get` accepts whatever a call returns
         return object_refs
     raise ValueError(
         f"Invalid type of object refs, {type(object_refs)}, is given: {object_refs!r:.80}; ray.get takes an ObjectRef or "
@@ -113,7 +113,7 @@ def _get_all(refs: list[ObjectRef[Any]], timeout: float | None) -> list[Any]:
 def _get_asking(
     process: Any, refs: list[ObjectRef[Any]], timeout: float | None, asked: list[ObjectRef[Any]]
 ) -> list[Any]:
-    """As `_get_all`; what had to be asked for is kept in memory until it is looked at, and appended to `asked`."""
+    """Get all values. Append refs that had to be fetched to `asked`; their values stay in memory until they are read."""
 
     def ask(ref: ObjectRef[Any]) -> None:
         process.ask_for(ref)
@@ -133,14 +133,14 @@ def _get_asking(
             nonlocal at, failed
             while at < count:
                 kind = refs[at]._kind
-                if kind >= UNKNOWN:  # it was made on another node, or is on disk
+                if kind >= UNKNOWN:  # the value is on another node, or on disk
                     ask(refs[at])
                     process.link.flush()
                     kind = refs[at]._kind
                 if kind == PENDING:
                     if failed == process.failed:
                         return False
-                    # Something has failed since the last look: if it is one of these, nobody need wait for the others.
+                    # A value has failed since the last check. If it is one of these, stop waiting for the others.
                     if any(ref._kind == ERROR for ref in refs):
                         return True
                     failed = process.failed
@@ -181,14 +181,14 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
 def wait(
     ray_waitables: Any, *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
 ) -> tuple[list[Any], list[Any]]:
-    """Wait until some of the refs are ready; return the list of ready ones and the list of the others.
+    """Wait until some of the refs are ready; return a list of the ready refs and a list of the others.
 
-    Both lists are in the order of `ray_waitables`. A ref whose task failed is ready.
+    Both lists keep the order of `ray_waitables`. A ref whose task failed counts as ready.
 
     Args:
         ray_waitables: A list of ObjectRefs and ObjectRefGenerators without duplicates.
-        num_returns: The number of refs to wait for, 1 by default; the first list is never longer than that.
-        timeout: The most seconds to wait; 0 does not wait, None (the default) waits without a limit.
+        num_returns: The number of refs to wait for, 1 by default; also the maximum length of the first list.
+        timeout: The maximum number of seconds to wait; 0 does not wait, None (the default) waits without a limit.
         fetch_local: Accepted for compatibility, and ignored.
 
     Raises:
@@ -222,7 +222,7 @@ def wait(
 
 
 def _wait_for_some(process: Any, refs: list[ObjectRef[Any]], missing: int, timeout: float | None) -> int:
-    """Wait until `missing` more refs are ready, counting as they come rather than looking at all each time."""
+    """Wait until `missing` more refs are ready, counting arrivals instead of checking every ref each time."""
     arrived = 0
 
     def one() -> None:
@@ -271,7 +271,7 @@ def _wait_mixed(
     return _split(refs, [state(ref) for ref in refs], num_returns)
 
 
-#: Identity and length of the list that `wait` returned last, which the next `wait` of a loop need not check again.
+#: Identity and length of the list that `wait` last returned, so that the next `wait` in a loop can skip the check.
 _unique: list[tuple[int, int]] = [(0, 0)]
 
 
@@ -306,13 +306,13 @@ def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
 
 
 def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> ObjectRef[Any]:
-    """Store a value and return a ref to it, so that several tasks can take it without packing it again.
+    """Store a value and return a ref to it, so that several tasks can use it without packing it again.
 
     Args:
         value: Any value that can be pickled, except an ObjectRef.
 
     Raises:
-        TypeError: `value` is an ObjectRef, or cannot be pickled; the message has the path to the part that cannot.
+        TypeError: `value` is an ObjectRef, or cannot be pickled; the message names the part that cannot.
     """
     if type(value) is ObjectRef:
         raise TypeError(
@@ -340,7 +340,7 @@ def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> Obj
         ref = process.store(value)
     except (TypeError, AttributeError, ValueError) as error:
         raise _cannot_put(value, error) from error
-    except Exception as error:  # PicklingError and whatever a __reduce__ of the user's raises
+    except Exception as error:  # PicklingError, and anything that a user's __reduce__ raises
         if type(error).__module__.startswith("skate") or process.closed:
             raise
         raise _cannot_put(value, error) from error
@@ -359,16 +359,16 @@ def _cannot_put(value: Any, error: Exception) -> Exception:
 
 
 def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
-    """Cancel a task: a queued one ends at once, a running one is interrupted.
+    """Cancel a task: end a queued task immediately, and interrupt a running one.
 
     Args:
         ray_waitable: An ObjectRef or ObjectRefGenerator that the task returned.
-        force: Kill the worker process of a running task instead of interrupting it; False by default.
+        force: Kill the worker process of a running task instead of interrupting the task; False by default.
         recursive: Also cancel the tasks that this task has started; True by default.
 
     Raises:
         TypeError: `ray_waitable` is neither a ref nor a generator.
-        ValueError: `force` is True for a method of an actor.
+        ValueError: `force` is True and the task is an actor method.
     """
     if isinstance(ray_waitable, ObjectRefGenerator):
         task_id = ray_waitable._stream.task_id

@@ -1,8 +1,8 @@
 """Views of values in shared memory.
 
-A process that was told where a value lies may look at it there at any time, so the node asks (RECALL) before it moves one. A ref
-counts its views, and those who are about to take one, in a list: finalizers, which run in any thread at any moment, only pop
-from it, and everything else happens under the engine lock.
+A process that knows where a value is may read it at any time, so the node sends RECALL before it moves a value. A ref counts its
+views, and the callers about to take one, in a list. Finalizers, which run in any thread at any time, only pop from the list;
+everything else happens under the engine lock.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 
 def keep(ref: ObjectRef[Any]) -> None:
-    """A view of the value is about to be taken: it stays where it is, or will be; the lock is held."""
+    """Keep the value where it is, or will arrive, because a view of it is about to be taken. The lock is held."""
     if ref._views is None:
         ref._views = []
     ref._views.append(None)
 
 
 def let_go(ref: ObjectRef[Any]) -> None:
-    """Take back one `keep`; callable from a finalizer."""
+    """Undo one `keep`. Callable from a finalizer."""
     if ref._views:
         ref._views.pop()
 
 
 def view(process: Process, ref: ObjectRef[Any]) -> memoryview | None:
-    """A view of a ref's value; None if it is not in memory after all."""
+    """Return a view of a ref's value, or None if it is no longer in memory."""
     with process.lock:
         if ref._kind != ARENA:
             return None
         keep(ref)
         offset, size = ref._value
         try:
-            # Being bound to the view is what keeps the ref alive.
+            # The view's finalizer is a bound method, which keeps the ref alive.
             found: memoryview = process.mapping.view(offset, size, ref._released)
-        except BaseException:  # Ctrl-C as well: nobody looks at the value then
+        except BaseException:  # includes KeyboardInterrupt: no view was taken
             let_go(ref)
             raise
         return found
 
 
 def awaited_view(process: Process, ref: ObjectRef[Any]) -> memoryview | None:
-    """Wait for a view of a value that was moved while it was being read; None if it is no longer in memory."""
+    """Wait for a value that was moved, and return a view of it, or None if it is not in memory."""
     with process.lock:
         keep(ref)
         try:

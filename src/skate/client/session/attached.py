@@ -1,4 +1,4 @@
-"""A driver attached to a node in another process: its connection, and its settings."""
+"""The connection of a driver to a node in another process."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from skate.wire.pump import Pump
 EPOLLOUT = 4
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 QUEUED_MAX = 24
-#: How long a driver that leaves waits for the last words of its workers.
+#: How long a leaving driver waits for the remaining output of its workers.
 FAREWELL_SECONDS = 3.0
-#: The node is told how much was printed in steps of this size.
+#: Printed characters are reported to the node in steps of this size.
 PRINTED_STEP = 1 << 16
 
 
 class AttachedLink:
-    """A link over the socket: a call is sent at once while the link is idle, otherwise together with others."""
+    """A link over the socket. A call is sent immediately while the link is idle, otherwise together with others."""
 
     def __init__(self, channel: Channel, process: Process, pump: Pump) -> None:
         self._channel = channel
         self._pending = process.pending
         self._process = process
         self._pump = pump
-        self.armed = False  # the background thread has been told that something is queued
+        self.armed = False  # the background thread knows that something is queued
 
     def send(self, message: m.ToNode) -> None:
-        """Queue a message, and see that it goes out soon."""
+        """Queue a message, and make sure that it is sent soon."""
         channel = self._channel
         channel.push(message)
         if message[0] in STARTS_WORK:
@@ -59,7 +59,7 @@ class AttachedLink:
             self._pump.want_write(self._channel.fd, True)
 
     def block(self) -> bool:
-        """No-op: a driver holds no CPU, so the node need not know; returns False."""
+        """Return False: a driver holds no CPU, so the node need not know."""
         self.flush()
         return False
 
@@ -68,16 +68,16 @@ class AttachedLink:
 
 
 class AttachedMemory(Memory):
-    """The node's memory; tracks the views of it, which must not be reused when the session ends."""
+    """The node's memory, with its views counted, because memory in view must not be reused when the session ends."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.viewed: dict[int, int] = {}
-        #: Called when nothing is in view any more, once the session has ended.
+        #: Called when the last view is gone, once the session has ended.
         self.unseen: Callable[[], object] | None = None
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
-        """A read-only view; see `Memory.view`."""
+        """Return a read-only view; see `Memory.view`."""
         viewed = self.viewed
         viewed[offset] = viewed.get(offset, 0) + 1
 
@@ -93,9 +93,9 @@ class AttachedMemory(Memory):
 
 
 class Attachment:
-    """A session of this process on a node that outlives it."""
+    """A session of this process on a node in another process."""
 
-    #: The node keeps it.
+    #: The node keeps the output.
     output = None
 
     def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ class Attachment:
             self._control_c.take()
             try:
                 sock, welcome, fds = handshake.call(path, **_view(settings, given))
-            except BaseException:  # Ctrl-C as well: nothing of the session may stay
+            except BaseException:  # includes KeyboardInterrupt: clean up the whole session
                 self._control_c.give_back()
                 pump.close()
                 raise
@@ -135,7 +135,7 @@ class Attachment:
             pump.before_poll = self._before_poll
             pump.start()
 
-    # -- what comes
+    # -- input
 
     def _readable(self, events: int) -> None:
         channel = self._channel
@@ -168,7 +168,7 @@ class Attachment:
         self._printer.hold(is_error, text)
 
     def _printed(self, size: int) -> None:
-        """In the thread that prints: now and then the node learns how far it is."""
+        """Report progress to the node from time to time; called in the printing thread."""
         self._unsaid += size
         if self._unsaid < PRINTED_STEP:
             return
@@ -206,12 +206,12 @@ class Attachment:
         """No-op: workers belong to the node."""
 
     def forked(self) -> None:
-        """In a forked child: the connection is the parent's."""
+        """Close the connection in a forked child; it belongs to the parent."""
         self._channel.close()
         self._control_c.give_back()
 
     def shutdown(self) -> None:
-        """Leave: what was only for this driver ends, the node stays."""
+        """Leave the node, which stays; everything that was only for this driver ends."""
         process = self.process
         pump = self._pump
         with self._control_c.put_off():
@@ -226,7 +226,7 @@ class Attachment:
                 pump.wait(lambda: self._said_farewell, FAREWELL_SECONDS)
             self._printer.close()
             pump.close()
-            # Arrays from the node's memory may outlive the session: the node keeps their values until the connection closes.
+            # Arrays in the node's memory may outlive the session. The node keeps their values until the connection closes.
             self._memory.unseen = self._channel.close
             if not self._memory.viewed:
                 self._channel.close()
@@ -234,7 +234,7 @@ class Attachment:
             self._control_c.give_back()
 
     def _in_view(self) -> tuple[bytes, ...]:
-        """Ids of the values of which arrays are still in use here."""
+        """Return the ids of the values whose arrays are still in use here."""
         viewed = self._memory.viewed
         if not viewed:
             return ()
@@ -261,7 +261,7 @@ def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
 def join(address: str, given: dict[str, Any]) -> Attachment:
     """Attach as a driver to the node at an address.
 
-    Raises ConnectionError if there is none, ValueError for settings that belong to the node.
+    Raise ConnectionError if there is none, and ValueError for settings that belong to the node.
     """
     from skate.node.driver import address as places  # with the socket module behind it
 

@@ -1,4 +1,4 @@
-"""The driver's way to a node that is hosted in the same process: a direct call."""
+"""The driver's link to a node hosted in the same process: a direct call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> Process:
-    """Have this process take part as a driver of the node it hosts; the lock is held."""
+    """Make this process a driver of the node it hosts. The lock is held."""
     node_id = host.node_id
     process = host.process = Process(DRIVER, host.pump, node_id, host.job)
     process.connect(EmbeddedLink(host))
@@ -29,20 +29,20 @@ def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> 
 
 
 class EndedLink:
-    """Replaces the link after the end of the session: raises in threads that are in the middle of a call."""
+    """Replaces the link after the end of the session, and raises in threads that are in the middle of a call."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def send(self, message: m.ToNode) -> None:
-        """There is nobody to say it to."""
+        """Raise the error of an ended session."""
         raise self._process.ended()
 
     def flush(self) -> None:
         """No-op: nothing is queued."""
 
     def block(self) -> bool:
-        """No-op: the session has ended; returns False."""
+        """Return False: the session has ended."""
         return False
 
     def unblock(self) -> None:
@@ -50,13 +50,13 @@ class EndedLink:
 
 
 class EmbeddedLink:
-    """The driver's way to the node it hosts: a direct call."""
+    """A direct call of the node that the driver hosts."""
 
     def __init__(self, host: NodeHost) -> None:
         self._host = host
 
     def send(self, message: m.ToNode) -> None:
-        """Give the core a message."""
+        """Pass a message to the core."""
         host = self._host
         host.core.step(DRIVER, message, time.monotonic())
         if not host._applying:
@@ -67,12 +67,12 @@ class EmbeddedLink:
                 host.pump.wake_ready()
 
     def flush(self) -> None:
-        """Have everything queued on its way."""
+        """Send everything that is queued."""
         if not self._host._applying:
             self._host.flush()
 
     def block(self) -> bool:
-        """No-op: a driver holds no CPU, so the node need not know; returns False."""
+        """Return False: a driver holds no CPU, so the node need not know."""
         return False
 
     def unblock(self) -> None:

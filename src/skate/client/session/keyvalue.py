@@ -1,4 +1,4 @@
-"""Small values that the head of the session keeps under keys, for every process of it."""
+"""A key-value store for small values, kept by the head of the session for all its processes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from skate.client.session import session
 def put(
     key: str | bytes, value: str | bytes, overwrite: bool = True, namespace: str | bytes | None = None
 ) -> bool:
-    """Keep a value; True if there was one already, which stays unless `overwrite`."""
+    """Store a value; return True if there was one already, which stays unless `overwrite`."""
     return bool(_ask("kv_put", _bytes(namespace), _bytes(key), _bytes(value), overwrite))
 
 
 def get(key: str | bytes, namespace: str | bytes | None = None) -> bytes | None:
-    """Return the value of a key; None if there is none."""
+    """Return the value of a key, or None."""
     found: bytes | None = _ask("kv_get", _bytes(namespace), _bytes(key))
     return found
 
 
 def delete(key: str | bytes, by_prefix: bool = False, namespace: str | bytes | None = None) -> int:
-    """Forget a key, or all keys that start with it: how many there were."""
+    """Delete a key, or all keys with this prefix; return how many there were."""
     return int(_ask("kv_delete", _bytes(namespace), _bytes(key), by_prefix))
 
 
 def keys(prefix: str | bytes, namespace: str | bytes | None = None) -> list[bytes]:
-    """The keys that start with a prefix, in order."""
+    """Return the keys that start with a prefix, in order."""
     return list(_ask("kv_keys", _bytes(namespace), _bytes(prefix)))
 
 

@@ -1,4 +1,4 @@
-"""How a process reaches its node."""
+"""The interface of a process's connection to its node."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from skate.protocol import messages as m
 
 
 class Link(Protocol):
-    """How a process reaches its node; the engine lock is held in every call."""
+    """A process's connection to its node. The engine lock is held in every call."""
 
     def send(self, message: m.ToNode) -> None:
         """Deliver a message, or queue it until `flush`."""
 
     def flush(self) -> None:
-        """Have everything queued on its way."""
+        """Send everything that is queued."""
 
     def block(self) -> bool:
-        """Prepare for a wait of the calling thread; True if `unblock` must be called afterwards."""
+        """Prepare for a wait of the calling thread; return True if `unblock` must be called afterwards."""
 
     def unblock(self) -> None:
         """Record that the calling thread resumes."""

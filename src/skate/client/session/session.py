@@ -23,7 +23,7 @@ class Cluster(Protocol):
 
 
 class Output(Protocol):
-    """The output of workers that a host has kept."""
+    """The output of workers, kept by a host."""
 
     @property
     def tails(self) -> Mapping[tuple[int, str], Any]:
@@ -39,17 +39,17 @@ class Host(Protocol):
 
     @property
     def address(self) -> str:
-        """Where other programs reach the node; empty if they cannot."""
+        """The address at which other programs reach the node; empty if they cannot."""
 
     @property
     def output(self) -> Output | None:
-        """The output of workers that this process keeps; None if another one does."""
+        """The output of workers, or None if another process keeps it."""
 
     def preload(self, name: str) -> None:
-        """Have workers that are not started yet share a module; no-op where that is up to another process."""
+        """Import a module for future workers to share. No-op if another process starts them."""
 
     def forked(self) -> None:
-        """In a forked child: leave everything to the parent."""
+        """Detach a forked child; everything belongs to the parent."""
 
     def shutdown(self) -> None:
         """End the session."""
@@ -59,7 +59,7 @@ _process: Process | None = None
 _host: Host | None = None
 _starting = threading.Lock()
 _in_worker = False
-#: Called by `shutdown` while the session still runs: libraries end there what they have under way.
+#: Called by `shutdown` while the session still runs, so that libraries can end their work.
 endings: list[Callable[[], None]] = []
 #: Clusters whose head this process hosts, by address: see `cluster_utils`.
 clusters: dict[str, Cluster] = {}
@@ -78,12 +78,12 @@ def current() -> Process:
 
 
 def current_or_none() -> Process | None:
-    """The process of the running session, or None."""
+    """Return the process of the running session, or None."""
     return _process
 
 
 def attach(process: Process | None, host: Host | None = None, in_worker: bool = False) -> None:
-    """Make `process` the one that everything here uses."""
+    """Set the process and the host of the session."""
     global _process, _host, _in_worker
     _process = process
     _host = host
@@ -92,12 +92,12 @@ def attach(process: Process | None, host: Host | None = None, in_worker: bool = 
 
 
 def host() -> Host | None:
-    """The host of the session, or None."""
+    """Return the host of the session, or None."""
     return _host
 
 
 def preload(module: str) -> None:
-    """Preload a module for workers that are not started yet, imported in the background.
+    """Preload a module for future workers, in the background.
 
     No-op without a session, and if the node is in another process.
     """
@@ -106,12 +106,12 @@ def preload(module: str) -> None:
 
 
 def address_of_node() -> str:
-    """Where the node is reached; empty if it is hosted in this process."""
+    """Return the address of the node; empty if it is hosted in this process."""
     return "" if _host is None else _host.address
 
 
 def is_initialized() -> bool:
-    """True while a session runs in this process."""
+    """Return True while a session runs in this process."""
     return _process is not None
 
 
@@ -155,7 +155,7 @@ def _start_local(address: str | None, settings: dict[str, Any]) -> Host:
 
 
 def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
-    """Become the driver of a node that is there, if `address` (or the environment) names one; None if not."""
+    """Become a driver of an existing node if `address` or the environment names one; otherwise return None."""
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a string, got {address!r}")
     from skate.node.driver.address import asked  # needed once, and not by workers
@@ -174,7 +174,7 @@ def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
 
 
 def _end_lost() -> None:
-    """Forget a session whose node has ended, so that another one may begin."""
+    """Clean up a session whose node has ended, so that another one may begin."""
     host = _host
     attach(None)
     if host is not None:
@@ -199,7 +199,7 @@ def _start_node(address: str | None, settings: dict[str, Any]) -> Host:
 
 
 def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:
-    """End the session: workers and actors end, refs lose their values, memory is given back. Harmless when none runs."""
+    """End the session, with its workers, actors and values, and release its memory. No-op if none runs."""
     with _starting:
         host, process = _host, _process
         if process is None or _in_worker:
@@ -213,7 +213,7 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             for end in endings:
                 end()
             attach(None)
-        finally:  # Ctrl-C between the two must not leave a host that nobody can end
+        finally:  # Ctrl-C between the two must not leave a host that cannot be ended
             if host is not None:
                 host.shutdown()
 
@@ -271,7 +271,7 @@ class RayContext(Mapping[str, Any]):
         self._warn("len(ctx) is deprecated; use len(ctx.address_info)", UserWarning)
         return len(self.address_info)
 
-    # A context is one session, whatever it says of it.
+    # A context stands for one session, so compare by identity.
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
@@ -297,7 +297,7 @@ class RayContext(Mapping[str, Any]):
 
 
 def _after_fork() -> None:
-    """A forked child has none of the threads and must not speak for its parent: it starts without a session."""
+    """Detach a forked child, which has none of the threads and must not act for its parent, from the session."""
     global _starting
     _starting = threading.Lock()
     process, host = _process, _host
@@ -305,7 +305,7 @@ def _after_fork() -> None:
         return
     process.closed = True
     process.give_up()
-    # Another thread, which is not here, may have held it.
+    # A thread that does not exist in the child may have held the lock.
     process.lock = process.pump.lock = threading.RLock()
     if host is not None:
         host.forked()

@@ -1,7 +1,7 @@
-"""A survey of the cluster: what this process answers when its node asks what it holds, and how it has its node ask all.
+"""A survey of the cluster: reports the refs that this process holds, and asks the node to survey all processes.
 
-Refs that never left a process are in no table, so that they cost nothing: they are found by looking through all objects that
-Python keeps track of, which takes some milliseconds and happens only when somebody asks.
+Refs that never left a process are in no table, so that they cost nothing. A survey finds them among all objects that Python's
+garbage collector tracks, which takes a few milliseconds.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ CO_ASYNC_GENERATOR = 0x200
 
 
 class RemoteFunction:
-    """A function that runs as a task: `f.remote(...)` returns refs, at once."""
+    """A function that runs as a task: `f.remote(...)` returns refs immediately."""
 
     def __init__(self, function: Callable[..., Any], given: dict[str, Any]) -> None:
         self._function = function
@@ -49,7 +49,7 @@ class RemoteFunction:
         return self._call.remote
 
     def options(self, **task_options: Any) -> _Call:
-        """Return the function with other options, for calls made through the result."""
+        """Return the function with other options."""
         return _Call(
             self,
             options.task_options(
@@ -58,11 +58,11 @@ class RemoteFunction:
         )
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node of a lazy task graph that calls this function."""
+        """Return a node of a lazy task graph that calls this function."""
         return graphs.bind_function(self, args, kwargs, self._options)
 
     def definition(self) -> tuple[bytes, list[Any], bytes]:
-        """Pickle the function by value, at the first call: later changes of captured values are ignored."""
+        """Pickle the function by value at the first call. Later changes to captured values are ignored."""
         if self._definition is None:
             self._definition = exports.pack_definition(self._function, self._name)
         return self._definition  # type: ignore[no-any-return]
@@ -84,7 +84,7 @@ class RemoteFunction:
 
 
 class _Call:
-    """A remote function with a set of options: what `.options(...)` returns."""
+    """A remote function with a set of options, as returned by `.options(...)`."""
 
     def __init__(self, function: RemoteFunction, given: dict[str, Any]) -> None:
         self._remote_function = function
@@ -121,7 +121,7 @@ class _Call:
         return refs or None
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node of a lazy task graph that calls this function with these options."""
+        """Return a node of a lazy task graph that calls this function with these options."""
         return graphs.bind_function(self, args, kwargs, self._options)
 
     @property
@@ -130,7 +130,7 @@ class _Call:
         return self._name
 
     def parameters(self) -> list[str]:
-        """Names of the function's parameters, for error messages."""
+        """Return the names of the function's parameters, for error messages."""
         return parameter_names(self._remote_function.signature())
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -179,24 +179,24 @@ class _Call:
 
 
 def parameter_names(signature: Any) -> list[str]:
-    """The names of positional parameters, in order; empty if unknown."""
+    """Return the names of positional parameters in order, or an empty list if unknown."""
     return [] if signature is None else signature.positional_names()
 
 
 def return_fields(returns: Any) -> TemplateFields:
-    """How many results a template has: a number, or a stream, which a "dynamic" one is as well."""
+    """Return the template fields for the results: a number, or a stream, which includes "dynamic"."""
     if isinstance(returns, str):
         return {"returns": 1, "streaming": True}
     return {"returns": returns}
 
 
 def is_generator(function: Any) -> bool:
-    """True for generator functions, async ones too."""
+    """Return True for generator functions, including async ones."""
     return bool(_code_flags(function) & (CO_GENERATOR | CO_ASYNC_GENERATOR))
 
 
 def _code_flags(function: Any) -> int:
-    """The compiler flags of a function, without its wrappers."""
+    """Return the compiler flags of a function, without its wrappers."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)

@@ -1,4 +1,4 @@
-"""From a call to a message: arguments packed, refs noted, results born."""
+"""Submission of calls: packs arguments, collects refs, and creates the refs of results."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from skate.protocol.fields import ActorFields
 
 NO_ARGUMENTS = b""
-WHOLE = "*"  # the place of an argument that is all arguments at once
+WHOLE = "*"  # the place of an argument that holds all arguments
 
 Packed = tuple[bytes, list[tuple[Any, Any]], list[Any]]
 
 
 class Callee(Protocol):
-    """The called function or method, for error messages."""
+    """A called function or method, for error messages."""
 
     @property
     def name(self) -> str:
         """The name in error messages."""
 
     def parameters(self) -> list[str]:
-        """The names of its positional parameters."""
+        """Return the names of its positional parameters."""
 
 
 def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> Packed:
@@ -55,7 +55,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
         kwargs = {key: None if type(arg) is ObjectRef else arg for key, arg in kwargs.items()}
     try:
         packed = values.pack((args, kwargs))
-    except Exception as error:  # whatever pickling ends in, the culprit is among the arguments
+    except Exception as error:  # whatever pickling raises, an argument is the cause
         raise unpicklable(error, args, kwargs, callee) from error
     if packed.size <= values.INLINE_BYTES_MAX:
         return packed.joined(), deps, packed.met
@@ -67,7 +67,7 @@ def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> TypeError:
-    """Build the error that names the argument that cannot be sent, and the path to the faulty part."""
+    """Build the error that names the argument that cannot be sent, and the path to its faulty part."""
     from skate.wire.culprit import explain  # only errors need it
 
     name = callee.name
@@ -89,7 +89,7 @@ def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any],
 
 
 def call_site(depth: int) -> Any:
-    """The code and line of the user's call, cheap to take and turned into text only when needed."""
+    """Return the code and line of the user's call, which become text only when needed."""
     frame = sys._getframe(depth)
     return frame.f_code, frame.f_lineno
 
@@ -122,7 +122,7 @@ def submit(
 
 
 def send(process: ClientCore, task_id: bytes, actor_id: bytes, key: bytes, packed: Packed) -> None:
-    """Say to the node that a task is to run; the lock is held."""
+    """Send a task to the node. The lock is held."""
     blob, deps, met = packed
     if deps or met:
         dep_ids: tuple[Any, ...] = tuple((place, process.escape(ref)) for place, ref in deps)
@@ -140,7 +140,7 @@ def send(process: ClientCore, task_id: bytes, actor_id: bytes, key: bytes, packe
 
 
 def create_actor(process: ClientCore, actor_id: bytes, key: bytes, packed: Packed, life: ActorFields) -> None:
-    """Say to the node that an actor is to start; the lock is held."""
+    """Send the creation of an actor to the node. The lock is held."""
     blob, deps, met = packed
     dep_ids = tuple((place, process.escape(ref)) for place, ref in deps)
     held = tuple(process.escape(inner) for inner in met)

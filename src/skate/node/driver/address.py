@@ -1,7 +1,7 @@
-"""Where a node that stays is reached: one Unix socket in a folder that belongs to one user alone.
+"""The address of a standalone node: a Unix socket in a folder that only its user can enter.
 
-The socket's name carries the pid of its node, so that an address which outlives its node says so by itself, and a lock on the
-folder, which the kernel lets go with the process, tells whether one lives: no file has to be believed.
+The name of the socket contains the pid of its node, so an address that outlives its node is recognizable. The node holds a lock
+on the folder, which the kernel releases with the process, so no stale file can pass for a living node.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from contextlib import contextmanager
 
 SCHEME = "skate://"
 SOCKET_PREFIX, SOCKET_SUFFIX = "node-", ".sock"
-#: What the name of a socket starts with that is no file: it is gone with the process that made it.
+#: The prefix of abstract socket names. Such a socket is not a file, and disappears with its process.
 ABSTRACT = "@"
 LOG_NAMES = ("node.log", "node.log.1")
 
 
 class OpenFolderError(PermissionError):
-    """The folder for the socket is not this user's alone."""
+    """Raised when other users can enter the folder of the socket."""
 
 
 def asked(named: str | None) -> str | None:
-    """Return the address that a caller or the environment names; None if neither does."""
+    """Return the address given by the caller or the environment, or None."""
     return named or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or None
 
 
 def directory() -> str:
-    """The folder for this user's node: $SKATE_TMPDIR, $XDG_RUNTIME_DIR/skate or /tmp/skate-<uid>."""
+    """Return the folder of this user's node: $SKATE_TMPDIR, $XDG_RUNTIME_DIR/skate or /tmp/skate-<uid>."""
     named = os.environ.get("SKATE_TMPDIR")
     if named:
         return os.path.abspath(named)
@@ -42,7 +42,7 @@ def directory() -> str:
 
 
 def check(folder: str) -> None:
-    """Raise OpenFolderError unless a folder is ours and closed to others; FileNotFoundError if there is none."""
+    """Raise OpenFolderError unless only this user can enter the folder, and FileNotFoundError if it does not exist."""
     found = os.lstat(folder)
     problem = ""
     if not stat.S_ISDIR(found.st_mode):
@@ -59,7 +59,7 @@ def check(folder: str) -> None:
 
 
 def make(folder: str) -> bool:
-    """See that the folder is there, ours, and closed to others; True if it was made just now."""
+    """Create the folder, or check that only this user can enter it; return True if it was created."""
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.mkdir(folder, 0o700)
@@ -71,7 +71,7 @@ def make(folder: str) -> bool:
 
 
 def lock(folder: str) -> int | None:
-    """Take the folder for a node: a descriptor that holds it until it is closed, or None if a living node has it."""
+    """Lock the folder for a node; return a descriptor that holds the lock until it is closed, or None if another node has it."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,7 +82,7 @@ def lock(folder: str) -> int | None:
 
 
 def is_locked(folder: str) -> bool:
-    """True if a living node has the folder."""
+    """Return True if a living node has locked the folder."""
     fd = lock(folder)
     if fd is None:
         return True
@@ -91,7 +91,7 @@ def is_locked(folder: str) -> bool:
 
 
 def sockets(folder: str) -> list[str]:
-    """Paths of the sockets in a folder, of living nodes or dead ones."""
+    """Return the paths of the sockets in a folder, of living and dead nodes."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -102,12 +102,12 @@ def sockets(folder: str) -> list[str]:
 
 
 def path_for(folder: str, pid: int) -> str:
-    """The path of the socket of a node."""
+    """Return the path of a node's socket."""
     return os.path.join(folder, f"{SOCKET_PREFIX}{pid}{SOCKET_SUFFIX}")
 
 
 def pid_of(path: str) -> int | None:
-    """The pid of the node that created a socket, from its name."""
+    """Return the pid of the node that created a socket, from its name."""
     name = os.path.basename(path)
     name = name.removeprefix(ABSTRACT)
     number = name[len(SOCKET_PREFIX) :].removesuffix(SOCKET_SUFFIX).partition("-")[0]
@@ -115,7 +115,7 @@ def pid_of(path: str) -> int | None:
 
 
 def sweep(folder: str) -> list[str]:
-    """Remove the leftovers of a dead node in a folder, and return them; the folder's lock is held."""
+    """Remove the files of a dead node from a folder, and return their paths. The folder's lock is held."""
     gone = []
     for path in (*sockets(folder), *(os.path.join(folder, name) for name in LOG_NAMES)):
         try:
@@ -127,7 +127,7 @@ def sweep(folder: str) -> list[str]:
 
 
 def to_path(address: str) -> str | None:
-    """The path of the socket at an address; None if it is not the address of a standalone node."""
+    """Return the socket path in an address, or None if it is not the address of a standalone node."""
     if address.startswith(SCHEME):
         return address[len(SCHEME) :]
     if address.startswith("/"):
@@ -136,12 +136,12 @@ def to_path(address: str) -> str | None:
 
 
 def to_address(path: str) -> str:
-    """The address of a socket: its path, or for an abstract name the name with its scheme."""
+    """Return the address of a socket: its path, or an abstract name with the scheme."""
     return SCHEME + path if path.startswith(ABSTRACT) else path
 
 
 def bind(path: str) -> socket.socket:
-    """A listening socket at a path of any length."""
+    """Return a listening socket at a path of any length."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _short(path) as name:
@@ -150,16 +150,16 @@ def bind(path: str) -> socket.socket:
             os.chmod(path, 0o600)
         listener.listen(128)
         listener.setblocking(False)
-    except BaseException:  # whatever it was, the descriptor is not to stay
+    except BaseException:  # close the descriptor in any case
         listener.close()
         raise
     return listener
 
 
 def connect(path: str) -> socket.socket:
-    """A connection to the node at a path. Raises ConnectionError saying what became of it."""
+    """Connect to the node at a path. Raise ConnectionError, with the reason, if it is gone."""
     try:
-        if not path.startswith(ABSTRACT):  # else the kernel tells who is at the other end
+        if not path.startswith(ABSTRACT):  # for an abstract socket, the kernel reports the peer's user
             check(os.path.dirname(path))
     except (FileNotFoundError, NotADirectoryError):
         raise ConnectionError(gone_text(path)) from None
@@ -184,13 +184,13 @@ def _check_peer(sock: socket.socket, path: str) -> None:
 
 
 def credentials(sock: socket.socket) -> tuple[int, int]:
-    """Pid and user of the process at the other end."""
+    """Return the pid and user id of the peer."""
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[:4], "little"), int.from_bytes(raw[4:8], "little")
 
 
 def find(folder: str) -> str:
-    """Return the socket of the node in a folder. Raises ConnectionError if there is none."""
+    """Return the socket path of the node in a folder. Raise ConnectionError if there is none."""
     try:
         check(folder)
         if is_locked(folder):
@@ -198,7 +198,7 @@ def find(folder: str) -> str:
                 if _exists(pid_of(path)):
                     return path
     except FileNotFoundError:
-        # Nothing was ever started there.
+        # No node was ever started there.
         pass
     dead = [str(pid_of(path)) for path in sockets(folder)]
     was = f"; the process of the last one, {', '.join(dead)}, is gone" if dead else ""
@@ -209,7 +209,7 @@ def find(folder: str) -> str:
 
 
 def gone_text(path: str) -> str:
-    """The message when no node answers at a socket."""
+    """Return the message for a socket where no node answers."""
     pid = pid_of(path)
     what = f"its process {pid} is gone" if pid is not None else "nobody listens there"
     if pid is None and not os.path.exists(path):
@@ -228,7 +228,7 @@ def _exists(pid: int | None) -> bool:
 
 @contextmanager
 def _short(path: str) -> Iterator[str]:
-    """A name for a path that fits into a socket address, which holds 107 bytes."""
+    """Yield a name for a path that fits into a socket address, which holds 107 bytes."""
     if path.startswith(ABSTRACT):
         yield "\0" + path
         return

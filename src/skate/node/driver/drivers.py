@@ -1,4 +1,4 @@
-"""Drivers in processes of their own: let in at the node's socket, served over channels, seen off with what was theirs.
+"""Drivers in other processes: they connect to the node's socket and are served over channels.
 
 Everything here runs under the engine lock.
 """
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from skate.node.host import NodeHost
 
 EPOLLOUT = 4
-#: What a driver may be behind with printing before its workers wait for their pipes.
+#: The number of characters that a driver may be behind in printing before its workers' output is paused.
 UNPRINTED_MAX = 1 << 24
-#: Jobs of the program that hosts a node come before those of its guests.
+#: Job numbers of guest drivers start this far above those of the program that hosts the node.
 OWN_JOBS = 1 << 16
-#: What a driver says of itself that its workers take over.
+#: The settings of a driver that its workers adopt.
 VIEW = ("sys_path", "stdlib", "environ", "cwd", "preload", "main", "namespace")
 
 
 class Driver:
-    """One connected program."""
+    """One connected driver."""
 
     __slots__ = (
         "cid",
@@ -61,14 +61,14 @@ class Driver:
         self.command: str = fields.get("command") or ""
         self.prints: bool = fields.get("log_to_driver", True)
         self.unprinted = 0
-        self.leaving: set[int] | None = None  # workers whose last words it waits for
+        self.leaving: set[int] | None = None  # workers whose remaining output it waits for
         self.since = time.time()
-        self.ended = False  # the core knows that it has ended
-        self.viewer = 0  # holds, once it has left, the values that are still in view there
+        self.ended = False  # the core was told about the end
+        self.viewer = 0  # the client that holds values still in view there after it has left
 
 
 class Drivers:
-    """The node's socket, and who has come in by it."""
+    """The node's socket, and the drivers connected through it."""
 
     def __init__(self, host: NodeHost, listener: socket.socket, path: str, output: JobOutput) -> None:
         self.host = host
@@ -77,21 +77,21 @@ class Drivers:
         self.drivers: dict[int, Driver] = {}
         self._listener = listener
         self._strangers: set[Channel] = set()
-        #: What the workers of each job are configured with, and by which interpreter they run.
+        #: The settings and the interpreter of each job's workers.
         self._views: dict[str, dict[str, Any]] = {}
         self._pythons: dict[str, list[str]] = {}
-        #: The last job that was begun; ids of objects are made of it, so a driver in this process has had its own.
+        #: The last job number. Object ids contain it, so jobs of a driver in this process have their own range.
         self._number = 0 if host.door is None else int.from_bytes(host.job, "big") + OWN_JOBS
         host.pump.add(listener.fileno(), self.accept)
 
-    # -- coming in
+    # -- connections
 
     def accept(self, _: int) -> None:
         """Accept a connection."""
         try:
             sock, _address = self._listener.accept()
         except OSError:
-            # It gave up meanwhile, or this process has no descriptor left for it.
+            # The peer has given up, or this process has no descriptors left.
             return
         pid, uid = address.credentials(sock)
         if uid not in (os.geteuid(), 0):
@@ -180,19 +180,19 @@ class Drivers:
         try:
             socket.send_fds(driver.channel.sock, [msgpack.packb(m.Welcome(m.WELCOME, fields))], fds)
         except OSError:
-            # It is gone again; its channel tells.
+            # The peer is gone; its channel reports that.
             return
 
     def _watch(self, driver: Driver) -> None:
-        """See the driver's end also where a child of its has kept the socket."""
+        """Watch the driver's process, because a child may keep its socket open."""
         try:
             driver.pidfd = os.pidfd_open(driver.pid)
         except (OSError, AttributeError):
-            # It ended just now, or is in another pid namespace: the channel tells.
+            # It has just ended, or is in another pid namespace; the channel reports its end.
             return
         self.host.pump.add(driver.pidfd, lambda _: self._lost(driver))
 
-    # -- talking
+    # -- messages
 
     def _readable(self, driver: Driver, events: int) -> None:
         channel = driver.channel
@@ -218,14 +218,14 @@ class Drivers:
             host.flush()
 
     def _take(self, driver: Driver, message: tuple[Any, ...], now: float) -> str:
-        """Act on one message of a driver; returns why it cannot be acted on, if so."""
+        """Process one message of a driver; return the reason if it is refused."""
         if message[0] < m.ATTACH:
             refused = self.host.guard.refusal(driver.cid, message, False)
             if refused:
                 return refused
             try:
                 self.host.core.step(driver.cid, message, now)
-            except Exception:  # a mistake of ours that one driver met must not end the sessions of the others
+            except Exception:  # a bug that one driver triggers must not end the sessions of others
                 self.output.log.write(traceback.format_exc())
                 return f"the node failed on message {message[0]}; its log has the traceback"
             return ""
@@ -242,7 +242,7 @@ class Drivers:
         )
 
     def _expel(self, driver: Driver, refused: str) -> None:
-        """End the session of a driver that has sent something else than a message of the protocol."""
+        """End the session of a driver that has sent an invalid message."""
         text = (
             f"the driver of job {driver.job} (pid {driver.pid}) sent what is no message of Skate's: {refused}"
         )
@@ -251,10 +251,10 @@ class Drivers:
         driver.channel.flush()
         self._lost(driver)
 
-    # -- what workers print
+    # -- output of workers
 
     def printed(self, job: str, is_error: bool, text: str) -> bool:
-        """Forward a worker's output to its job's driver; False if the driver is gone, or does not want it."""
+        """Forward a worker's output to its job's driver; return False if the driver is gone or does not print it."""
         driver = next((each for each in self.drivers.values() if each.job == job), None)
         if driver is None or not driver.prints:
             return False
@@ -272,16 +272,16 @@ class Drivers:
             self.output.resume(driver.job)
 
     def silent(self, cid: int, job: str) -> None:
-        """The output of a worker has ended."""
+        """Record the end of a worker's output."""
         for driver in list(self.drivers.values()):
             if driver.job == job and driver.leaving is not None:
                 driver.leaving.discard(cid)
                 self._farewell(driver)
 
-    # -- going
+    # -- the end of a driver
 
     def _see_off(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
-        """Serve a leaving driver: send it the rest of its workers' output, then the end mark."""
+        """End the job of a leaving driver, and send it its workers' remaining output and an end mark."""
         self._end_job(driver, viewed)
         if driver.leaving is None:
             driver.leaving = self.host.snapshot.ending_workers(driver.job) & self.output.unread()
@@ -300,7 +300,7 @@ class Drivers:
         reason = f"the driver of its job {driver.job} (pid {driver.pid}) has ended"
         event = se.JobEnded(se.JOB_ENDED, driver.cid, viewed, reason)
         if viewed:
-            # Arrays that the program still has lie in memory that is not to be used again under them.
+            # The program may still have arrays in shared memory, which must not be reused.
             driver.viewer = host.admit(event)
             host.apply_if_idle()
         else:
@@ -330,13 +330,13 @@ class Drivers:
         self._pythons.pop(job, None)
 
     def forked(self) -> None:
-        """In a forked child: the sockets are the parent's."""
+        """Close the sockets in a forked child; they belong to the parent."""
         self._listener.close()
         for driver in self.drivers.values():
             driver.channel.close()
 
     def close(self) -> None:
-        """Notify every driver of the end of the node, and accept no more."""
+        """Notify every driver that the node ends, and accept no more connections."""
         self.host.pump.remove(self._listener.fileno())
         self._listener.close()
         for driver in list(self.drivers.values()):
@@ -350,23 +350,23 @@ class Drivers:
         self.drivers.clear()
         self.host.guests.clear()
 
-    # -- what is asked
+    # -- queries
 
     def config_of(self, job: str) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """The configuration of a job's workers, and the descriptors for the output of their zygote."""
+        """Return the settings of a job's workers, and the output descriptors of their zygote."""
         return self._views[job], self.output.pipes(-int(job, 16), job)
 
     def preloaded_of(self, job: str) -> list[str]:
-        """The modules that a job's workers start with."""
+        """Return the modules that a job's workers preload."""
         names: list[str] = self._views[job]["preload"]
         return names
 
     def python_of(self, job: str) -> list[str]:
-        """The interpreter of a job's workers: its driver's."""
+        """Return the interpreter of a job's workers, which is that of its driver."""
         return self._pythons[job]
 
     def status(self) -> dict[str, Any]:
-        """The status for `skate status`."""
+        """Return the status for `skate status`."""
         snapshot = self.host.snapshot
         return {
             **snapshot.status(),

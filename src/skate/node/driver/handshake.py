@@ -1,4 +1,4 @@
-"""The caller's side of a node's socket: the request, and the reply with descriptors."""
+"""The client side of a node's socket: sends a request and receives the reply, with descriptors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ READ_BYTES = 1 << 16
 
 
 def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[int]]:
-    """Send a request to the node at `path`: returns the connection, its reply, and descriptors that came with it.
+    """Send a request to the node at `path`; return the connection, the reply and the descriptors that came with it.
 
-    Raises ConnectionError if there is no node, or it refuses.
+    Raise ConnectionError if there is no node, or it refuses.
     """
     sock = address.connect(path)
     fds: list[int] = []
@@ -43,13 +43,13 @@ def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[
             f"the node at {path} has not answered for {ANSWER_SECONDS:g} s; it is stopped or very busy: see `skate status`, "
             "end it with `skate stop --force`"
         ) from None
-    except BaseException:  # Ctrl-C as well: nothing may stay open
+    except BaseException:  # includes KeyboardInterrupt: close the socket in any case
         sock.close()
         raise
 
 
 def ask(path: str, wants: str) -> dict[str, Any]:
-    """Return the node's reply to one request. Raises ConnectionError if there is no node."""
+    """Return the node's reply to one request. Raise ConnectionError if there is no node."""
     sock, answer, _ = call(path, wants=wants)
     sock.close()
     return answer

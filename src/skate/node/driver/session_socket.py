@@ -1,6 +1,7 @@
-"""How programs join a session that another program hosts: an abstract Unix socket, which leaves nothing on disk.
+"""The socket for joining a session that another program hosts: an abstract Unix socket, which leaves no file behind.
 
-Who connects is let in by the user id that the kernel tells of the other end. What serves drivers is loaded for the first one.
+The kernel reports the user id of a connecting process, which decides if it may join. The code that serves drivers is loaded for
+the first of them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class SessionSocket:
         host.pump.add(self._listener.fileno(), self._knock)
 
     def _knock(self, events: int) -> None:
-        """The first program comes: from now on the socket is served by `Drivers`."""
-        from skate.node.driver.drivers import Drivers  # only sessions that others join need it
+        """Handle the first connection: let `Drivers` serve the socket from now on."""
+        from skate.node.driver.drivers import Drivers  # only sessions that other programs join need it
 
         host, listener = self.host, self._listener
         assert listener is not None
@@ -45,6 +46,6 @@ class SessionSocket:
             self._listener = None
 
     def forked(self) -> None:
-        """In a forked child: the socket is the parent's."""
+        """Close the socket in a forked child; it belongs to the parent."""
         if self._listener is not None:
             self._listener.close()

@@ -1,1 +1,1 @@
-"""The memory of a node: the arena file, overflow files, and what the kernel says of memory."""
+"""The memory of a node: the arena file, overflow files, and memory readings from the kernel."""

@@ -1,8 +1,8 @@
 """The memory behind the arena: one anonymous file that every process of the node maps.
 
 A memfd has no name, so nothing is left behind however the processes end, and it does not count against
-the size of /dev/shm. It is as long as the arena's capacity from the start, but sparse: only pages that
-somebody has touched take up memory, and `release` gives those back.
+the size of /dev/shm. It has the arena's full capacity from the start, but is sparse: only pages that
+were touched take up memory, and `release` returns them to the system.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _REFUSED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL)
 
 
 class ArenaFile:
-    """An anonymous sparse file of `capacity` bytes; `fd` is what other processes are handed to map.
+    """An anonymous sparse file of `capacity` bytes. Other processes receive `fd` and map it.
 
-    Raises OSError when the system grants no such file.
+    Raise OSError if the system does not provide such a file.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -45,9 +45,9 @@ class ArenaFile:
         return f"ArenaFile(fd={self.fd}, capacity={self.capacity})"
 
     def release(self, offset: int, size: int) -> bool:
-        """Gives the memory of these bytes back to the system, where it can: False if nothing was done.
+        """Return the memory of these bytes to the system if possible; return False if nothing was done.
 
-        They read as zeros afterwards. Only whole pages inside the range are given back.
+        They read as zeros afterwards. Only whole pages inside the range are released.
         """
         if self._punch is None:
             return False
@@ -62,18 +62,18 @@ class ArenaFile:
         return True
 
     def resident(self) -> int:
-        """Bytes of memory that the file takes up now."""
+        """Return the number of bytes of memory that the file takes up now."""
         return os.fstat(self.fd).st_blocks * 512
 
     def close(self) -> None:
-        """Closes `fd`, once; the memory lives on while some process still maps it."""
+        """Close `fd`, once. The memory stays while any process maps it."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
 
 
 def file_bytes_max() -> int:
-    """How large a file this process may make, those in memory included."""
+    """Return the maximum size of a file that this process may create, including files in memory."""
     import resource  # not on every platform
 
     soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -85,7 +85,7 @@ def _create() -> int:
         try:
             return os.memfd_create("skate-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         except OSError as error:
-            # Some sandboxes forbid the call; any other failure is a real one.
+            # Some sandboxes forbid the call; any other error is a real failure.
             if error.errno not in (errno.ENOSYS, errno.EPERM):
                 raise
     shared = "/dev/shm"
@@ -96,7 +96,7 @@ def _create() -> int:
 
 
 def _seal_size(fd: int) -> None:
-    """Forbids every holder of `fd` to change the file's length: a cut would kill its readers with SIGBUS."""
+    """Seal the file's length against every holder of `fd`: truncation would kill its readers with SIGBUS."""
     if not sys.platform.startswith("linux"):
         return
     import fcntl  # not on every platform
@@ -104,16 +104,16 @@ def _seal_size(fd: int) -> None:
     try:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     except OSError as error:
-        # The fallback file is no memfd and takes no seals.
+        # The fallback file is not a memfd and cannot be sealed.
         if error.errno != errno.EINVAL:
             raise
 
 
 def _punch_function() -> Callable[[int, int, int], int] | None:
-    """fallocate(2) as (fd, offset, size) -> errno or 0; None where the platform has none."""
+    """Return fallocate(2) as (fd, offset, size) -> errno or 0, or None if the platform has none."""
     if not sys.platform.startswith("linux"):
         return None
-    import ctypes  # 2 ms that a process without an arena need not pay
+    import ctypes  # takes 2 ms, and only processes with an arena need it
 
     library = ctypes.CDLL(None, use_errno=True)
     fallocate = getattr(library, "fallocate64", None) or getattr(library, "fallocate", None)

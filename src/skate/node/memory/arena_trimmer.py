@@ -1,7 +1,7 @@
 """Returns unused memory of the arena to the system after a while.
 
-Freed memory is worth keeping for a moment: who puts the next value of that size writes it at many times the speed. What has
-lain free for a whole round is given back, a bounded piece at a time, as the engine lock is held meanwhile.
+Freed memory is worth keeping for a moment: the next value of that size is written many times faster. Memory that was free for
+a whole round is released in bounded pieces, because the engine lock is held meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PIECE_SECONDS = 0.02
 
 
 class ArenaTrimmer:
-    """Says when it is time to look for cold memory, and gives back what the core has chosen."""
+    """Decides when to look for cold memory, and releases the ranges that the core chooses."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class ArenaTrimmer:
         self._file = file
         self._forget = forget
         self._next = 0.0
-        #: Free memory in pieces too small to be given back; no timer is worth it.
+        #: Free memory in pieces too small to release, which needs no timer.
         self._kept = 0
         self._seen = -1
 
     def turn(self, now: float) -> float | None:
-        """Release cold memory, if it is time to; return the seconds until the next check, None if none is needed."""
+        """Release cold memory if it is due; return the seconds until the next check, or None if none is needed."""
         warm = self._snapshot.warm_bytes
         if warm <= self._kept:
             self._kept = warm
@@ -58,7 +58,7 @@ class ArenaTrimmer:
         return pause
 
     def release(self, ranges: tuple[tuple[int, int], ...]) -> None:
-        """Give these ranges back to the system, up to the first that it refuses."""
+        """Return these ranges to the system, up to the first one that it refuses."""
         for offset, size in ranges:
             if not self._file.release(offset, size):
                 break

@@ -1,7 +1,7 @@
-"""Looks how much memory is in use while workers run, and tells the core, which decides what to do about it.
+"""Measures memory use while workers run, and reports it to the core, which decides what to do.
 
-It looks from the node's loop: never while nothing runs, seldom while there is much room, more often the closer the limit is
-and the faster use grows. What one look costs is in `benchmarks/monitor.py`.
+It runs in the node's loop: never while no work runs, rarely while there is much room, and more often the closer the limit is
+and the faster use grows. `benchmarks/monitor.py` measures the cost of a check.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from skate.node.worker.worker_process import WorkerProcess
 
 NEVER = float("inf")
-#: The longest pause, where there is room for much longer.
+#: The longest pause between checks, however much room there is.
 PAUSE_SECONDS_MAX = 2.0
-#: The shortest, when use will reach the limit sooner.
+#: The shortest pause, even if use may reach the limit sooner.
 PAUSE_SECONDS_MIN = 0.02
-#: As fast as processes can possibly take memory.
+#: The fastest possible growth of memory use.
 BYTES_PER_SECOND_MAX = 6 << 30
 
 
@@ -36,7 +36,7 @@ class MemoryMonitor:
         self.host = host
         self.limit = settings.memory_limit
         self.refresh = settings.memory_refresh_seconds
-        #: When to look next, by the monotonic clock; the loop reads this in every turn.
+        #: The monotonic time of the next check; the loop reads it in every iteration.
         self.due = NEVER
         self.asleep = self.refresh > 0
         self.looks = 0
@@ -47,20 +47,20 @@ class MemoryMonitor:
 
     @property
     def limits(self) -> Limits:
-        """The memory limits of this process, determined once."""
+        """Return the memory limits of this process, determined once."""
         if self._limits is None:
             self._limits = Limits()
         return self._limits
 
     def wake(self) -> None:
-        """A worker is about to get work."""
+        """Resume checks, because a worker is about to get work."""
         self.asleep = False
         self._last = (0.0, 0)
         self.due = time.monotonic() + self.refresh
         self.host.pump.retime()
 
     def look(self, now: float) -> None:
-        """Read the memory use and pass it to the core; the lock is held."""
+        """Measure the memory use and pass it to the core. The lock is held."""
         snapshot = self.host.snapshot
         if not snapshot.busy:
             self.asleep = True
@@ -91,16 +91,14 @@ class MemoryMonitor:
 
     @staticmethod
     def _shared(worker: WorkerProcess, private: int) -> int:
-        """The memory that a worker still shares with the zygote; measured while it is small, because that is slow
-        when it is large.
-        """
+        """Return the memory that a worker still shares with the zygote, measured early because it is slow for large processes."""
         if worker.shared is None:
             share = own_share(worker.pid)
             worker.shared = 0 if share is None else max(0, private - share)
         return worker.shared
 
     def _measure(self) -> None:
-        """Measure the workers' shared memory again, before one of them is ended."""
+        """Measure the workers' shared memory again, before one of them is killed."""
         for worker in self.host.pool.workers.values():
             worker.shared = None
 
@@ -136,10 +134,10 @@ class MemoryMonitor:
     # -- for the record
 
     def killed_by_kernel(self) -> bool:
-        """True if the kernel ended a worker that died of SIGKILL, because it was out of memory."""
+        """Return True if the kernel's out-of-memory killer ended a worker that died of SIGKILL."""
         return self._limits is not None and self._limits.kernel_has_killed()
 
     def limit_now(self) -> Gauge | None:
-        """The limit at the last look."""
+        """Return the limit at the last check, or None if there was none."""
         gauge = self._gauge_now
         return gauge if gauge.limit else None

@@ -1,4 +1,4 @@
-"""Files on disk for values that memory has no room for; they have no name, so nothing outlives the processes that use them."""
+"""Files on disk for values that do not fit into memory. They have no name, so they disappear with the processes that use them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PIECE_BYTES = 1 << 26
 
 
 def overflow_files(place: SpillPlace) -> list[OverflowFile]:
-    """A file in each folder, the one with most room first; in the folder for temporary files if there are none.
+    """Create a file in each folder, or else in the folder for temporary files; return the one with the most room first.
 
-    Raises ValueError for a folder that cannot be written to. Where not even temporary files can be written the only one is
-    empty: then memory is all there is, and a full one is an error.
+    Raise ValueError for a folder that cannot be written to. If not even temporary files can be written, the only file has no
+    capacity, so that a full memory is an error.
     """
     full_at = place.full_at
     if not place.folders:
@@ -44,9 +44,9 @@ def overflow_files(place: SpillPlace) -> list[OverflowFile]:
 
 
 class OverflowFile:
-    """A sparse file without a name, in which there are more places than its disk has room.
+    """A sparse, unnamed file with more address space than its disk has room.
 
-    Of the disk at most the part `full_at` is used, by all together.
+    No more is written when the fraction `full_at` of the disk is in use, by whatever program.
     """
 
     def __init__(self, folder: str, full_at: float = 1.0) -> None:
@@ -67,15 +67,15 @@ class OverflowFile:
             raise
 
     def left(self) -> int:
-        """Bytes that may still be written to the disk; below 0 if it is fuller than it should be."""
+        """Return the bytes that may still be written to the disk; negative if it is fuller than allowed."""
         disk = os.statvfs(self.folder)
         kept = int(disk.f_blocks * disk.f_frsize * (1 - self._full_at))
         return int(disk.f_bavail * disk.f_frsize - kept)
 
     def reserve(self, offset: int, size: int) -> str:
-        """Allocate disk blocks, so that no later store into them can fail; return the problem as text, or "".
+        """Allocate disk blocks, so that a later store cannot fail; return the problem as text, or "".
 
-        A store into a hole of a full disk would end in SIGBUS instead of an error.
+        A store into a hole on a full disk would raise SIGBUS instead of an error.
         """
         try:
             left = self.left()
@@ -91,7 +91,7 @@ class OverflowFile:
             return f"the disk of {self.folder} could not allocate {human_bytes(size)}: {error.strerror}"
 
     def store(self, offset: int, source: int, at: int, size: int) -> str:
-        """Copy bytes of the file `source` here; return the problem as text, or "". For one thread only."""
+        """Copy bytes from the file `source`; return the problem as text, or "". Only one thread may call it."""
         try:
             os.lseek(self.fd, offset, os.SEEK_SET)
             while size:
@@ -108,7 +108,7 @@ class OverflowFile:
         return ""
 
     def release(self, offset: int, size: int) -> None:
-        """Give the blocks of a range back to the disk."""
+        """Release the disk blocks of a range."""
         if self._punch is not None and self.fd >= 0:
             self._punch(self.fd, offset, size)
 
@@ -128,7 +128,7 @@ def _nameless(folder: str) -> int:
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             raise
-    import tempfile  # only where the file system cannot make a file without a name
+    import tempfile  # only if the file system cannot create unnamed files
 
     fd, path = tempfile.mkstemp(prefix="skate-spilled-", dir=folder)
     os.unlink(path)

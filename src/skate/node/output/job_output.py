@@ -1,4 +1,4 @@
-"""The output of several programs' workers: forwarded to each program's driver, and to a file once that is gone."""
+"""The output of several programs' workers, forwarded to the driver of each program, or to a file once it is gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG_BYTES_MAX = 1 << 23
 
 
 class LogFile:
-    """A file that is created at the first write, and rotated when it is full: one previous file is kept."""
+    """A log file, created at the first write and rotated when full; one previous file is kept."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -23,7 +23,7 @@ class LogFile:
         self._size = -1
 
     def write(self, text: str) -> int:
-        """Append a text; a disk that takes none loses it."""
+        """Append a text, which is lost if the disk cannot take it."""
         data = text.encode("utf-8", "backslashreplace")
         with self._lock:
             try:
@@ -38,16 +38,16 @@ class LogFile:
                 finally:
                     os.close(fd)
             except OSError:
-                # There is nobody left to tell.
+                # There is nowhere to report the error.
                 pass
         return len(text)
 
     def flush(self) -> None:
-        """Everything is written at once."""
+        """Do nothing: writes are not buffered."""
 
 
 class Spoken:
-    """Replaces the log file if there is none: the program that hosts the node prints to its stderr."""
+    """Stands in for the log file of a hosted node: prints to the hosting program's stderr."""
 
     def __init__(self, output: GuestOutput) -> None:
         self._output = output
@@ -59,18 +59,18 @@ class Spoken:
 
 
 class JobOutput(WorkerOutput):
-    """Routes the output of workers; a program whose driver stops reading does not delay the others."""
+    """Routes the output of workers. A driver that stops reading does not delay other programs."""
 
     def __init__(self, host: NodeHost, log: LogFile | Spoken) -> None:
         super().__init__(True)
         self._host = host
         self.log = log
         self._guard = threading.Lock()
-        #: Pipes that are not read until their driver has printed what it was sent, by job.
+        #: Pipes that are not read until their driver has caught up with printing, by job.
         self._paused: dict[str, list[int]] = {}
 
     def said(self, job: str, is_error: bool, text: str) -> None:
-        """Send it to the driver of the job, or write it down."""
+        """Send a text to the driver of the job, or write it to the log."""
         host = self._host
         with host.lock:
             taken = host.drivers is not None and host.drivers.printed(job, is_error, text)
@@ -78,7 +78,7 @@ class JobOutput(WorkerOutput):
             self.log.write(text)
 
     def silent(self, cid: int, job: str) -> None:
-        """Release the rest of a worker's output to a driver that waits for it."""
+        """Report the end of a worker's output to a driver that waits for it."""
         host = self._host
         with host.lock:
             if host.drivers is not None:
@@ -107,7 +107,7 @@ class JobOutput(WorkerOutput):
         super()._read(source)
 
     def unread(self) -> set[int]:
-        """The workers whose output has not ended."""
+        """Return the workers whose output has not ended."""
         return set(self._workers)
 
 
@@ -119,7 +119,7 @@ class GuestOutput(JobOutput):
         self._prints = prints
 
     def said(self, job: str, is_error: bool, text: str) -> None:
-        """Print the text here, or send it to the job's driver; drop it if that driver is gone."""
+        """Print the text, or send it to the job's driver; drop it if that driver is gone."""
         if job:
             host = self._host
             with host.lock:
@@ -134,6 +134,6 @@ class GuestOutput(JobOutput):
             self._printer.hold(is_error, text)
 
     def silent(self, cid: int, job: str) -> None:
-        """Record that a worker prints nothing more."""
+        """Record the end of a worker's output."""
         if job:
             super().silent(cid, job)

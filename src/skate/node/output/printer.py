@@ -1,6 +1,6 @@
-"""Printing of other processes' output: a separate thread, so that no one else waits for a terminal or a full pipe.
+"""Printing of other processes' output in a separate thread, so that no other thread waits for a terminal or a full pipe.
 
-Up to `HELD_BYTES_MAX` wait in memory, and only then does whoever has more to print wait as well.
+Up to `HELD_BYTES_MAX` wait in memory; beyond that, callers that print more must wait as well.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Callable
 from skate.wire.limits import LimitReached, start_thread
 
 HELD_BYTES_MAX = 1 << 25
-# A stream that takes nothing for so long at the end takes nothing any more.
+# At the end, give up on a stream that has accepted nothing for so long.
 PATIENCE_SECONDS = 2.0
 
 
 class Printer:
-    """Prints texts to stdout and stderr, in the order in which they came."""
+    """Prints texts to stdout and stderr, in order of arrival."""
 
     def __init__(self, printed: Callable[[int], None] | None = None) -> None:
-        #: Told of every text that is out: how many characters it had.
+        #: Called with the length of every printed text.
         self._told = printed
-        #: What is to be printed, (is_error, text); the condition guards it, its size and its end.
+        #: Texts to print, as (is_error, text). The condition guards the queue, its size and `_ended`.
         self._held: deque[tuple[bool, str]] = deque()
         self._held_size = 0
         self._changed = threading.Condition()
@@ -38,7 +38,7 @@ class Printer:
             while self._held_size > HELD_BYTES_MAX and not self._ended:
                 self._changed.wait()
             self._held.append((is_error, text))
-            # Not its length: a character takes up to four bytes.
+            # Not the length, because a character takes up to four bytes.
             self._held_size += sys.getsizeof(text)
             if self._thread is None and not self._ended:
                 with contextlib.suppress(LimitReached):
@@ -46,7 +46,7 @@ class Printer:
             alone = self._thread is None
             self._changed.notify_all()
         if alone:
-            # The system starts no more threads: whoever has something to print does it, and waits for the terminal.
+            # The system starts no more threads, so the caller prints, and waits for the terminal.
             self._print_all(until_empty=True)
 
     def _print_all(self, until_empty: bool = False) -> None:
@@ -72,7 +72,7 @@ class Printer:
         self.wait_for(self._thread)
 
     def wait_for(self, thread: threading.Thread | None) -> None:
-        """Wait for a thread to end, as long as anything still gets printed."""
+        """Wait for a thread to end, as long as printing makes progress."""
         if thread is None or thread is threading.current_thread():
             return
         printed = -1
@@ -90,5 +90,5 @@ def _write(stream: object, text: str) -> None:
             encoding = getattr(stream, "encoding", None) or "ascii"
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # type: ignore[attr-defined]
         stream.flush()  # type: ignore[attr-defined]
-    except Exception:  # the stream is the program's, and may raise anything
+    except Exception:  # the stream belongs to the program, and may raise anything
         return

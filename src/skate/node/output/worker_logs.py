@@ -1,7 +1,7 @@
 """Forwards the output of workers to the driver's stdout and stderr line by line, prefixed with the worker's name.
 
-One thread reads all pipes and another prints (`printing`), so that neither the loop of the node nor a task waits for a terminal
-that has stopped scrolling or a pipe that nobody reads. No line is dropped, joined or left out as a repetition.
+One thread reads all pipes and another prints (`printer`), so that neither the node's loop nor a task waits for a paused terminal
+or a pipe without a reader. Every line is printed, repetitions included, and lines are never joined.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from skate.wire.output import MARK
 
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
-#: After how many seconds the beginning of a line is printed whose end does not come.
+#: The number of seconds after which an incomplete line is printed.
 UNENDED_SECONDS = 0.3
 RECENT_LINES = 20
 RECENT_CHARACTERS_MAX = 1000
-# What `get_log` can show of one stream of one worker, and of how many of them.
+# How much `get_log` can show of a worker's stream, and for how many streams.
 TAIL_BYTES_MAX = 1 << 16
 TAILS_MAX = 256
 
@@ -64,11 +64,11 @@ class Tail:
         self.size = 0
 
     def add(self, line: str) -> None:
-        """One more line; the first ones go when there is too much."""
+        """Add a line, and drop the oldest ones if there is too much."""
         lines = self.lines
         line = line[-TAIL_BYTES_MAX // 2 :]
         lines.append(line)
-        # What it takes in memory: a short line takes more than its text.
+        # Its size in memory: a short line takes more than its text.
         self.size += sys.getsizeof(line)
         while self.size > TAIL_BYTES_MAX and len(lines) > 1:
             self.size -= sys.getsizeof(lines.popleft())
@@ -80,7 +80,7 @@ class WorkerOutput:
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
         self._sources: dict[int, _Source] = {}
-        #: Since when beginnings of lines may have waited for their ends.
+        #: The times since which incomplete lines may have waited for their ends.
         self._unended: dict[_Source, float] = {}
         self._workers: dict[int, _Worker] = {}
         self._poller = select.epoll()
@@ -89,22 +89,22 @@ class WorkerOutput:
         self._closing = False
         self._reader: threading.Thread | None = None
         self._printer = Printer()
-        #: Last lines by worker, of stdout and stderr as they came, for the message when it dies.
+        #: The last lines of stdout and stderr by worker, in order, for the message about its death.
         self.last_lines: dict[int, deque[str]] = {}
-        #: Last lines of both streams by (pid, "out" or "err"), for `get_log`.
+        #: The last lines of each stream by (pid, "out" or "err"), for `get_log`.
         self.tails: dict[tuple[int, str], Tail] = {}
-        #: Called, in the thread that reads, when all that a worker has written is read.
+        #: Called in the reading thread when all output of a worker was read.
         self.on_end: Callable[[], None] = _nothing
 
     def pipes(self, cid: int, job: str = "") -> tuple[int, int]:
-        """Two pipe ends for a new worker to write to; the reading ends are watched here."""
+        """Create the output pipes of a new worker; return the ends to write to, and watch the others."""
         ends: list[int] = []
         worker = self._workers[cid] = _Worker(cid, job)
         for is_error in (False, True):
             try:
                 read_end, write_end = os.pipe()
             except OSError:
-                # The reading end of the other pipe sees its end, and is closed by the reader.
+                # The reader notices the end of the other pipe, and closes its end.
                 for end in ends:
                     os.close(end)
                 raise
@@ -128,7 +128,7 @@ class WorkerOutput:
             worker.pid = pid
 
     def ended(self, cid: int) -> Iterable[str]:
-        """Return the last output of a lost worker, as far as it has been read."""
+        """Return the last output of a lost worker, as far as it was read."""
         worker = self._workers.get(cid)
         if worker is not None:
             worker.lost = True
@@ -175,7 +175,7 @@ class WorkerOutput:
             self._take(source, lines)
 
     def _print_unended(self) -> None:
-        """Print beginnings of lines that have waited for their ends."""
+        """Print incomplete lines that have waited long enough."""
         before = time.monotonic() - UNENDED_SECONDS
         for source in [source for source, since in self._unended.items() if since <= before]:
             del self._unended[source]
@@ -191,27 +191,27 @@ class WorkerOutput:
         source.worker.open -= 1
         if not source.worker.open:
             self._workers.pop(source.worker.cid, None)
-            if source.worker.lost:  # nobody will ask any more
+            if source.worker.lost:  # its death was reported, so the lines are no longer needed
                 self.last_lines.pop(source.worker.cid, None)
             self.on_end()
             self.silent(source.worker.cid, source.worker.job)
 
     def reading(self, cid: int) -> bool:
-        """True if more output of a worker may be read now."""
+        """Return True if more output of a worker may arrive."""
         return cid in self._workers
 
     def silent(self, cid: int, job: str) -> None:
-        """Record that a worker prints nothing more; in the thread that reads."""
+        """Record the end of a worker's output, in the reading thread."""
 
     def _take(self, source: _Source, lines: list[bytes]) -> None:
         texts: list[str] = []
         for line in lines:
             if MARK in line:
-                # What C code has left unfinished may stand in front of the mark.
+                # An incomplete line from C code may precede the mark.
                 line, _, named = line.partition(MARK)
                 self._print_one(source, line, texts)
                 pid, _, name = named.decode("utf-8", "replace").partition(" ")
-                if pid.isdecimal():  # else user code wrote what looks like a mark
+                if pid.isdecimal():  # else user code has printed something like a mark
                     source.pid, source.name = int(pid), name
             else:
                 self._print_one(source, line, texts, empty=True)
@@ -219,7 +219,7 @@ class WorkerOutput:
             recent = self.last_lines.get(source.worker.cid)
             if recent is None:
                 recent = self.last_lines[source.worker.cid] = deque(maxlen=RECENT_LINES)
-            # Without the name in front, which the message says anyway.
+            # Without the name in front, because the message contains it.
             end = f" pid={source.pid or source.worker.pid}) "
             recent.extend(
                 text.partition(end)[2][:-1][:RECENT_CHARACTERS_MAX] for text in texts[-RECENT_LINES:]
@@ -244,7 +244,7 @@ class WorkerOutput:
     # -- printing
 
     def said(self, job: str, is_error: bool, text: str) -> None:
-        """A worker has printed whole lines; in the thread that reads."""
+        """Print whole lines from a worker; called in the reading thread."""
         self._printer.hold(is_error, text)
 
     def relay(self, is_error: bool, text: str) -> None:
@@ -255,7 +255,7 @@ class WorkerOutput:
     # -- the end
 
     def close(self) -> None:
-        """Print the rest and stop; the workers have ended, so their pipes end too."""
+        """Print the rest and stop. The workers have ended, so their pipes end too."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
         self._printer.wait_for(self._reader)
@@ -268,4 +268,4 @@ class WorkerOutput:
 
 
 def _nothing() -> None:
-    """No-op: a view that is read at once has no dependents."""
+    """Do nothing."""

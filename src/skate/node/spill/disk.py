@@ -1,7 +1,7 @@
-"""The disk side of spilling: threads that copy values out of memory and back, while the node continues.
+"""The disk side of spilling: threads that copy values to disk and back without blocking the node.
 
-For each disk one thread writes, gives space back and sets blocks apart, in the order it is told to; another one reads. The core
-is told of what is done in batches, under the engine lock, which is not held meanwhile.
+Each disk has one thread that writes, frees space and reserves blocks, in the order of requests, and one that reads. They report
+results to the core in batches under the engine lock, and do not hold it while they work.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ BATCH_BYTES = 64 << 20
 JOIN_SECONDS = 10.0
 
 T = TypeVar("T")
-#: What the thread that writes does.
+#: The jobs of the writing thread.
 Write: TypeAlias = Spill | Reserve | FreeBlocks | DropCopy
 
 
 class _Line(Generic[T]):
-    """A thread that does jobs in order, several at once; started when there is a first one."""
+    """A thread that processes jobs in order and in batches; started with the first job."""
 
     def __init__(self, name: str, work: Callable[[list[T]], None]) -> None:
         self._name = name
@@ -66,7 +66,7 @@ class _Line(Generic[T]):
             try:
                 self._thread = start_thread(self._run, f"skate-{self._name}")
             except LimitReached:
-                # The system starts no more threads: the node waits for the disk.
+                # The system starts no more threads, so the node waits for the disk.
                 self._work_off()
                 return
         self._due.release()
@@ -79,7 +79,7 @@ class _Line(Generic[T]):
             self._work_off()
 
     def _work_off(self) -> None:
-        # What else is due comes along; its releases are looks in vain.
+        # Take all queued jobs; their semaphore releases cause empty rounds later.
         jobs = []
         while self._jobs:
             jobs.append(self._jobs.popleft())
@@ -87,7 +87,7 @@ class _Line(Generic[T]):
             self._work(jobs)
 
     def close(self) -> None:
-        """End the thread after its current job; the engine lock is not held."""
+        """End the thread after its current job. The engine lock is not held."""
         self._closing = True
         self._due.release()
         if self._thread is not None:
@@ -95,7 +95,7 @@ class _Line(Generic[T]):
 
 
 class _Station:
-    """One disk, or the storage outside: a thread that writes and one that reads."""
+    """One disk, or the external storage, with a writing and a reading thread."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Station:
         self.reader = _Line("restore", self._read)
 
     def _write(self, jobs: list[Write]) -> None:
-        """Spill in batches; what comes in between may take the place of what was written before, or the other way round."""
+        """Spill in batches. Other jobs end a batch, because they may concern the same space."""
         batch: list[Spill] = []
         answers: list[DiskAnswer] = []
         for job in jobs:
@@ -154,7 +154,7 @@ class _Station:
 
 
 class Disk:
-    """Copies values to files on disk, or to a storage outside, and back."""
+    """Copies values to files on disk or to external storage, and back."""
 
     def __init__(
         self,
@@ -168,13 +168,13 @@ class Disk:
         self._files = files
         self._outside = outside
         self._memory = memory
-        #: Takes answers for the core; the engine lock is not held.
+        #: Passes answers to the core. The engine lock is not held.
         self.tell = tell
         self._stations = [
             _Station(self._copy_here, self._allocate_here, self._read_here, self) for _ in files
         ]
         self._elsewhere = _Station(self._copy_outside, self._drop_outside, self._read_outside, self)
-        #: Bytes and seconds of copies out and back.
+        #: Bytes and seconds of copies in each direction.
         self.written = self.read_back = 0
         self.write_seconds = self.read_seconds = 0.0
 

@@ -1,6 +1,6 @@
-"""Spilled values in a storage outside of this machine, or wherever fsspec or pyarrow reach: several in one object.
+"""Spilled values in external storage, through fsspec or pyarrow, with several values in one object.
 
-An object is deleted with the last value in it, and what is left when the session ends.
+An object is deleted with its last value, and all remaining objects when the session ends.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from skate.node.spill.storage import storage_of
 
 
 class ExternalStorage:
-    """A place like "s3://bucket/prefix".
+    """A storage location such as "s3://bucket/prefix".
 
-    Raises ImportError where neither fsspec nor pyarrow is installed (or what they need for that place), ValueError for a place
-    that they do not know.
+    Raise ImportError if neither fsspec nor pyarrow (or a package they need for the location) is installed, and ValueError for a
+    location that they do not know.
     """
 
     def __init__(self, uri: str) -> None:
@@ -25,7 +25,7 @@ class ExternalStorage:
         self.folder = f"{path.rstrip('/')}/skate-spilled-{os.urandom(8).hex()}"
         self._made = False
         self._count = 0
-        #: Where each value is: its object, the first byte, the bytes, their checksum.
+        #: The location of each value: object, first byte, number of bytes, checksum.
         self._places: dict[int, tuple[str, int, int, int]] = {}
         self._alive: dict[str, int] = {}
 
@@ -38,7 +38,7 @@ class ExternalStorage:
                 self._files.make_folder(self.folder)
                 self._made = True
             self._files.write(name, [data for _, data in parts])
-        except Exception as error:  # whatever a storage raises: the values stay in memory
+        except Exception as error:  # a storage may raise anything; the values stay in memory
             return f"{self.uri} cannot be written to: {type(error).__name__}: {error}"
         at = 0
         for number, data in parts:
@@ -55,7 +55,7 @@ class ExternalStorage:
         name, at, size, checksum = place
         try:
             data = self._files.read(name, at, size)
-        except Exception as error:  # as in store: the value is lost, which the core deals with
+        except Exception as error:  # as in store; the core handles the lost value
             return b"", f"its copy in {name} cannot be read: {type(error).__name__}: {error}"
         if len(data) != size:
             return b"", f"its copy in {name} is cut off: {len(data)} of {size} bytes from {at} on are there"
@@ -81,7 +81,7 @@ class ExternalStorage:
     def _delete(delete: Any, path: str) -> None:
         try:
             delete(path)
-        except Exception:  # as in store: what cannot be deleted is not worth more than being left there
+        except Exception:  # as in store; an object that cannot be deleted stays there
             return
 
     def close(self) -> None:

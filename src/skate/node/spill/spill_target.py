@@ -1,4 +1,4 @@
-"""Where values are spilled to, as `init` or the environment asks: the names and spellings of Ray."""
+"""The location of spilled values, from `init` or the environment, with Ray's names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FULL_AT = 0.95
 
 @dataclass(frozen=True)
 class SpillPlace:
-    """Local folders, or a place outside; none of both is the folder for temporary files."""
+    """Local folders or an external location; if neither is given, the folder for temporary files."""
 
     folders: tuple[str, ...] = ()
     uri: str = ""
-    #: The part of a local disk that may be in use, by everybody, before nothing more is written to it.
+    #: The fraction of a local disk in use, by all programs, above which nothing more is written.
     full_at: float = FULL_AT
     enabled: bool = True
 
@@ -90,7 +90,7 @@ class SpillPlace:
 
 
 def _said(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
-    """The value from `_system_config`, or else the environment, with the name it was set under."""
+    """Return the value from `_system_config`, or else the environment, with the name it was set under."""
     if name in system:
         return system[name], name
     for variable in (f"SKATE_{name.upper()}", f"RAY_{name}"):

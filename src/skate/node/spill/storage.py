@@ -1,4 +1,4 @@
-"""Files by URL, through fsspec or else pyarrow: the few things that spilling does with them."""
+"""Access to files by URL through fsspec or pyarrow, as far as spilling needs it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any, Protocol
 
 
 class Storage(Protocol):
-    """Where files are written, read in part, and deleted."""
+    """A storage in which files are written, partially read and deleted."""
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, with those above it."""
+        """Create a folder and its parents."""
 
     def write(self, path: str, parts: Sequence[Any]) -> None:
-        """Write a file, of buffers one behind the other."""
+        """Write a file that consists of these buffers, concatenated."""
 
     def read(self, path: str, at: int, size: int) -> bytes:
-        """Bytes of a file; fewer where it ends before."""
+        """Read bytes of a file; return fewer if it ends before."""
 
     def delete(self, path: str) -> None:
         """Delete a file."""
 
     def delete_folder(self, path: str) -> None:
-        """Delete a folder with all that is in it."""
+        """Delete a folder with all its contents."""
 
 
 def storage_of(uri: str) -> tuple[Storage, str]:
-    """The storage of a URL, and the path in it.
+    """Return the storage for a URL, and the path in it.
 
-    Raises ImportError where no package is installed for it, ValueError for what is none.
+    Raise ImportError if no package for it is installed, and ValueError for an invalid URL.
     """
     try:
         import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]  # optional, and only for such a place

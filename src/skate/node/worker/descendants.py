@@ -1,7 +1,7 @@
-"""The processes below a zygote: its workers, what user code has started in them, and what that has started in turn.
+"""The descendants of a zygote: its workers, and all processes that user code has started in them.
 
-A worker leads a process group, which ends with it: programs that a task started do not outlive the task's process. What has left
-the group (a daemon, a new session) becomes a child of the zygote when its own parent ends, and so ends with the node.
+A worker leads a process group, which ends with it, so programs started by a task do not outlive the worker. A process that has
+left the group (a daemon, a new session) becomes a child of the zygote when its parent ends, and so ends with the node.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from skate import procfs
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-# Each round ends at least one generation; more of them than this are a program that forks faster than it can be killed.
+# Each round ends at least one generation. After so many rounds, the program forks faster than it can be killed.
 ROUNDS_MAX = 100
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every orphan below this process."""
+    """Become the parent of every orphaned descendant."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def lead_a_group(parent: int) -> None:
-    """In a new worker: a process group of its own, which ends with `parent`."""
+    """Put a new worker into its own process group, and have the kernel kill the worker when `parent` ends."""
     os.setpgid(0, 0)
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it had gone before the kernel was told
+    if os.getppid() != parent:  # the parent ended before the call above
         os._exit(1)
 
 
 def end_group(leader: int) -> None:
-    """Kill the rest of a worker's process group; its number stays in use while a member lives."""
+    """Kill the rest of a worker's process group. Its number is not reused while a member lives."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -41,7 +41,7 @@ def end_group(leader: int) -> None:
 
 
 def ended_child() -> int:
-    """The pid of an ended child to be waited for; 0 if there is none, -1 without children."""
+    """Return the pid of an ended child that was not reaped, 0 if there is none, or -1 without children."""
     try:
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -50,7 +50,7 @@ def ended_child() -> int:
 
 
 def end_all(workers: Iterable[int]) -> None:
-    """Kill these children, all that they started and all orphans, and wait for them."""
+    """Kill these children, everything they started and all orphans, and reap them."""
     left = list(workers)
     for pid in left:
         _kill(pid)
@@ -83,13 +83,13 @@ def _kill(pid: int) -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process; the kernel lists them ready-made only where it was built to."""
+    """Return the children of this process, found in /proc because not every kernel can list them."""
     me = str(os.getpid()).encode()
     return [pid for pid in procfs.processes() if procfs.stat(pid)[procfs.PARENT :][:1] == [me]]
 
 
 def _prctl(option: int, value: int) -> None:
-    import ctypes  # loaded already, by the arena's mapping
+    import ctypes  # the arena's mapping has loaded it already
 
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, int(value), 0, 0, 0)

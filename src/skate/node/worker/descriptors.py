@@ -1,4 +1,4 @@
-"""File descriptors of the driver: a worker costs three, and the usual limit of 1024 is soon reached."""
+"""File descriptors of the driver: each worker needs three, so the usual limit of 1024 is soon reached."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ MARGIN = 64
 
 
 class Descriptors:
-    """Raises the soft limit as descriptors are used up, never before: programs that use `select` like small numbers."""
+    """Raises the soft limit only when descriptors run out, because programs that use `select` need small numbers."""
 
     def __init__(self) -> None:
         self._soft = _limits()[0]
 
     def used(self, number: int) -> None:
-        """A descriptor of this number was handed out; the lowest free one always is."""
+        """Record the number of a new descriptor, which is always the lowest free one."""
         if number + MARGIN < self._soft:
             return
         soft, hard = _limits()
         if soft < hard:
-            # Where even this is refused, the next descriptor ends in an error of its own.
+            # If the system refuses, opening the next descriptor fails with its own error.
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(4 * soft, 4096)), hard))
             soft = _limits()[0]
@@ -31,7 +31,7 @@ class Descriptors:
 
     @staticmethod
     def explain(error: OSError) -> str:
-        """Advice about a failure to start a worker."""
+        """Return advice about a failure to start a worker."""
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
             if isinstance(error, LimitReached):
                 return str(error.strerror)

@@ -1,4 +1,4 @@
-"""Runtime environments of workers: prepared in threads, so that the node's loop continues meanwhile."""
+"""Runtime environments of workers, prepared in threads so that the node's loop is not blocked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Environments:
-    """Prepares environments before workers start in them; remembers the ones that are ready."""
+    """Prepares environments before workers start in them, and remembers those that are ready."""
 
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
@@ -25,10 +25,10 @@ class Environments:
         self._cancelled = threading.Event()
 
     def prepare(self, worker: WorkerProcess, theirs: socket.socket, text: str) -> None:
-        """Start a worker once its environment is there; the lock is held."""
+        """Start a worker once its environment is ready. The lock is held."""
         env = json.loads(text)
         if set(env) <= {"env_vars"} and "${" not in text:
-            # Nothing to install or to expand: no thread is needed.
+            # There is nothing to install or expand, so no thread is needed.
             self._start(worker, theirs, _Plain(env.get("env_vars", {})))
             return
         work = functools.partial(self._prepare_apart, worker, theirs, text, env)
@@ -43,7 +43,7 @@ class Environments:
         prepared: Any = None
         try:
             prepared = prepare(env, cancelled=self._cancelled)
-        except Exception as error:  # installers fail in many ways; the task gets the text
+        except Exception as error:  # installers fail in many ways; the task gets the message
             failure = getattr(error, "error_message", None) or str(error) or type(error).__name__
         with self._pool.host.lock:
             if prepared is not None:
@@ -75,10 +75,10 @@ class Environments:
         self._pool.fork(worker, theirs, prepared.argv or self._pool.python_for(worker.job), request)
 
     def close(self) -> None:
-        """Abandon environments in preparation, because the node ends."""
+        """Abandon the preparation of environments, because the node ends."""
         self._cancelled.set()
         if self._prepared:
-            from skate.runtime_env.prepare import release  # loaded when they were prepared
+            from skate.runtime_env.prepare import release  # already loaded
 
             for prepared in self._prepared:
                 release(prepared)
@@ -86,7 +86,7 @@ class Environments:
 
 
 class _Plain:
-    """An environment of variables alone."""
+    """An environment that consists only of variables."""
 
     sys_path: tuple[str, ...] = ()
     cwd = None

@@ -1,4 +1,4 @@
-"""The report about a dead worker process, besides its exit status: its memory, and its last lines of output."""
+"""The report about a dead worker process: its memory and its last lines of output."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from skate.node.worker.worker_process import WorkerProcess
 
 LINES_MAX = 10
-#: How the line begins in which a worker says what it was refused.
+#: The prefix of the line in which a worker reports what the system refused it.
 REFUSED = "skate: this worker cannot begin: "
-#: Where a worker's own frames lie, which say nothing of a crash in what it ran.
+#: The files of a worker's own stack frames, which say nothing about a crash in user code.
 _OURS = tuple(
     f'  File "{os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), part)}'
     for part in ("worker", "node")
@@ -32,7 +32,7 @@ def could_not_begin(lines: Iterable[str]) -> str:
 
 
 def details(worker: WorkerProcess, lines: Iterable[str], limit: Gauge | None) -> str:
-    """The lines that go below the message."""
+    """Return the lines to show below the message."""
     said = []
     if worker.resident:
         seen = f"\n  memory: {human_bytes(worker.resident)} of its own at the last look"

@@ -1,6 +1,4 @@
-"""The node's side of worker processes: starts zygotes, asks them to fork and to kill, receives the exits of
-children.
-"""
+"""The node's side of worker processes: starts zygotes, asks them to fork and kill, and receives the exits of children."""
 
 from __future__ import annotations
 
@@ -30,15 +28,15 @@ class Launcher:
         socket.send_fds(self.control, [msgpack.packb(request)], fds)
 
     def fork(self, request: dict[str, Any], fds: list[int]) -> None:
-        """Have a worker forked; its pid comes as an event."""
+        """Ask the zygote to fork a worker. Its pid arrives as an event."""
         self._ask({"verb": "fork", **request}, fds)
 
     def preload(self, names: list[str]) -> None:
-        """Have modules imported that workers started from now on share."""
+        """Ask the zygote to import modules for future workers."""
         try:
             self._ask({"verb": "preload", "names": names}, [])
         except OSError:
-            # The zygote is gone, and with it its children.
+            # The zygote is gone, and so are its children.
             return
 
     def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
@@ -46,19 +44,19 @@ class Launcher:
         try:
             self._ask({"verb": "kill", "pid": pid, "signal": int(number)}, [])
         except OSError:
-            # The zygote is gone, and with it its children.
+            # The zygote is gone, and so are its children.
             return
 
     def end_task(self, pid: int, slot: int, sequence: int) -> None:
-        """Kill a worker if the last task it has begun, by its slot of the board, is this one."""
+        """Kill a worker if this is the last task that it has begun, according to its slot on the board."""
         try:
             self._ask({"verb": "end_task", "pid": pid, "slot": slot, "sequence": sequence}, [])
         except OSError:
-            # The zygote is gone, and with it its children.
+            # The zygote is gone, and so are its children.
             return
 
     def events(self) -> list[dict[str, Any]] | None:
-        """Return the events reported by the zygote; None if it has ended."""
+        """Return the events reported by the zygote, or None if it has ended."""
         found: list[dict[str, Any]] = []
         while True:
             try:
@@ -72,42 +70,42 @@ class Launcher:
             found.append(msgpack.unpackb(data))
 
     def retire(self) -> None:
-        """Have the zygote leave, without waiting: its control socket closes when it has."""
+        """Ask the zygote to leave, without waiting. Its control socket closes when it has left."""
         try:
             self._ask({"verb": "end"}, [])
         except OSError:
-            # It is gone already, which the loop sees by itself.
+            # It is gone already, which the loop notices on its own.
             return
 
     def end(self) -> None:
-        """Kill all workers and the zygote, and wait for their end."""
+        """Kill all workers and the zygote, and wait for them."""
         try:
             self._ask({"verb": "end"}, [])
         except OSError:
             # It is gone already.
             pass
-        # Reading to the end: the socket closes when the zygote has reaped its last child.
+        # Read to the end: the socket closes when the zygote has reaped its last child.
         self.control.settimeout(2.0)
         try:
             while self.control.recv(1 << 16):
                 continue
         except OSError:
-            # It hangs, or died uncleanly; below it is killed for good.
+            # It hangs, or died uncleanly, and is killed below.
             pass
         self.control.close()
         try:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
-            # Somebody else reaped it (a program that waits for any child).
+            # The program reaped it, by waiting for any child.
             return
 
 
 def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str, Any]) -> dict[str, Any]:
-    """The settings that a zygote adopts from the driver."""
+    """Return the settings that a zygote adopts from the driver."""
     try:
         directory = os.getcwd()
-    except OSError:  # it was deleted
+    except OSError:  # the directory was deleted
         directory = "/"
     return {
         "sys_path": [path or directory for path in sys_path],

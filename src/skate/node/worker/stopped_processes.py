@@ -1,4 +1,4 @@
-"""Which processes a signal has stopped: SIGSTOP, a debugger, Ctrl-Z."""
+"""Detection of stopped processes: by SIGSTOP, a debugger or Ctrl-Z."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from skate import procfs
 
-#: States of /proc/<pid>/stat: stopped by a signal, stopped by a tracer.
+#: States in /proc/<pid>/stat: stopped by a signal, stopped by a tracer.
 STOPPED = (b"T", b"t")
 
 
 def stopped_among(pids: Iterable[int]) -> frozenset[int]:
-    """The processes among these that are stopped now."""
+    """Return those of these processes that are stopped."""
     return frozenset(pid for pid in pids if pid and _is_stopped(pid))
 
 

@@ -1,4 +1,4 @@
-"""The worker processes of a node: started, read from, killed, and awaited.
+"""The worker processes of a node: starts them, reads their messages, kills them and reports their exits.
 
 Everything here runs under the engine lock.
 """
@@ -28,10 +28,10 @@ from skate.wire.limits import CANNOT_BEGIN, LimitReached
 if TYPE_CHECKING:
     from skate.node.host import NodeHost
 
-#: How long the last lines of a dead process are waited for; its children may keep its output open.
+#: How long to wait for the last lines of a dead process, whose children may keep its output open.
 LINES_SECONDS = 0.1
-#: A variable of a runtime environment: modules that its workers start with, by commas. Unless the session has loaded them, the
-#: workers are forked from a zygote of their own, so that nobody else waits for the imports.
+#: A variable of a runtime environment: modules that its workers preload, separated by commas. Unless the session has loaded
+#: them, such workers get their own zygote, so that no other worker waits for the imports.
 PRELOAD = "SKATE_PRELOAD"
 
 
@@ -47,13 +47,13 @@ class WorkerPool:
         self.preloaded: set[str] = set()
         self.descriptors = Descriptors()
         self.environments = Environments(self)
-        #: Ended processes whose last lines are still being read, and how long they are waited for.
+        #: Ended processes whose last lines are still being read, with their deadlines.
         self.ending: list[tuple[float, WorkerProcess]] = []
 
     # -- starting
 
     def launcher_for(self, python: list[str], job: str = "", preload: str = "") -> Launcher:
-        """The zygote for an interpreter, for a job where there are several, and for modules to be loaded; started if need be."""
+        """Return the zygote for an interpreter, a job (if there are several) and modules to preload; start it if necessary."""
         missing = [name for name in preload.split(",") if name and name not in self._preloaded(job)]
         key = "\0".join((job, *python, *missing))
         launcher = self.launchers.get(key)
@@ -80,13 +80,13 @@ class WorkerPool:
         return preloaded
 
     def preload(self, name: str) -> None:
-        """Have a module imported where workers are forked from; those started from now on have it."""
+        """Import a module in the zygote, for future workers."""
         if name not in self.preloaded:
             self.preloaded.add(name)
             self.launcher_for(PYTHON).preload([name])
 
     def python_for(self, job: str) -> list[str]:
-        """The interpreter of a job's workers."""
+        """Return the interpreter of a job's workers."""
         return PYTHON if not job or self.host.drivers is None else self.host.drivers.python_of(job)
 
     def end_job(self, job: str) -> None:
@@ -96,7 +96,7 @@ class WorkerPool:
                 launcher.retire()
 
     def spawn(self, cid: int, environment: str | None) -> None:
-        """Start a worker; messages to it wait in its socket until it reads."""
+        """Start a worker. Messages to it wait in its socket until it reads."""
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -125,7 +125,7 @@ class WorkerPool:
     def fork(
         self, worker: WorkerProcess, theirs: socket.socket, python: list[str], request: dict[str, Any]
     ) -> None:
-        """Have the zygote fork the process of a worker; the lock is held."""
+        """Ask the zygote to fork the process of a worker. The lock is held."""
         ends: tuple[int, ...] = ()
         try:
             self.host.output.on_end = self._output_ended
@@ -144,7 +144,7 @@ class WorkerPool:
                 os.close(end)
 
     def _cannot_start(self, cid: int, error: OSError) -> None:
-        """Handle the failure to start a worker: its task fails, because a retry would fail in the same way."""
+        """Fail the task of a worker that cannot be started, because a retry would fail in the same way."""
         if self.host.snapshot.worker(cid) is None:
             return
         text = f"no worker could be started for it: {self.descriptors.explain(error)}"
@@ -157,7 +157,7 @@ class WorkerPool:
         self.host.tell(se.WorkerLost(se.WORKER_LOST, cid, text, 0, (), death, "", -1))
 
     def kill(self, cid: int) -> None:
-        """End a worker process at once."""
+        """Kill a worker process."""
         worker = self.workers.get(cid)
         if worker is None:
             return
@@ -168,7 +168,7 @@ class WorkerPool:
             worker.kill_wanted = True
 
     def end_task(self, cid: int, sequence: int) -> None:
-        """End a worker process if the last task that it has begun is this one."""
+        """Kill a worker process if this is the last task that it has begun."""
         worker = self.workers.get(cid)
         if worker is not None and worker.pid and worker.launcher is not None:
             worker.launcher.end_task(worker.pid, worker.slot, sequence)
@@ -181,7 +181,9 @@ class WorkerPool:
             launcher.end()
             for orphan in [w for w in self.workers.values() if w.launcher is launcher]:
                 if orphan.pid:
-                    end_group(orphan.pid)  # the kernel has killed the worker, but not what it started
+                    end_group(
+                        orphan.pid
+                    )  # the kernel has killed the worker, but not the processes it started
                 self.lost(orphan, "was lost with the process that forks workers")
             return
         for event in events:
@@ -226,7 +228,7 @@ class WorkerPool:
         core = self.host.core
         now = time.monotonic()
         cid = worker.cid
-        # A node with one program has no stranger among its workers: only what fails there is looked at.
+        # With a single program, workers are trusted: check only messages that fail.
         refusal = None if self.host.drivers is None else self.host.guard.refusal
         for message in messages:
             if refusal is not None and (message[0] != DONE or not is_plain_answer(message)):
@@ -246,18 +248,18 @@ class WorkerPool:
             self.host.flush()
 
     def _misbehaved(self, worker: WorkerProcess, refused: str) -> None:
-        """End a worker that has sent something else than a message of the protocol."""
+        """End a worker that has sent an invalid message."""
         text = f"its worker process sent its node something that is no message of Skate's: {refused}"
         worker.error = Death("RaySystemError", {"message": text})
         self._closed(worker)
 
     def _closed(self, worker: WorkerProcess) -> None:
-        """Handle the end of a worker's channel: the zygote will report the reason."""
+        """Handle the end of a worker's channel. The zygote will report the reason."""
         if not worker.closed:
             worker.closed = True
             self.pump.remove(worker.channel.fd)
             if worker.pid and not worker.exited and worker.launcher is not None:
-                # A process that closed its channel but lives on is of no use to anyone.
+                # A process without its channel is useless.
                 worker.launcher.kill(worker.pid)
 
     def drain(self, worker: WorkerProcess) -> None:
@@ -273,7 +275,7 @@ class WorkerPool:
             self._take(worker, messages)
 
     def _ended(self, worker: WorkerProcess) -> None:
-        """Record the end of a process; it is reported once its last output is read, if there is a receiver."""
+        """Record the end of a process, and report it once its last output is read, if the output is read at all."""
         known = self.host.snapshot.worker(worker.cid)
         expected = worker.killed or known is None or (known.leaving and worker.status == 0)
         if expected or not self.host.output.reading(worker.cid):
@@ -286,7 +288,7 @@ class WorkerPool:
             self.pump.kick()
 
     def see_ended(self, now: float) -> float:
-        """Report ended processes whose output is read, or takes too long; return the seconds until the next check."""
+        """Report ended processes whose output was read, or takes too long; return the seconds until the next check."""
         waiting, self.ending = self.ending, []
         for until, worker in waiting:
             if now < until and self.host.output.reading(worker.cid):
@@ -323,7 +325,7 @@ class WorkerPool:
             self.host.flush()
 
     def _killed_by_kernel(self, worker: WorkerProcess) -> bool:
-        """True if the kernel ended a process because it was out of memory."""
+        """Return True if the kernel killed a process because it was out of memory."""
         status = worker.status
         if status is None or not os.WIFSIGNALED(status) or worker.killed:
             return False
@@ -332,14 +334,14 @@ class WorkerPool:
     # -- the end
 
     def forked(self) -> None:
-        """Close the sockets in a forked child: they must close when the parent ends, however long the child lives."""
+        """Close the sockets in a forked child, so that they close when the parent ends."""
         for launcher in self.launchers.values():
             launcher.control.close()
         for worker in self.workers.values():
             worker.channel.close()
 
     def close(self) -> None:
-        """Kill all workers and their zygotes, and wait for their end."""
+        """Kill all workers and their zygotes, and wait for them."""
         for launcher in self.launchers.values():
             launcher.end()
         for worker in self.workers.values():

@@ -1,4 +1,4 @@
-"""A worker process as its node's shell knows it."""
+"""The node's record of a worker process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skate.wire.channel import Channel
 
 
 class WorkerProcess:
-    """One worker: its channel, its pid once it is known, and how far it has ended."""
+    """One worker: its channel, its pid once it is known, and the state of its end."""
 
     __slots__ = (
         "cid", "channel", "launcher", "pid", "status", "closed", "kill_wanted", "exited", "slot", "killed", "job",
@@ -17,7 +17,7 @@ class WorkerProcess:
 
     def __init__(self, cid: int, channel: Channel, job: str = "") -> None:
         self.cid = cid
-        self.job = job  # whose program it belongs to, where a node serves several
+        self.job = job  # the job of its program, if the node serves several
         self.channel = channel
         self.launcher: Launcher | None = None
         self.pid = 0
@@ -25,13 +25,11 @@ class WorkerProcess:
         self.closed = False
         self.exited = False
         self.kill_wanted = False
-        self.slot = -1  # on the board; none before it is forked
+        self.slot = -1  # on the board; -1 before the fork
         self.killed = False  # by its node
-        self.error: Death | None = None  # why its node gives it up, if it does
-        #: Bytes of its own at the last look, and the most that was seen; shared with the zygote, once that is measured.
+        self.error: Death | None = None  # the reason if the node gave it up
+        #: Its private bytes at the last check, and their maximum; bytes shared with the zygote, once measured.
         self.resident = 0
         self.resident_peak = 0
         self.shared: int | None = None
-        self.peak = (
-            0  # what the kernel says once it has ended: the most that it had mapped, shared memory too
-        )
+        self.peak = 0  # the peak resident size that the kernel reports at the end, including shared memory

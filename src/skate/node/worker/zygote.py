@@ -1,9 +1,9 @@
 """The zygote: a small, freshly started interpreter that forks the workers.
 
-It is started new rather than forked from the driver, so that workers inherit no threads, locks or CUDA state; it imports what
-every worker needs (and what `preload` names) once, so that a worker costs milliseconds and shares those pages. It has one
-thread and does nothing but fork, reap and kill. When its node's end of the control socket closes, for whatever
-reason, it kills its children, and what they started, and leaves; and the kernel kills its workers if it is killed itself.
+It is a new process rather than a fork of the driver, so that workers inherit no threads, locks or CUDA state. It imports the
+modules that every worker needs (and those of `preload`) once, so that a worker starts in milliseconds and shares those pages.
+It has one thread, and only forks, reaps and kills. When the node's end of the control socket closes, for whatever reason, it
+kills all its descendants and exits. If it is killed itself, the kernel kills its workers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from skate.wire.limits import CANNOT_BEGIN, LimitReached, start_thread
 from skate.wire.status import SLOT_BYTES, STATUS_SLOT
 
 REQUEST_BYTES_MAX = 1 << 17
-#: What a process's largest size is counted in.
+#: The unit of `ru_maxrss` in bytes.
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
-#: How long a process may take to halt; one that waits for a disk does so later.
+#: How long a process may take to halt; one that waits for a disk takes longer.
 HALT_SECONDS = 0.05
-#: Ray's variable for how far workers stand back for other processes.
+#: Ray's variable for the niceness of workers.
 NICENESS = "RAY_worker_niceness"
 
 
@@ -45,11 +45,11 @@ class Zygote:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.children: set[int] = set()
-        #: Events that the node has not taken yet.
+        #: Events that the node has not received yet.
         self.told: deque[bytes] = deque()
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
-        self.dismissed = False  # the node has ended as it should
+        self.dismissed = False  # the node has ended properly
 
     def run(self) -> None:
         """Serve until the node goes away."""
@@ -71,7 +71,7 @@ class Zygote:
                         self.reap()
                         continue
                     if happened & select.POLLHUP:
-                        return  # whatever it has asked for, nobody is there to want it
+                        return  # the node is gone, so its requests no longer matter
                     if happened & select.POLLOUT:
                         self.report()
                     if happened & ~select.POLLOUT and not self.serve():
@@ -84,19 +84,19 @@ class Zygote:
                 self.clear_storage()
 
     def clear_storage(self) -> None:
-        """The node was killed: delete what it has spilled to a storage outside, which only it would have deleted."""
+        """Delete what a killed node has spilled to external storage."""
         uri, folder = self.config.get("spilled_outside") or ("", "")
         if not uri:
             return
-        from skate.node.spill.storage import storage_of  # with fsspec behind it
+        from skate.node.spill.storage import storage_of  # imports fsspec
 
         try:
             storage_of(uri)[0].delete_folder(folder)
-        except Exception:  # whatever a storage raises: nothing was spilled, or it cannot be reached
+        except Exception:  # a storage may raise anything: nothing was spilled, or it is unreachable
             return
 
     def serve(self) -> bool:
-        """Process one request; False if there will be no more."""
+        """Process one request; return False if there will be no more."""
         try:
             data, fds, _, _ = socket.recv_fds(self.control, REQUEST_BYTES_MAX, 8)
         except ConnectionError:
@@ -111,7 +111,7 @@ class Zygote:
             if request["pid"] in self.children:
                 with contextlib.suppress(
                     ProcessLookupError, PermissionError
-                ):  # it may have become another user's
+                ):  # the process may now belong to another user
                     os.kill(request["pid"], request["signal"])
         elif verb == "end_task":
             if request["pid"] in self.children:
@@ -130,7 +130,7 @@ class Zygote:
         return True
 
     def end_task(self, pid: int, slot: int, sequence: int) -> None:
-        """Kill a worker only if it runs this task: it is stopped meanwhile, so that it cannot start the next one."""
+        """Kill a worker only if it runs this task. It is stopped during the check, so that it cannot start the next task."""
         was_halted = halted(pid)
         os.kill(pid, signal.SIGSTOP)
         deadline = time.monotonic() + HALT_SECONDS
@@ -144,7 +144,7 @@ class Zygote:
             os.kill(pid, signal.SIGCONT)
 
     def configure(self) -> None:
-        """Take over the driver's view of the world, and import what workers will need."""
+        """Adopt the driver's paths, environment and directory, and import the modules that workers need."""
         sys.path[:] = merged_path(sys.path, self.config["sys_path"], self.config["stdlib"])
         environ = self.config["environ"]
         own = {} if not self.config.get("by_command") else set_by_command(environ)
@@ -156,7 +156,7 @@ class Zygote:
         try:
             os.chdir(self.config["cwd"])
         except OSError:
-            # The driver's directory is gone; workers stay where the zygote is.
+            # The driver's directory is gone, so workers stay in that of the zygote.
             pass
         if self.config["preload"]:
             with self._ending_with_the_node():
@@ -169,25 +169,25 @@ class Zygote:
         for name in names:
             try:
                 __import__(name)
-            # The program names modules: whatever importing one ends in must not take the workers along.
+            # The program chooses the modules, so a failing import must not prevent workers from starting.
             except Exception as error:
                 sys.stderr.write(f"skate: preload of {name!r} failed: {type(error).__name__}: {error}\n")
 
     @contextlib.contextmanager
     def _ending_with_the_node(self) -> Iterator[None]:
-        """End at once if the node goes meanwhile: imports may take long, and the main loop does not look until they are done."""
+        """End immediately if the node ends inside the block: imports may take long, and block the main loop."""
         done_read, done_write = os.pipe()
 
         def watch() -> None:
             poller = select.poll()
-            poller.register(self.control.fileno(), 0)  # its end alone
+            poller.register(self.control.fileno(), 0)  # report only the end
             poller.register(done_read, select.POLLIN)
             if any(fd != done_read for fd, _ in poller.poll()):
                 descendants.end_all(())
                 os._exit(1)
 
         watcher = None
-        # Where the system starts no more threads, the node's end is seen once the imports are done.
+        # If the system starts no more threads, the end of the node is noticed once the imports are done.
         with contextlib.suppress(LimitReached):
             watcher = start_thread(watch, "skate-watch")
         try:
@@ -200,7 +200,7 @@ class Zygote:
             os.close(done_write)
 
     def fork(self, request: dict[str, Any], fds: list[int]) -> None:
-        """Start a worker, whose channel, stdout and stderr are `fds`."""
+        """Start a worker with `fds` as its channel, stdout and stderr."""
         parent = os.getpid()
         try:
             pid = os.fork()
@@ -222,23 +222,23 @@ class Zygote:
         self.report()
 
     def report(self) -> None:
-        """Send what is to be reported, as far as the node takes it: it may itself wait for room in its own direction."""
+        """Send queued events as far as the node accepts them, without blocking: the node may itself be blocked on sending."""
         while self.told:
             try:
                 self.control.send(self.told[0], socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:
-                # The node is gone; the loop sees that next.
+                # The node is gone, which the loop notices next.
                 self.told.clear()
                 return
             self.told.popleft()
 
     def reap(self) -> None:
-        """Report the workers that have ended; orphans are only waited for."""
+        """Reap ended children, and report those that are workers."""
         while (pid := descendants.ended_child()) > 0:
             if pid in self.children:
-                # Before it is waited for, so that the number is not another's by now.
+                # Before the child is reaped, while its number cannot be reused.
                 descendants.end_group(pid)
             _, status, used = os.wait4(pid, 0)
             if pid in self.children:
@@ -248,7 +248,7 @@ class Zygote:
 
 
 def set_by_command(environ: dict[str, str]) -> dict[str, str]:
-    """The variables that the command set for this process, besides those it was given."""
+    """Return the variables that the command has set for this process, besides those it was given."""
     of_shells = ("_", "SHLVL", "PWD", "OLDPWD", "PYTHONUNBUFFERED")
     return {
         name: value
@@ -258,13 +258,13 @@ def set_by_command(environ: dict[str, str]) -> dict[str, str]:
 
 
 def halted(pid: int) -> bool:
-    """True if a process is inactive: stopped, or ended."""
+    """Return True if a process is stopped, or has ended."""
     fields = procfs.stat(pid)
     return not fields or fields[procfs.STATE] in b"TtZX"
 
 
 def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:
-    """In the forked child: leave the zygote behind and run a worker; does not return."""
+    """Run a worker in the forked child. Does not return."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -282,7 +282,7 @@ def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: lis
     except LimitReached as error:
         sys.stderr.write(f"{REFUSED}{error.strerror}\n")
         status = CANNOT_BEGIN
-    except BaseException:  # nothing may get back into the zygote's loop
+    except BaseException:  # nothing may return into the zygote's loop
         import traceback  # the worker is lost anyway
 
         traceback.print_exc()
@@ -291,15 +291,15 @@ def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: lis
             sys.stdout.flush()
             sys.stderr.flush()
         except (OSError, ValueError):
-            # The node reads no more.
+            # The node no longer reads.
             pass
         os._exit(status)
 
 
 def merged_path(own: list[str], drivers: list[str], stdlib: str) -> list[str]:
-    """Where workers import from: what the driver put in front, then the interpreter's own, then the rest of the driver's.
+    """Return the import path of workers: the driver's additions in front, the interpreter's own path, the rest of the driver's.
 
-    In a virtual environment of a runtime environment its packages so come before the driver's.
+    Packages in the virtual environment of a runtime environment therefore come before the driver's.
     """
     front = drivers[: drivers.index(stdlib)] if stdlib in drivers else drivers
     merged = dict.fromkeys(front)
@@ -309,7 +309,7 @@ def merged_path(own: list[str], drivers: list[str], stdlib: str) -> list[str]:
 
 
 def main() -> None:
-    """Entry point of the zygote process; the control socket is descriptor 63."""
+    """Run the zygote process. The control socket is descriptor 63."""
     import cloudpickle  # noqa: F401  for the children: nearly every worker needs it, and it takes 15 ms
 
     import skate.worker.environment
@@ -318,7 +318,7 @@ def main() -> None:
 
     locate()
 
-    # In the workers: a crash in C code leaves the Python line that led to it among the last lines of its output.
+    # After a crash in C code, a worker's last lines of output contain the Python line that led to it.
     faulthandler.enable(2, all_threads=False)
     control = socket.socket(fileno=CONTROL_FD)
     os.set_inheritable(CONTROL_FD, False)

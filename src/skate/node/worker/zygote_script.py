@@ -1,4 +1,4 @@
-"""Starts a zygote by the path of this file: a command of the user's that starts Python may split what it passes on at spaces."""
+"""Starts a zygote by file path, because a user's command that starts Python may split its arguments at spaces."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from skate.node.worker.zygote import main  # noqa: E402  (it is found by the line above)
+from skate.node.worker.zygote import main  # noqa: E402  (found through the line above)
 
 main()

@@ -1,7 +1,7 @@
-"""The birth of a zygote: one process started, with a socket to it.
+"""Starts a zygote process with a control socket.
 
-It is apart from what then uses it, and imports little, because `init` starts the zygote before anything else: while the driver
-loads the rest of the node, the zygote loads what workers need, on another CPU.
+This module is separate and imports little, because `init` starts the zygote before anything else: while the driver loads the
+rest of the node, the zygote imports the modules of workers on another CPU.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _early: list[tuple[socket.socket, int]] = []
 def start(
     python: list[str], environment: dict[str, str], output: tuple[int, ...] = ()
 ) -> tuple[socket.socket, int]:
-    """Start a zygote with an interpreter: our end of its control socket, and its pid.
+    """Start a zygote with an interpreter; return our end of its control socket, and its pid.
 
-    `output` are descriptors for its stdout and stderr; without them it has those of this process.
+    `output` holds descriptors for its stdout and stderr; by default it inherits those of this process.
     """
     occupy_standard_descriptors()
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -33,7 +33,7 @@ def start(
     code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.worker.zygote import main; main()"
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zygote_script.py")
     argv = [*python, "-c", code] if python == PYTHON else [*python, script]
-    # Forked workers would otherwise repeat what an interpreter started unbuffered does to its own output.
+    # Otherwise forked workers would inherit the unbuffered output of an interpreter started that way.
     environment = {"PYTHONUNBUFFERED": "", **environment}
     try:
         pid = os.posix_spawnp(
@@ -58,17 +58,17 @@ def start(
 
 
 def occupy_standard_descriptors() -> None:
-    """Where a program was started without stdin, stdout or stderr, put nothing there, before a socket of ours takes the place."""
+    """Open /dev/null for missing stdin, stdout or stderr, so that no socket takes their descriptors."""
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            # The lowest free number is this one, as those below are taken.
+            # This is the lowest free number, because the lower ones are taken.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def start_early() -> None:
-    """Start the zygote that the node about to be made will take."""
+    """Start a zygote for the node about to be created."""
     if not _early:
         _early.append(start(PYTHON, dict(os.environ)))
 
@@ -76,7 +76,7 @@ def start_early() -> None:
 def take(
     python: list[str], environment: dict[str, str], output: tuple[int, ...] = ()
 ) -> tuple[socket.socket, int]:
-    """The zygote that was started early, if it is of that interpreter, or else a new one."""
+    """Return the zygote that was started early, if it uses this interpreter, or else a new one."""
     if python == PYTHON and _early:
         return _early.pop()
     return start(python, environment, output)
@@ -91,5 +91,5 @@ def discard() -> None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         except (ProcessLookupError, ChildProcessError):
-            # Somebody else has reaped it.
+            # The program has reaped it.
             continue

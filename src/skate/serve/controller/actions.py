@@ -1,4 +1,4 @@
-"""Actions of the machine."""
+"""Actions that the state machine requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.serve.controller.records import Key
 
 @dataclass(frozen=True)
 class Start:
-    """Make a replica."""
+    """Start a replica."""
 
     key: Key
     replica: str
@@ -29,7 +29,7 @@ class Configure:
 
 @dataclass(frozen=True)
 class Stop:
-    """Let a replica finish its requests, then end it."""
+    """Let a replica finish its requests, and then end it."""
 
     key: Key
     replica: str
@@ -38,7 +38,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Check:
-    """Ask a replica whether it is well."""
+    """Check the health of a replica."""
 
     key: Key
     replica: str

@@ -27,21 +27,21 @@ from skate.serve.ingress.socket_owner import SocketOwner, fetch_from_any
 from skate.serve.ingress.sockets import listen
 from skate.serve.routing.table import Table
 
-#: How often it looks at the clock while something depends on it, and while nothing does; seconds.
+#: Seconds between ticks while anything depends on the time, and while nothing does.
 _TICK_SECONDS = 0.1
 _CALM_TICK_SECONDS = 0.5
-#: A process that has not taken a new table after so long has gone.
+#: A process that has not acknowledged a new table after so long is considered gone.
 _ACKNOWLEDGE_SECONDS = 0.5
-#: After a restart, so long is waited for those who remember.
+#: After a restart, the time to wait for processes that remember the state.
 _REMEMBER_SECONDS = 0.3
 
 
 class Controller:
-    """Takes requests for changes, executes them, and publishes the state."""
+    """Executes requests for changes, and publishes the state."""
 
     def __init__(self) -> None:
         self.started = clock.now()
-        #: Where the program that started Serve imports from, and so all that this process starts.
+        #: The import path of the program that started Serve, which all processes started here share.
         self.own_path = tuple(sys.path)
         self.machine = Machine(os.urandom(3).hex())
         self.table = Table(version=0)
@@ -50,12 +50,12 @@ class Controller:
         self.options = HTTPOptions()
         self.grpc_options: gRPCOptions | None = None
         self.tracing: Any = None
-        #: How replicas write their log that have no such setting of their own.
+        #: The logging settings of replicas without their own.
         self.logging: Any = None
         self.location = "EveryNode"
         self.keeper: SocketOwner | None = None
         self.server: Any = None
-        #: Per watcher: the newest table that it has, and when it said so.
+        #: The newest table of each watcher, and the time when it reported it.
         self.watchers: dict[str, tuple[int, float]] = {}
         self.demands: dict[str, dict[Key, int]] = {}
         self.settled: dict[str, asyncio.Event] = {}
@@ -71,12 +71,12 @@ class Controller:
         if not skate.get_runtime_context().was_current_actor_reconstructed:
             self._awake.set()
 
-    # -- orders
+    # -- requests
 
     async def begin(
         self, options: HTTPOptions | None, grpc: Any, location: Any, logging: Any = None, tracing: Any = None
     ) -> dict[str, Any]:
-        """Start listening. Raises RuntimeError if the port is taken; options after the first call are ignored."""
+        """Start listening. Raise RuntimeError if the port is taken. Options after the first call are ignored."""
         await self._waking()
         if location is not None:
             self.location = getattr(location, "value", location)
@@ -96,8 +96,8 @@ class Controller:
         return {"host": self.options.host, "port": self.keeper.port if self.keeper else None}
 
     async def _serve_nobody(self) -> None:
-        """Answer where no replica does; loaded in a thread, since it takes longer than the first replica."""
-        from skate.serve.controller.local_watch import adopt_own  # with a handle to this very actor
+        """Serve while no replica does. Import the server in a thread, because that takes longer than the first replica."""
+        from skate.serve.controller.local_watch import adopt_own  # needs a handle to this actor
 
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, __import__, "skate.serve.ingress.spare")
@@ -113,8 +113,8 @@ class Controller:
     ) -> list[tuple[str, str, Any]]:
         """Deploy applications, and delete those in `ending`.
 
-        Returns for each its name, the error text (or ""), and the exception. Raises RayServeException for
-        clashing routes, RuntimeError if the cluster is too small.
+        Return the name, the error text (or "") and the exception of each. Raise RayServeException for
+        conflicting routes, and RuntimeError if the cluster is too small.
         """
         await self._waking()
         self._check_routes(apps, ending)
@@ -146,7 +146,7 @@ class Controller:
             app.name, app.route_prefix, app.ingress, {}, clock.now(), app.config, app.source
         )
         record.path, record.directory = app.path, app.directory
-        # Policies are named by where they stand in that program.
+        # Policies are named by their import path in that program.
         sys.path.extend(each for each in app.path if each not in sys.path)
         record.external_scaler, record.policy = app.external_scaler, app.policy
         self.deployed[app.name] = app.config
@@ -155,7 +155,7 @@ class Controller:
         self.do(self.machine.deploy(record, targets, clock.now()))
 
     async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
-        """Serve exactly these applications, those of earlier files that are not among them end."""
+        """Serve exactly these applications, and end those of earlier config files that are not among them."""
         await self._waking()
         names = {app.name for app in apps}
         ending = tuple(
@@ -166,7 +166,7 @@ class Controller:
         before, self.machine.capacity = self.machine.capacity, capacity
         try:
             return await self.deploy(apps, wait=False, ending=ending)
-        except Exception:  # refused: all stays as it was
+        except Exception:  # refused: restore the previous state
             self.machine.capacity = before
             raise
 
@@ -218,7 +218,7 @@ class Controller:
             await self._changed()
 
     async def scale(self, app: str, deployment: str, want: int) -> None:
-        """Set the number of replicas. Raises RayServeException if there is no such deployment."""
+        """Set the number of replicas. Raise RayServeException if there is no such deployment."""
         record = self.machine.record((app, deployment))
         if record is None:
             raise RayServeException(
@@ -228,10 +228,13 @@ class Controller:
         self.publish()
 
     async def shutdown(self) -> None:
-        """End everything; the caller ends this actor then."""
+        """End everything. The caller then ends this actor."""
         await self.delete(list(self.machine.apps), wait=True)
         self.machine.changed = True
-        server, self.server = self.server, None  # a tick while it closes must not have it accept again
+        server, self.server = (
+            self.server,
+            None,
+        )  # so that a tick during the close does not make it accept again
         if server is not None:
             await server.close()
         if self.keeper is not None:
@@ -241,7 +244,7 @@ class Controller:
     # -- listeners
 
     async def listen(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
-        """The table, once it is newer than `version`; `waiting` is what waits at the caller, by deployment."""
+        """Return the table once it is newer than `version`. `waiting` is the caller's waiting requests, by deployment."""
         if not self._awake.is_set():
             if version <= 0 or watcher in self._asked:
                 return await self._after_waking(watcher, version, waiting)
@@ -281,7 +284,7 @@ class Controller:
             self.demands.pop(watcher, None)
 
     async def models(self, key: Key, replica: str, models: tuple[str, ...]) -> None:
-        """The models that a replica holds."""
+        """Record the models that a replica has loaded."""
         record = self.machine.record(key)
         one = None if record is None else record.replicas.get(replica)
         if one is not None and one.models != models:
@@ -290,7 +293,7 @@ class Controller:
             self.publish()
 
     async def remember(self, table: Table) -> None:
-        """Receive a process's table from before this controller's restart."""
+        """Receive a table from before this controller's restart, from a process that remembers it."""
         if self._awake.is_set():
             return
         self._memories.append(table)
@@ -302,7 +305,7 @@ class Controller:
         said = pickle.loads(blob)
         self.machine = said["machine"]
         clock.resume(said["clock"])
-        # What is remembered may be older than the last replica that was made: no name is used twice.
+        # The table may be older than the last replica, so use a new seed to avoid reusing names.
         self.machine.seed = os.urandom(3).hex()
         self.options, self.grpc_options, self.logging = said["options"], said["grpc"], said["logging"]
         self.tracing = said["tracing"]
@@ -331,10 +334,10 @@ class Controller:
                 self.hands.find_again()
                 self._tick()
 
-    # -- doing
+    # -- execution
 
     def do(self, actions: Iterable[Action]) -> None:
-        """Have the machine's actions done."""
+        """Execute actions of the machine."""
         for action in actions:
             self.hands.take(action)
 
@@ -371,7 +374,7 @@ class Controller:
         await self._news.wait()
 
     async def everybody_knows(self) -> None:
-        """Wait until every process has the present table, or does not answer."""
+        """Wait until every process has the current table, or fails to answer in time."""
         version = self.table.version
         until = time.monotonic() + _ACKNOWLEDGE_SECONDS
         while True:
@@ -412,7 +415,7 @@ class Controller:
         pause = _TICK_SECONDS if busy or rolling else _CALM_TICK_SECONDS
         self._ticking = asyncio.get_running_loop().call_later(pause, self._tick)
 
-    # -- questions
+    # -- queries
 
     async def status(self) -> Any:
         """Return the result of `serve.status()`."""
@@ -425,13 +428,13 @@ class Controller:
         return status_report.details(self)
 
     async def ingress_of(self, app: str) -> str | None:
-        """The ingress deployment of an application; None if there is no such application."""
+        """Return the ingress deployment of an application, or None if there is no such application."""
         await self._waking()
         record = self.machine.apps.get(app)
         return None if record is None or record.deleting else record.ingress
 
     async def metrics(self) -> str:
-        """Counts, latencies, load and replicas as Prometheus reads them."""
+        """Return counts, latencies, load and replicas in the Prometheus format."""
         await self._waking()
         return await exposition.page(self)
 

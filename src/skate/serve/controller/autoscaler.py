@@ -1,4 +1,4 @@
-"""How many replicas a load needs: pure functions of figures, settings and the time."""
+"""The number of replicas for a load: pure functions of load samples, settings and the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.serve.config.autoscaling import AggregationFunction, AutoscalingConfi
 
 
 def desired(total: float, running: int, config: AutoscalingConfig) -> int:
-    """Replicas for `total` requests, by the target of each; within the bounds, and never more than now without requests."""
+    """Return the number of replicas for `total` requests, within the bounds; the minimum if there are no requests."""
     low, high = config.min_replicas, config.max_replicas
     if total <= 0:
         return low
@@ -21,24 +21,24 @@ def desired(total: float, running: int, config: AutoscalingConfig) -> int:
     factor = config.get_upscaling_factor() if ratio >= 1 else config.get_downscaling_factor()
     wanted = math.ceil(round(running * (1 + (ratio - 1) * factor), 9))
     if ratio < 1 and wanted == running and math.ceil(round(running * ratio, 9)) < running:
-        wanted = running - 1  # a small factor must not hold a step down forever
+        wanted = running - 1  # a small factor must not block a downscale forever
     return min(high, max(low, wanted, 1))
 
 
 @dataclass
 class History:
-    """The requests that were there lately: (seconds, number)."""
+    """Recent numbers of requests, as (seconds, number)."""
 
     samples: deque[tuple[float, float]] = field(default_factory=deque)
 
     def add(self, now: float, total: float, keep_s: float) -> None:
-        """A figure of now; those older than `keep_s` seconds are forgotten."""
+        """Add a sample, and drop those older than `keep_s` seconds."""
         self.samples.append((now, total))
         while self.samples and self.samples[0][0] < now - keep_s:
             self.samples.popleft()
 
     def value(self, how: AggregationFunction) -> float:
-        """Aggregate the samples into one figure."""
+        """Aggregate the samples into one number."""
         numbers = [number for _, number in self.samples]
         if not numbers:
             return 0.0
@@ -51,10 +51,10 @@ class History:
 
 @dataclass
 class Scaler:
-    """Decides for one deployment; a step is taken once it has been wanted for the configured delay."""
+    """Scales one deployment. A step is taken once it has been wanted for the configured delay."""
 
     history: History = field(default_factory=History)
-    #: +1 or -1 while a step is wanted, and since when.
+    #: +1 or -1 while a step is wanted, and the time since which it is.
     direction: int = 0
     since: float = 0.0
     policy_state: dict[str, object] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Scaler:
     last_down: float | None = None
 
     def step(self, now: float, target: int, wanted: int, config: AutoscalingConfig) -> int:
-        """Return the new target, given that `wanted` replicas are wanted now."""
+        """Return the new target if `wanted` replicas are wanted now."""
         direction = (wanted > target) - (wanted < target)
         if direction == 0:
             self.direction = 0
@@ -97,16 +97,16 @@ class Scaler:
 
 
 def decide(scaler: Scaler, context: AutoscalingContext, config: AutoscalingConfig, now: float) -> int:
-    """Return the new target, by the deployment's own policy.
+    """Return the new target, according to the deployment's policy.
 
-    Raises whatever the policy raises, TypeError if it does not return a number.
+    Raise whatever the policy raises, and TypeError if it does not return a number.
     """
     if not config.policy.is_default_policy_function():
         return follow(scaler, config.policy.get_policy()(context), context, config, now)
     target = context.target_num_replicas
     wanted = desired(context.total_num_requests, context.current_num_replicas, config)
     if context.current_num_replicas != target and wanted > target:
-        # Replicas that start already count as if they were there.
+        # Replicas that are starting count as running.
         wanted = max(target, desired(context.total_num_requests, max(target, 1), config))
     return scaler.step(now, target, wanted, config)
 
@@ -114,8 +114,8 @@ def decide(scaler: Scaler, context: AutoscalingContext, config: AutoscalingConfi
 def follow(
     scaler: Scaler, answer: Any, context: AutoscalingContext, config: AutoscalingConfig, now: float
 ) -> int:
-    """Return the new target from the answer of a user's policy: the step is scaled by the factors, kept within the
-    bounds, and taken after the delays. Raises TypeError if the answer is not a number.
+    """Return the new target from the answer of a user's policy: apply the factors, the bounds and the delays. Raise
+    TypeError if the answer is not a number.
     """
     if isinstance(answer, tuple):
         answer, state = answer
@@ -130,25 +130,25 @@ def follow(
 
 
 def stepped(wanted: float, running: int, config: AutoscalingConfig) -> int:
-    """The number of replicas after the share of a step that the factors take."""
+    """Return the number of replicas after applying the scaling factors to a step."""
     if running == 0:
         return math.ceil(wanted)
     factor = config.get_upscaling_factor() if wanted > running else config.get_downscaling_factor()
     found = math.ceil(round(running + factor * (wanted - running), 9))
     if found == running and math.ceil(wanted) < running:
-        found -= 1  # a small factor must not hold a step down forever
+        found -= 1  # a small factor must not block a downscale forever
     return found
 
 
 def share_of(number: int, capacity: float | None) -> int:
-    """Scale a number of replicas by a capacity in percent: at least one, unless the number or the capacity is 0."""
+    """Scale a number of replicas by a capacity in percent. The result is at least one, unless either is 0."""
     if capacity is None or number == 0:
         return number
     return max(1, math.floor(number * capacity / 100 + 0.5)) if capacity > 0 else 0
 
 
 def bounded(config: AutoscalingConfig, capacity: float | None) -> AutoscalingConfig:
-    """The settings with the bounds that the share of the whole leaves."""
+    """Return the settings with bounds scaled by the capacity."""
     if capacity is None or capacity <= 0:
         return config
     low, high = share_of(config.min_replicas, capacity), share_of(config.max_replicas, capacity)

@@ -1,7 +1,7 @@
-"""The clock by which the controller decides: it begins with the wall clock and goes on evenly, whatever becomes of that.
+"""The clock of the controller: it starts from the wall clock and runs steadily, even if the wall clock is set.
 
-Delays are told by it, so that a clock that is set, by hand or by NTP, neither starts nor ends a replica. It counts seconds since
-the epoch, since policies are told so; `shown` makes of it what people compare with their own clocks.
+Delays use this clock, so that setting the wall clock, by hand or by NTP, neither starts nor ends a replica. It counts seconds
+since the epoch, as autoscaling policies expect; `shown` converts a time for people, who compare it with their own clocks.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-#: What a controller passes on to the next one: the boot that its clock counts from, and the epoch by that clock.
+#: The state that a controller passes to its successor: the boot id, and the epoch of its clock.
 Mark = tuple[str, float]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-#: The same time is shown the same as long as the wall clock is right by so much.
+#: Times are shown unchanged while the wall clock differs by less than this.
 _DRIFT_SECONDS = 0.5
 _epoch = time.time() - time.monotonic()
 
 
 def now() -> float:
-    """Seconds since the epoch, as they were counted since this clock began."""
+    """Return the seconds since the epoch by this clock."""
     return _epoch + time.monotonic()
 
 
 def shown(told: float) -> float:
-    """A time that `now` has told, as it is to be shown: by the wall clock, if that has been set meanwhile."""
+    """Convert a time from `now` for display: to the wall clock, if it was set meanwhile."""
     drift = time.time() - now()
     return told if abs(drift) < _DRIFT_SECONDS else round(told + drift, 1)
 
 
 def mark() -> Mark:
-    """Enough to go on counting in another process of this machine."""
+    """Return the state that another process of this machine needs to continue this clock."""
     return _boot(), _epoch
 
 
 def resume(left: Mark) -> None:
-    """Go on as a clock that left this mark, if it did so on this machine; times that it has told stay comparable."""
+    """Continue the clock that left this mark, if it ran since the same boot, so that its times stay comparable."""
     global _epoch
     boot, epoch = left
     if boot and boot == _boot():
@@ -45,5 +45,5 @@ def resume(left: Mark) -> None:
 def _boot() -> str:
     try:
         return _BOOT.read_text().strip()
-    except OSError:  # not Linux: each clock begins anew
+    except OSError:  # not Linux: each clock starts afresh
         return ""

@@ -1,4 +1,4 @@
-"""Prometheus text of everything that is served: counts and latencies by route, load and replicas by deployment."""
+"""Metrics in the Prometheus format: counts and latencies by route, load and replicas by deployment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASK_SECONDS = 2.0
 
 
 class Page:
-    """Lines of one page, each metric announced once."""
+    """The lines of one page, in which each metric is declared once."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
@@ -34,7 +34,7 @@ def _escaped(text: str) -> str:
 
 
 async def page(controller: ControllerPort) -> str:
-    """All of it; a replica that does not answer in time is left out of what only it knows."""
+    """Build the page, without the counters of replicas that do not answer in time."""
     made = Page()
     asked = []
     for record in controller.machine.each():
@@ -51,7 +51,7 @@ async def page(controller: ControllerPort) -> str:
     for labels, replica, future in asked:
         try:
             said = await asyncio.wait_for(future, _ASK_SECONDS)
-        except Exception:  # it is busy, or has ended
+        except Exception:  # the replica is busy, or has ended
             continue
         _add_replica(made, {**labels, "replica": replica}, said)
         for name, counts in said.get("inside", {}).items():  # deployments that live in it

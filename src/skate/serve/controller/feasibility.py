@@ -12,7 +12,7 @@ from skate.serve.controller.records import Target, wanted_of
 
 
 def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> str:
-    """Describe the resources missing for the applications beside existing ones; empty if none are."""
+    """Describe the resources that the applications lack beside existing ones; return an empty string if they lack none."""
     total = skate.cluster_resources()
     replaced = {*ending, *(app.name for app in apps)}
     needs = Resources()

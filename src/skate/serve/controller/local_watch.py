@@ -1,4 +1,4 @@
-"""The controller's own view of its table: it forwards requests too."""
+"""The controller's own view of its table, because it forwards requests too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skate.serve.controller.records import Key
 
 
 class LocalWatch:
-    """Implements a Watch without calls to the controller."""
+    """A Watch that does not call the controller."""
 
     def __init__(self, controller: ControllerPort) -> None:
         self.actor = controller
@@ -16,10 +16,10 @@ class LocalWatch:
         self.name = "controller"
 
     def demand(self, waiting: dict[Key, int]) -> None:
-        """Pass the number of waiting requests in this process on."""
+        """Pass on the number of waiting requests in this process."""
         self.actor._take_demand("controller-http", waiting)
 
 
 def adopt_own(controller: ControllerPort) -> LocalWatch:
-    """The view of the controller that runs in this process."""
+    """Return the view of the controller that runs in this process."""
     return LocalWatch(controller)

@@ -1,6 +1,6 @@
 """Decides which replicas to start, configure and stop to reach the desired state.
 
-Pure: an event and the time come in, actions go out. The actor around it executes them and reports the results.
+Pure: each method takes an event and the time, and returns actions. The actor executes them and reports the results.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from skate.serve.controller.states import (
     DeploymentStatusTrigger,
 )
 
-#: A replica that fails so often in a row is replaced.
+#: A replica is replaced after this many failed health checks in a row.
 HEALTH_FAILURES_MAX = 3
-#: A start that ended with its process, not with an exception, is tried so often.
+#: The number of attempts for a start whose process died without an exception.
 CRASHES_MAX = 3
 BACKOFF_SECONDS_MAX = 64.0
 _Trigger = DeploymentStatusTrigger
@@ -42,18 +42,18 @@ class Machine:
     """All applications. After each event, `changed` is True if the state must be published."""
 
     def __init__(self, seed: str = "") -> None:
-        #: What makes the names of replicas differ from those of an earlier controller.
+        #: Makes the names of replicas differ from those of an earlier controller.
         self.seed = seed
         self.apps: dict[str, ApplicationRecord] = {}
         self.capacity: float | None = None
         self.changed = False
-        #: What the cluster has free, as far as known; None: enough.
+        #: The free resources of the cluster, or None if unknown, which counts as enough.
         self.free: Resources | None = None
-        #: How many nodes there are, for deployments that may have so many replicas on each.
+        #: The number of nodes, for deployments with a limit of replicas per node.
         self.nodes = 1
         self._count = 0
 
-    # -- what is wanted
+    # -- requests
 
     def deploy(self, app: ApplicationRecord, targets: list[Target], now: float) -> list[Action]:
         """Process the deployment of an application, new or changed."""
@@ -133,10 +133,10 @@ class Machine:
         self.changed = True
         return self._reconcile(record, now)
 
-    # -- what has happened
+    # -- events
 
     def ready(self, key: Key, replica: str, info: dict[str, Any], now: float) -> list[Action]:
-        """A replica takes requests from now on."""
+        """Process a replica's successful start."""
         record, one = self._find(key, replica)
         if record is None or one is None or one.state is not STARTING:
             return []
@@ -154,7 +154,7 @@ class Machine:
         return self._reconcile(record, now)
 
     def failed(self, key: Key, replica: str, error: Any, crashed: bool, now: float) -> list[Action]:
-        """A replica could not start. `crashed`: its process ended, rather than its code raising an exception."""
+        """Process a replica's failed start. `crashed` is True if its process died, rather than its code raising an exception."""
         record, one = self._find(key, replica)
         if record is None or one is None:
             return []
@@ -176,7 +176,7 @@ class Machine:
         return self._reconcile(record, now)
 
     def configured(self, key: Key, replica: str, error: Any, now: float) -> list[Action]:
-        """A replica has taken over its settings, or has failed to."""
+        """Process the result of a replica's reconfiguration."""
         record, one = self._find(key, replica)
         if record is None or one is None or one.state is not UPDATING:
             return []
@@ -191,7 +191,7 @@ class Machine:
         return self._reconcile(record, now)
 
     def lost(self, key: Key, replica: str, now: float) -> list[Action]:
-        """The process of a replica has ended."""
+        """Process the end of a replica's process."""
         record, one = self._find(key, replica)
         if record is None or one is None:
             return []
@@ -230,7 +230,7 @@ class Machine:
         return [self._stop(record, one, now), *self._reconcile(record, now)]
 
     def tick(self, now: float) -> list[Action]:
-        """Time has passed: health checks that are due, starts that have waited."""
+        """Start due health checks, and retry delayed starts."""
         actions: list[Action] = []
         for app in list(self.apps.values()):
             for record in list(app.deployments.values()):
@@ -240,7 +240,7 @@ class Machine:
                     if one.state in (RUNNING, RECOVERING) and due and not one.checking:
                         one.checking = True
                         actions.append(Check(record.key, one.id, config.health_check_timeout_s))
-                # Room may have come, or the time to try again.
+                # There may be room now, or a retry may be due.
                 there = record.living()
                 rolling = any(one.version != record.target.version for one in there)
                 if rolling or len(there) < record.want and now >= record.next_start:
@@ -248,7 +248,7 @@ class Machine:
         return actions
 
     def restored(self, now: float) -> list[Action]:
-        """The controller has started again: ask every replica whether it is there."""
+        """Process a restart of the controller: check every replica."""
         self.changed = True
         actions: list[Action] = []
         for app in self.apps.values():
@@ -259,13 +259,13 @@ class Machine:
                         actions.append(self._stop(record, one, now))
                         continue
                     if one.state is UPDATING:
-                        one.config = None  # whether it was told is not known, so it is told again
+                        one.config = None  # it may not have received its settings, so send them again
                     one.state = RECOVERING
                     one.checking = True
                     actions.append(Check(record.key, one.id, record.target.config.health_check_timeout_s))
         return actions
 
-    # -- towards what is wanted
+    # -- reconciliation
 
     def _reconcile(self, record: DeploymentRecord, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -284,7 +284,7 @@ class Machine:
         elif len(current) < record.want and not record.given_up:
             if now >= record.next_start:
                 missing = record.want - len(current)
-                if target.per_node is not None:  # those that leave have their places until they have left
+                if target.per_node is not None:  # stopping replicas keep their places until they have ended
                     missing = min(missing, target.per_node * self.nodes - len(record.replicas))
                 actions += [self._start(record, now) for _ in range(missing)]
         self._judge(record)
@@ -305,7 +305,7 @@ class Machine:
         surplus = len(current) - record.want
         if surplus <= 0:
             return []
-        # Those that do not serve yet go first, then the youngest.
+        # Stop replicas that do not serve yet first, then the youngest.
         order = sorted(current, key=lambda one: (one.state is not STARTING, -one.since))
         actions: list[Action] = []
         for one in order[:surplus]:
@@ -316,7 +316,7 @@ class Machine:
     def _roll(
         self, record: DeploymentRecord, current: list[ReplicaRecord], old: list[ReplicaRecord], now: float
     ) -> list[Action]:
-        """Replace replicas a few at a time: a new one takes requests before an old one goes, wherever there is room for both."""
+        """Replace replicas in batches. If there is room for both, a new replica serves before an old one stops."""
         actions: list[Action] = []
         config = record.target.config
         batch = max(1, math.floor(config.rolling_update_percentage * record.want))
@@ -340,7 +340,7 @@ class Machine:
             if self._room(record):
                 actions.append(self._start(record, now))
             elif old_serving and leaving + starting < batch and len(serving) + len(old_serving) > least:
-                # No room for both: one has to go first. Its requests wait for those that stay or come.
+                # There is no room for both, so stop an old one first. Its requests wait for other replicas.
                 actions.append(self._stop(record, old_serving.pop(0), now))
                 leaving += 1
         return actions
@@ -404,10 +404,10 @@ class Machine:
                 del self.apps[app.name]
                 self.changed = True
 
-    # -- questions
+    # -- queries
 
     def record(self, key: Key) -> DeploymentRecord | None:
-        """The record of a deployment, or None."""
+        """Return the record of a deployment, or None."""
         app = self.apps.get(key[0])
         return None if app is None else app.deployments.get(key[1])
 
@@ -416,11 +416,11 @@ class Machine:
         return record, None if record is None else record.replicas.get(replica)
 
     def each(self) -> list[DeploymentRecord]:
-        """The records of all deployments."""
+        """Return the records of all deployments."""
         return [record for app in self.apps.values() for record in app.deployments.values()]
 
     def status_of(self, app: ApplicationRecord) -> ApplicationStatus:
-        """The status of an application."""
+        """Return the status of an application."""
         if app.deleting:
             return ApplicationStatus.DELETING
         records = [record for record in app.deployments.values() if not record.deleting]

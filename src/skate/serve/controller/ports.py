@@ -1,4 +1,4 @@
-"""The controller as its own parts see it."""
+"""The interface of the controller for its own parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.serve.ingress.socket_owner import SocketOwner
 
 
 class BackgroundTasks(Protocol):
-    """The actors of replicas, and the tasks that wait for them."""
+    """Runner of background tasks."""
 
     actors: dict[str, Any]
 
@@ -22,7 +22,7 @@ class BackgroundTasks(Protocol):
 
 
 class ControllerPort(Protocol):
-    """The state of the controller, and what its parts ask of it."""
+    """The state of the controller, and the operations that its parts need."""
 
     machine: Machine
     options: HTTPOptions
@@ -41,10 +41,10 @@ class ControllerPort(Protocol):
 
     @property
     def hands(self) -> BackgroundTasks:
-        """The tasks that are under way."""
+        """The running tasks."""
 
     def do(self, actions: Iterable[Action]) -> None:
-        """Have the machine's actions done."""
+        """Execute actions of the machine."""
 
     def publish(self) -> None:
         """Publish changes to all watchers."""
@@ -56,6 +56,6 @@ class ControllerPort(Protocol):
         """Remove a process that has ended from the watchers."""
 
     async def everybody_knows(self) -> None:
-        """Wait until all watchers have the present table."""
+        """Wait until all watchers have the current table."""
 
     def _take_demand(self, watcher: str, waiting: dict[Key, int]) -> None: ...

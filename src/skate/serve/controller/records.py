@@ -1,4 +1,4 @@
-"""The controller's records of applications, deployments and replicas; plain data."""
+"""The controller's records of applications, deployments and replicas, as plain data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReplicaRecord:
 
     id: str
     version: str
-    #: The settings it runs with; another object than the target's means that it has to be told. None: not known.
+    #: The settings it runs with, or None if unknown. If this is not the target's object, it must be reconfigured.
     config: DeploymentConfig | None
     state: ReplicaState
     since: float
@@ -48,12 +48,12 @@ class Target:
     asgi: bool
     outbound: tuple[str, ...]
     docs_path: str | None
-    #: Has API keys, as far as its arguments say.
+    #: True if its arguments contain API keys.
     guarded: bool = False
 
     @property
     def per_node(self) -> int | None:
-        """How many replicas a node may have; None for any number."""
+        """The maximum number of replicas per node, or None."""
         limit: int | None = self.actor.get("max_replicas_per_node")
         return limit
 
@@ -76,16 +76,16 @@ class DeploymentRecord:
     status: DeploymentStatus = DeploymentStatus.UPDATING
     trigger: DeploymentStatusTrigger = DeploymentStatusTrigger.CONFIG_UPDATE_STARTED
     message: str = ""
-    #: Starts of the wanted version that failed since the last one that worked.
+    #: The number of failed starts of the wanted version since the last successful one.
     failures: int = 0
     next_start: float = 0.0
     given_up: bool = False
-    #: The wanted version has had a replica that was ready; and: any version has.
+    #: True if a replica of the wanted version has been ready, and of any version.
     proven: bool = False
     been_ready: bool = False
-    #: A replica had API keys.
+    #: True if a replica had API keys.
     guarded: bool = False
-    #: Replicas that served when the present update began.
+    #: The number of replicas that served when the current update began.
     rolling_from: int = 0
     error: Any = None
     deleting: bool = False
@@ -94,20 +94,20 @@ class DeploymentRecord:
     scaling_error: str = ""
 
     def living(self) -> list[ReplicaRecord]:
-        """The replicas that are not being stopped."""
+        """Return the replicas that are not being stopped."""
         return [each for each in self.replicas.values() if each.state is not STOPPING]
 
     def serving(self) -> list[ReplicaRecord]:
-        """The replicas that take requests."""
+        """Return the replicas that take requests."""
         return [each for each in self.replicas.values() if each.state in SERVING]
 
     def free_rank(self) -> int:
-        """The lowest free rank."""
+        """Return the lowest free rank."""
         taken = {each.rank for each in self.living()}
         return next(rank for rank in range(len(taken) + 1) if rank not in taken)
 
     def counts(self) -> dict[ReplicaState, int]:
-        """The number of replicas by state."""
+        """Return the number of replicas by state."""
         found: dict[ReplicaState, int] = {}
         for each in self.replicas.values():
             found[each.state] = found.get(each.state, 0) + 1
@@ -126,19 +126,19 @@ class ApplicationRecord:
     config: dict[str, Any] | None = None
     source: str = "imperative"
     deleting: bool = False
-    #: Has been RUNNING since the last deploy.
+    #: True if it has been RUNNING since the last deploy.
     ran: bool = False
     message: str = ""
-    #: Where its program imports from and runs.
+    #: The import path and the working directory of its program.
     path: list[str] = field(default_factory=list)
     directory: str = ""
     external_scaler: bool = False
-    #: Decides for all deployments at once, where one was named.
+    #: The autoscaling policy for all deployments together, if there is one.
     policy: Any = None
 
 
 def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | None = None) -> int:
-    """Replicas to begin with; `capacity` is the share of the whole that is there, in percent."""
+    """Return the initial number of replicas, for a capacity in percent."""
     scaling = config.autoscaling_config
     if scaling is None:
         return share_of(config.num_replicas or 1, capacity)

@@ -23,12 +23,12 @@ from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Pla
 
 _CONCURRENT = 100_000
 _DIED = (ActorDiedError, ActorUnavailableError, RayActorError)
-#: How much longer than its grace a replica may take to say that it is done.
+#: Additional time after its grace period in which a replica must report that it is done.
 _MARGIN_SECONDS = 5.0
 
 
 class ReplicaPool:
-    """The tasks that are under way for the controller."""
+    """The replica actors, and the controller's background tasks."""
 
     def __init__(self, controller: ControllerPort) -> None:
         self.controller = controller
@@ -75,18 +75,18 @@ class ReplicaPool:
             actor = self._make(record, one)
             self.actors[action.replica] = actor
             info = await actor.start.remote()
-        except Exception as error:  # whatever a constructor raises, or that there is no place for it
+        except Exception as error:  # the constructor may raise anything, or there may be no room for it
             crashed = isinstance(error, _DIED) and not isinstance(error, RayTaskError)
             self._end(action.replica)
             self._tell("failed", action.key, action.replica, Failure.of(error), crashed)
             return
         if one.state is not STARTING:
-            return  # it is being stopped by now
+            return  # it is already being stopped
         self.later(self._outlive(action.key, action.replica, actor))
         self._tell("ready", action.key, action.replica, info)
 
     def _make(self, record: DeploymentRecord, one: ReplicaRecord) -> Any:
-        """Create the actor of a replica. Raises the engine's error for invalid options."""
+        """Create the actor of a replica. Raise the engine's error for invalid options."""
         controller = self.controller
         target = record.target
         app = controller.machine.apps[record.key[0]]
@@ -148,7 +148,7 @@ class ReplicaPool:
         """Wait for the end of a replica's process."""
         try:
             await actor.live.remote()
-        except Exception:  # that it ends is all there is to know
+        except Exception:  # only the end matters
             pass
         if self.actors.get(replica) is actor:
             self._end(replica)
@@ -157,11 +157,11 @@ class ReplicaPool:
     def _find_group(self, replica: str, name: str) -> None:
         try:
             self.groups[replica] = get_placement_group(name)
-        except ValueError:  # it has gone
+        except ValueError:  # it is gone
             return
 
     def find_again(self) -> None:
-        """After a restart: handles of the replicas that the machine knows; those that it does not know end."""
+        """Get handles to the known replicas after a restart, and end the unknown ones."""
         known = {one.id for record in self.controller.machine.each() for one in record.replicas.values()}
         for named in list_named_actors(all_namespaces=True):
             name = named["name"]
@@ -189,7 +189,7 @@ class ReplicaPool:
         error = None
         try:
             await self.actors[action.replica].reconfigure.remote(action.config, action.rank)
-        except Exception as raised:  # the user's reconfigure may raise anything
+        except Exception as raised:  # a user's reconfigure may raise anything
             error = Failure.of(raised)
         self._tell("configured", action.key, action.replica, error)
 
@@ -207,8 +207,8 @@ class ReplicaPool:
         except (TimeoutError, asyncio.TimeoutError):
             error = f"it did not respond within {action.timeout_s} s"
         except _DIED:
-            return  # which is told elsewhere
-        except Exception as raised:  # check_health says so by raising
+            return  # reported elsewhere
+        except Exception as raised:  # check_health reports failure by raising
             error = Failure.of(raised)
         self._tell("checked", action.key, action.replica, error)
 
@@ -220,7 +220,7 @@ class ReplicaPool:
             try:
                 call = actor.drain.remote(action.grace_s)
                 await asyncio.wait_for(call.as_future(), action.grace_s + _MARGIN_SECONDS)
-            except Exception:  # it goes now, whatever kept it
+            except Exception:  # end it now in any case
                 pass
         self._end(action.replica)
         self._tell("stopped", action.key, action.replica)
@@ -239,15 +239,15 @@ class ReplicaPool:
 
 
 def _end_unknown(name: str) -> None:
-    """A replica that was started in the last moment of an earlier controller."""
+    """End a replica that an earlier controller started just before it ended."""
     try:
         skate.kill(skate.get_actor(name, namespace=NAMESPACE))
-    except ValueError:  # it has ended by itself
+    except ValueError:  # it has ended already
         pass
 
 
 class Failure:
-    """Why a replica could not start: a sentence, and the exception where that can be sent."""
+    """The reason of a replica's failure: a text, and the exception if it can be pickled."""
 
     def __init__(self, text: str, error: BaseException | None) -> None:
         self.text = text
@@ -265,7 +265,7 @@ class Failure:
 
         try:
             pickle.dumps(self.error)
-        except Exception:  # an exception of the user's that does not pickle: its text has to do
+        except Exception:  # a user's exception that cannot be pickled is reduced to its text
             return Failure, (self.text, None)
         return Failure, (self.text, self.error)
 

@@ -51,7 +51,7 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
             )
         )
     scaling = config.autoscaling_config
-    # Who begins with no replicas has all it was deployed with: the first request wakes it.
+    # A deployment that starts with no replicas is complete; its first request starts one.
     at_zero = scaling is not None and scaling.first == 0
     pressure = config.backpressure_config
     router = config.request_router_config

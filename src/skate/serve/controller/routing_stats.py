@@ -10,7 +10,7 @@ from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 
 
 def step(controller: ControllerPort, now: float) -> bool:
-    """Start polling the replicas that are due; True if there are any to poll."""
+    """Start polling the replicas that are due; return True if there are any to poll."""
     found = False
     for record in controller.machine.each():
         config = record.target.config.request_router_config
@@ -34,7 +34,7 @@ async def _ask(
         return
     try:
         told = await asyncio.wait_for(actor.routing_stats.remote().as_future(), timeout_s)
-    except Exception:  # it is late, or its code raised: what it told last stays
+    except Exception:  # it is late, or its code raised: keep its last statistics
         return
     if told != one.stats.get("routing"):
         one.stats["routing"] = told

@@ -1,4 +1,4 @@
-"""Looks at the load, and has the number of replicas follow it."""
+"""Adjusts the number of replicas to the load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _views: dict[str, View] = {}
 
 
 def load_of(controller: ControllerPort, record: DeploymentRecord) -> tuple[float, float]:
-    """Requests in work and waiting at replicas, and those that wait before them."""
+    """Return the number of requests at replicas, running or queued, and of those that wait for a replica."""
     inside = 0
     for one in record.serving():
         view = _views.get(one.id)
@@ -29,15 +29,15 @@ def load_of(controller: ControllerPort, record: DeploymentRecord) -> tuple[float
 
 
 def controller_node(controller: ControllerPort) -> str:
-    """The node that the controller runs on."""
-    import skate  # its context is asked once
+    """Return the node that the controller runs on."""
+    import skate  # only needed once
 
     node: str = skate.get_runtime_context().get_node_id()
     return node
 
 
 def step(controller: ControllerPort, now: float) -> bool:
-    """Decide for each deployment that follows its load; True if there is one."""
+    """Decide for each autoscaled deployment; return True if there is one."""
     machine = controller.machine
     found = False
     for app in list(machine.apps.values()):
@@ -77,7 +77,7 @@ def _alone(
     assert context.config is not None
     try:
         target = autoscaler.decide(record.scaler, context, context.config, now)
-    except Exception as error:  # a policy of the user's may raise anything; the number stays as it is
+    except Exception as error:  # a user's policy may raise anything; keep the current number
         _failed(record, error)
         return
     _take(controller, record, context, target, now)
@@ -90,7 +90,7 @@ def _together(
     contexts: dict[Any, AutoscalingContext],
     now: float,
 ) -> None:
-    """One policy decides for all deployments of an application; those that it leaves out stay as they are."""
+    """Let one policy decide for all deployments of an application. Those that it omits keep their numbers."""
     told = {context.deployment_id: context for context in contexts.values()}
     try:
         answers, states = app.policy.get_policy()(told)
@@ -153,7 +153,7 @@ def context_of(
 
 
 def wake_up(controller: ControllerPort, record: DeploymentRecord) -> None:
-    """Requests wait for a deployment that has no replica at all: start without any delay."""
+    """Start a replica without delay, because requests wait for a deployment that has none."""
     config = record.target.config.autoscaling_config
     capacity = controller.machine.capacity
     if config is None or record.deleting or capacity == 0:

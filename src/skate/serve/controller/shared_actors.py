@@ -1,4 +1,4 @@
-"""Actors that all replicas of a deployment share: made before its first replica, ended after its last."""
+"""Actors that all replicas of a deployment share: created before the first replica, and ended after the last."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from skate.serve.identity import DEPLOYMENT_ACTOR_VARIABLE, NAMESPACE, deploymen
 
 
 class SharedActors:
-    """The shared actors, by the code version that they belong to."""
+    """The shared actors, by code version."""
 
     def __init__(self) -> None:
         self._made: dict[str, list[Any]] = {}
 
     async def ensure(self, record: DeploymentRecord, version: str) -> None:
-        """Have those of a deployment there. Raises what their constructors raise."""
+        """Create the shared actors of a deployment if necessary. Raise whatever their constructors raise."""
         if version in self._made or not record.target.config.deployment_actors:
             return
         made = self._made[version] = [
@@ -26,7 +26,7 @@ class SharedActors:
         try:
             for actor in made:
                 await actor.__ray_ready__.remote()
-        except Exception:  # tried again with the next replica
+        except Exception:  # retried with the next replica
             self.forget(set(self._made) - {version})
             raise
 
@@ -47,14 +47,14 @@ class SharedActors:
         ).remote(*said.init_args, **said.init_kwargs)
 
     def find_again(self, record: DeploymentRecord) -> None:
-        """After a restart of the controller: those of the versions that run."""
+        """Find the actors of the running versions after a restart of the controller."""
         app, deployment = record.key
         for version in {one.version for one in record.replicas.values()}:
             for said in record.target.config.deployment_actors:
                 name = deployment_actor_name(app, deployment, version, said.name)
                 try:
                     found = skate.get_actor(name, namespace=NAMESPACE)
-                except ValueError:  # another version had others
+                except ValueError:  # this version had no such actor
                     continue
                 self._made.setdefault(version, []).append(found)
 

@@ -1,4 +1,4 @@
-"""At most so many replicas of a deployment on each node."""
+"""Placement with a maximum number of replicas of a deployment per node."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 
 
 def nodes() -> list[str]:
-    """The ids of the living nodes."""
+    """Return the ids of the living nodes."""
     return [each["NodeID"] for each in skate.nodes() if each["Alive"]]
 
 
 def node_for(record: DeploymentRecord, one: ReplicaRecord, limit: int) -> str:
-    """The node with the fewest replicas of the deployment. Raises RuntimeError if each has as many as it may."""
+    """Return the node with the fewest replicas of the deployment. Raise RuntimeError if every node is full."""
     others = [each.info.get("node") for each in record.replicas.values() if each is not one]
     best = min(nodes(), key=others.count)
     if others.count(best) >= limit:

@@ -1,4 +1,4 @@
-"""Names of the states that applications, deployments and replicas can be in."""
+"""The states of applications, deployments, replicas and proxies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class ApplicationStatus(str, enum.Enum):
-    """Of an application."""
+    """The status of an application."""
 
     NOT_STARTED = "NOT_STARTED"
     DEPLOYING = "DEPLOYING"
@@ -17,7 +17,7 @@ class ApplicationStatus(str, enum.Enum):
 
 
 class DeploymentStatus(str, enum.Enum):
-    """Of a deployment."""
+    """The status of a deployment."""
 
     UPDATING = "UPDATING"
     HEALTHY = "HEALTHY"
@@ -44,7 +44,7 @@ class DeploymentStatusTrigger(str, enum.Enum):
 
 
 class ReplicaState(str, enum.Enum):
-    """Of a replica."""
+    """The state of a replica."""
 
     STARTING = "STARTING"
     UPDATING = "UPDATING"
@@ -56,7 +56,7 @@ class ReplicaState(str, enum.Enum):
 
 
 class ProxyStatus(str, enum.Enum):
-    """Of what takes requests in on a node."""
+    """The status of the proxy of a node."""
 
     STARTING = "STARTING"
     HEALTHY = "HEALTHY"

@@ -22,7 +22,7 @@ from skate.serve.schema.status import (
 
 
 def status(controller: ControllerPort) -> ServeStatus:
-    """Build an overview."""
+    """Build the result of `serve.status()`."""
     machine = controller.machine
     apps = {}
     for app in machine.apps.values():
@@ -41,7 +41,7 @@ def status(controller: ControllerPort) -> ServeStatus:
 
 
 def message_of(record: DeploymentRecord) -> str:
-    """The status message of a deployment."""
+    """Return the status message of a deployment."""
     waits = [one for one in record.replicas.values() if one.state.value == "STARTING"]
     if not record.message and waits and clock.now() - min(one.since for one in waits) > 10:
         needs = ", ".join(f"{name}: {amount:g}" for name, amount in record.target.resources().items())
@@ -53,7 +53,7 @@ def message_of(record: DeploymentRecord) -> str:
 
 
 def app_message(machine: Machine, app: ApplicationRecord) -> str:
-    """The status message of an application."""
+    """Return the status message of an application."""
     if machine.status_of(app) in (ApplicationStatus.DEPLOY_FAILED, ApplicationStatus.UNHEALTHY):
         bad = (DeploymentStatus.DEPLOY_FAILED, DeploymentStatus.UNHEALTHY)
         return "; ".join(
@@ -65,7 +65,7 @@ def app_message(machine: Machine, app: ApplicationRecord) -> str:
 
 
 def details(controller: ControllerPort) -> dict[str, Any]:
-    """All that is known, as plain data in the shape of ServeInstanceDetails."""
+    """Return the complete state as plain data, in the shape of ServeInstanceDetails."""
     machine = controller.machine
     here = skate.get_runtime_context()
     node = here.get_node_id()
@@ -91,7 +91,7 @@ def details(controller: ControllerPort) -> dict[str, Any]:
 
 
 def _target_groups(controller: ControllerPort, http: dict[str, Any]) -> list[dict[str, Any]]:
-    """One address for each route: all replicas accept there."""
+    """Return one address for each route, on which all replicas accept."""
     if controller.keeper is None:
         return []
     one = {"ip": http["host"], "port": http["port"], "instance_id": "", "name": CONTROLLER_NAME}
@@ -110,7 +110,7 @@ def _target_groups(controller: ControllerPort, http: dict[str, Any]) -> list[dic
 
 
 def _health(controller: ControllerPort) -> dict[str, Any]:
-    import resource  # few ask
+    import resource  # rarely needed
 
     now = clock.now()
     uptime = now - controller.started
@@ -161,7 +161,7 @@ def _application(machine: Machine, app: ApplicationRecord, controller: Controlle
 def _deployment(record: DeploymentRecord) -> dict[str, Any]:
     target = record.target
     config = target.config.model_dump()
-    # What is said nowhere else: the schema of files has no such fields.
+    # The schema of config files has no such fields.
     for name in ("max_constructor_retry_count", "in_process"):
         config.pop(name, None)
     if config["autoscaling_config"] is None:
@@ -227,7 +227,7 @@ def _scaling(record: DeploymentRecord) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value for JSON; unsupported values (classes, functions) become their names."""
+    """Convert a value for JSON. Unsupported values (classes, functions) become their names."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, dict):

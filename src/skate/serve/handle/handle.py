@@ -1,4 +1,4 @@
-"""DeploymentHandle: call a deployment from Python."""
+"""DeploymentHandle: calls of a deployment from Python."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from skate.serve.routing.call import Call, Meta
 from skate.serve.routing.router import Router
 
 _PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
-#: A request that makes many calls forgets those that are answered, whenever so many are kept, or twice as many, and so on.
+#: A request that makes many calls drops the answered ones when it keeps this many, and again at each doubling.
 _MANY_CHILDREN = 64
-#: Names that Python and notebooks look for; all others are methods of the deployment.
+#: Prefixes of names that Python and notebooks look up; all other names are methods of the deployment.
 _NO_METHODS = ("__", "_repr_", "_ipython_")
 _INIT_OPTIONS = ("_prefer_local_routing", "_source", "_run_router_in_separate_loop")
 _SETTINGS = ("method_name", "multiplexed_model_id", "session_id", "stream")
 
 
 class DeploymentHandle:
-    """Sends requests to a deployment: `handle.remote(...)` calls it, `handle.method.remote(...)` a method of it."""
+    """Sends requests to a deployment: `handle.remote(...)` calls it, `handle.method.remote(...)` calls one of its methods."""
 
     def __init__(
         self,
@@ -55,21 +55,21 @@ class DeploymentHandle:
 
     @property
     def deployment_name(self) -> str:
-        """The deployment it calls."""
+        """The name of the deployment."""
         return self.deployment_id.name
 
     @property
     def app_name(self) -> str:
-        """The application that the deployment is part of."""
+        """The application that contains the deployment."""
         return self.deployment_id.app_name
 
     @property
     def is_initialized(self) -> bool:
-        """True once it has been used, or other options were asked of it."""
+        """True once the handle has been used, or `_init` or `options` was called."""
         return self._used or self._router is not None
 
     def running_replicas_populated(self) -> bool:
-        """True once it has been used and knows a replica."""
+        """True once the handle has been used and knows a replica."""
         return self.is_initialized and self._way().populated
 
     def options(
@@ -84,7 +84,7 @@ class DeploymentHandle:
         request_serialization: str | None | DEFAULT = DEFAULT.VALUE,
         response_serialization: str | None | DEFAULT = DEFAULT.VALUE,
     ) -> DeploymentHandle:
-        """The same handle with other options: a method, a model, a session, or an answer that is a stream."""
+        """Return the handle with other options, such as a method, a model, a session or streaming."""
         said = self._said()
         given = locals()
         for name in _SETTINGS:
@@ -118,7 +118,7 @@ class DeploymentHandle:
         return found
 
     def _init(self, **given: Any) -> None:
-        """Find the way to the deployment. Raises RuntimeError if the handle has been used, TypeError for unknown options."""
+        """Connect to the deployment. Raise RuntimeError if the handle has been used, and TypeError for unknown options."""
         unknown = [name for name in given if name not in _INIT_OPTIONS]
         if unknown:
             raise TypeError(f"a handle has no init option {unknown[0]!r}; it has: {', '.join(_INIT_OPTIONS)}")
@@ -147,9 +147,9 @@ class DeploymentHandle:
         return router
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a request, at once; returns its answer-to-be.
+        """Send a request; return its response immediately.
 
-        Answers of other handle calls among the arguments are passed as the values that they will be.
+        Responses of other handle calls among the arguments are replaced by their values.
         """
         watching = self._watch
         router = self._router
@@ -191,16 +191,16 @@ class DeploymentHandle:
         return answer
 
     def choose_replica(self, *args: Any, **kwargs: Any) -> Any:
-        """Choose a replica without sending anything: `async with handle.choose_replica(...) as one`, then `dispatch(one, ...)`.
+        """Choose a replica without sending a request: `async with handle.choose_replica(...) as one`, then `dispatch(one, ...)`.
 
-        The replica keeps a place for the request until then, or until the block ends.
+        The replica reserves a place for the request until `dispatch`, or the end of the block.
         """
-        from skate.serve.handle.selection import chosen  # few choose for themselves
+        from skate.serve.handle.selection import chosen  # rarely used
 
         return chosen(self, args, kwargs)
 
     def dispatch(self, selection: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a request to a chosen replica. Raises ReplicaUnavailableError if it has ended meanwhile."""
+        """Send a request to a chosen replica. Raise ReplicaUnavailableError if it has ended meanwhile."""
         return selection._send(args, kwargs, self._stream)
 
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:
@@ -247,7 +247,7 @@ def _rebuild(name: str, app: str, said: dict[str, Any]) -> DeploymentHandle:
 
 
 def _after(passed: list[Any], call: Call, router: Router) -> None:
-    """Send a call once the answers among its arguments have names."""
+    """Send a call once the responses among its arguments have refs."""
     left = len(passed)
     for each in passed:
         if isinstance(each, DeploymentResponseGenerator):

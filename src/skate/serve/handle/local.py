@@ -1,4 +1,4 @@
-"""Calls of a deployment in this process: the response is that of a coroutine on the same loop."""
+"""Calls of a deployment in the same process, which run as coroutines on its loop."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from skate.serve.routing.call import Call
 from skate.serve.routing.table import Key
 from skate.util.debug import as_of_a_task
 
-#: A stream runs ahead of its reader by so many values.
+#: The number of values by which a stream may run ahead of its reader.
 _AHEAD = 64
 
 
 class Inner:
-    """One deployment inside a replica of another: its object, its limit, and the way to it."""
+    """A deployment inside a replica of another one: its object, its limit, and its router."""
 
-    #: Makes the page of its counters, which other processes may look at.
+    #: Creates its counters, which other processes may read.
     counters: Any = Board
-    #: What handles look at where others have a watch.
+    #: Stands in for the attribute of a watch, for handles.
     closed = False
-    #: What a router has, as far as handles look at it.
+    #: Stand in for the attributes of a router, for handles.
     populated = True
     waiting: tuple[Any, ...] = ()
 
@@ -62,7 +62,7 @@ class Inner:
         self.submit(call)
 
     def withdraw(self, call: Call) -> None:
-        """Cancel a request, whether it has begun or not."""
+        """Cancel a request that may or may not have begun."""
         call.cancelled = True
         if threading.get_ident() == self._thread:
             self._cancel(call)
@@ -82,7 +82,7 @@ class Inner:
         call.task = self.loop.create_task(self._run(call))
 
     def failure(self, method: str, error: BaseException) -> BaseException:
-        """Return the caller's exception for an error of user code: the same as from another process."""
+        """Return the caller's exception for an error of user code, the same as from another process."""
         return as_of_a_task(f"{self.key[1]}.{method}", error)
 
     async def _run(self, call: Call) -> None:
@@ -118,7 +118,7 @@ class Inner:
         except asyncio.CancelledError:
             _end(call, None, RequestCancelledError(meta[0]))
             raise
-        except Exception as error:  # whatever user code raises comes as it would from another process
+        except Exception as error:  # user code may raise anything; report it as another process would
             _end(call, None, self.failure(meta[1], error) if entered else error)
         else:
             _end(call, value, None)
@@ -140,7 +140,7 @@ def _end(call: Call, value: Any, error: BaseException | None) -> None:
 
 
 class Values:
-    """The values of a stream between its generator and its reader, both in one loop."""
+    """A queue of values between a generator and its reader, both on one loop."""
 
     def __init__(self) -> None:
         self.done = False
@@ -150,7 +150,7 @@ class Values:
         self._room = asyncio.Event()
 
     async def put(self, value: Any) -> None:
-        """Add a value; waits while the reader is far behind."""
+        """Add a value, and wait while the reader is too far behind."""
         self._values.append(value)
         self._arrived.set()
         while len(self._values) >= _AHEAD:
@@ -164,7 +164,7 @@ class Values:
         self._arrived.set()
 
     async def take(self) -> Any:
-        """Return the next value. Raises StopAsyncIteration after the last, or the generator's exception."""
+        """Return the next value. Raise StopAsyncIteration after the last one, or the generator's exception."""
         while not self._values:
             if self.done:
                 if self._error is None:
@@ -177,11 +177,11 @@ class Values:
 
 
 class LocalResponse(DeploymentResponse):
-    """The answer of a deployment of this process."""
+    """The response of a deployment in this process."""
 
     @property
     def by_reference(self) -> bool:
-        """False: the answer is the very object that was returned."""
+        """False: the response is the returned object itself."""
         return False
 
     async def _wait(self) -> Any:
@@ -193,7 +193,7 @@ class LocalResponse(DeploymentResponse):
             try:
                 await task
             except asyncio.CancelledError:
-                if not call.cancelled:  # it is who waits that was cancelled, not the request
+                if not call.cancelled:  # the waiting task was cancelled, not the request
                     raise
                 raise RequestCancelledError(self.request_id) from None
         if call.error is not None:
@@ -206,9 +206,9 @@ class LocalResponse(DeploymentResponse):
             self._router.withdraw(self._call)
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
-        """The answer, waiting up to `timeout_s` seconds.
+        """Wait up to `timeout_s` seconds for the response, and return it.
 
-        Raises TimeoutError after that, RequestCancelledError if it was cancelled, RuntimeError in async code.
+        Raise TimeoutError after that, RequestCancelledError if it was cancelled, and RuntimeError in async code.
         """
         self._not_in_a_loop(_skip_asyncio_check)
         call = self._call
@@ -219,20 +219,20 @@ class LocalResponse(DeploymentResponse):
         return call.ref
 
     async def _to_object_ref(self) -> Any:
-        """The ref of the answer, which is put into the store for it."""
+        """Put the response into the object store; return its ref."""
         return skate.put(await self._wait())
 
     def _to_object_ref_sync(
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
-        """Return the ref of the response, called from a thread."""
+        """Put the response into the object store, from a thread; return its ref."""
         return skate.put(
             self.result(timeout_s=_timeout_s, _skip_asyncio_check=_allow_running_in_asyncio_loop)
         )
 
 
 class LocalGenerator(DeploymentResponseGenerator):
-    """The values of a streaming request to a deployment of this process."""
+    """The values of a streaming request to a deployment in this process."""
 
     def __init__(self, call: Call, router: Any) -> None:
         super().__init__(call, router)
@@ -274,12 +274,12 @@ class LocalGenerator(DeploymentResponseGenerator):
         if call is not None and not call.cancelled and not call.settled:
             try:
                 self.cancel()
-            except Exception:  # the loop may have ended, and with it the work
+            except Exception:  # the loop may have ended, and the work with it
                 return
 
 
 class _Over(Exception):
-    """The end of values; StopAsyncIteration cannot pass through a future."""
+    """Raised at the end of the values, because StopAsyncIteration cannot pass through a future."""
 
 
 async def _next_of(values: Values) -> Any:

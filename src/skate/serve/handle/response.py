@@ -1,4 +1,4 @@
-"""The answer to a handle's request, before it is there."""
+"""Responses to requests of a handle, which may not have arrived yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Answer:
     def __init__(self, call: Call, router: Router) -> None:
         self._call = call
         self._router = router
-        #: Whether it had ended when it was cancelled.
+        #: True if it had already ended when it was cancelled.
         self._ended_before = False
 
     @property
@@ -32,11 +32,11 @@ class _Answer:
 
     @property
     def by_reference(self) -> bool:
-        """True: large answers stay where they are until they are looked at."""
+        """True: a large response stays where it is until it is read."""
         return True
 
     def cancel(self) -> None:
-        """Give the request up: one that waits is taken back, one that runs gets CancelledError in its coroutine."""
+        """Cancel the request: withdraw it if it waits, or raise CancelledError in its coroutine if it runs."""
         call = self._call
         if call.cancelled:
             return
@@ -76,10 +76,10 @@ class _Answer:
         return call.ref
 
     def _has_died(self, ref: Any) -> bool:
-        """True if the request ended with its replica; False if it is being sent to another one."""
+        """Return True if the request ended with its replica, and False if it is being sent to another one."""
         if self._call.ref is ref:
             whole = ref if isinstance(ref, skate.ObjectRef) else ref.completed()
-            # The router learns of it in the same breath as we, in another thread maybe.
+            # The router may learn of the end at the same moment in another thread, so wait for that thread.
             with whole._process.lock:
                 pass
         return self._call.ref is ref or self._call.cancelled
@@ -118,7 +118,7 @@ def _wake(loop: Any, future: Any) -> None:
 
 
 class DeploymentResponse(_Answer):
-    """The answer to one request: `await` it, call `.result()`, or pass it to another handle call."""
+    """The response to one request: `await` it, call `.result()`, or pass it to another handle call."""
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._wait().__await__()
@@ -139,9 +139,9 @@ class DeploymentResponse(_Answer):
                     raise
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
-        """The answer, waiting up to `timeout_s` seconds.
+        """Wait up to `timeout_s` seconds for the response, and return it.
 
-        Raises TimeoutError after that, RequestCancelledError if it was cancelled, RuntimeError in async code.
+        Raise TimeoutError after that, RequestCancelledError if it was cancelled, and RuntimeError in async code.
         """
         self._not_in_a_loop(_skip_asyncio_check)
         until = None if timeout_s is None else time.monotonic() + timeout_s
@@ -158,13 +158,13 @@ class DeploymentResponse(_Answer):
                     raise
 
     async def _to_object_ref(self) -> Any:
-        """The ref of the answer."""
+        """Return the ref of the response."""
         return await self._sent_async()
 
     def _to_object_ref_sync(
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
-        """The ref of the answer."""
+        """Return the ref of the response."""
         self._not_in_a_loop(_allow_running_in_asyncio_loop)
         return self._sent(_timeout_s)
 
@@ -173,7 +173,7 @@ class DeploymentResponse(_Answer):
 
 
 class DeploymentResponseGenerator(_Answer):
-    """The values of a streaming request, as they come; iterate with `for` or `async for`."""
+    """The values of a streaming request as they arrive. Iterate with `for` or `async for`."""
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
@@ -218,7 +218,7 @@ class DeploymentResponseGenerator(_Answer):
                     raise
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
-        """A stream has no single result: raises TypeError."""
+        """Raise TypeError, because a stream has no single result."""
         raise TypeError(
             "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or do not set stream=True"
         )
@@ -233,12 +233,12 @@ class DeploymentResponseGenerator(_Answer):
         if call is not None and not call.cancelled and call.ref is not None and not call.ref.is_finished():
             try:
                 self.cancel()
-            except Exception:  # the interpreter may be leaving
+            except Exception:  # the interpreter may be shutting down
                 return
 
 
 class DeploymentBroadcastResponse:
-    """The answers of all replicas to one request."""
+    """The responses of all replicas to one request."""
 
     def __init__(self, answers: list[Any], loop: Any = None) -> None:
         self._answers = answers
@@ -247,9 +247,9 @@ class DeploymentBroadcastResponse:
         return self.results_async().__await__()
 
     def results(self, *, timeout_s: float | None = None, return_exceptions: bool = False) -> list[Any]:
-        """All answers, in no particular order; with `return_exceptions` an error stands in the place of its answer.
+        """Return all responses, in no particular order. With `return_exceptions`, errors are returned in their place.
 
-        Raises TimeoutError if they are not there within `timeout_s` seconds in all.
+        Raise TimeoutError if they have not all arrived within `timeout_s` seconds.
         """
         for each in self._answers:
             each._not_in_a_loop(False)
@@ -260,7 +260,7 @@ class DeploymentBroadcastResponse:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 found.append(each.result(timeout_s=left))
-            except Exception as error:  # whatever user code ends in
+            except Exception as error:  # user code may raise anything
                 if not return_exceptions:
                     raise
                 found.append(error)
@@ -271,7 +271,7 @@ class DeploymentBroadcastResponse:
     async def results_async(
         self, *, timeout_s: float | None = None, return_exceptions: bool = False
     ) -> list[Any]:
-        """The same in async code."""
+        """Return all responses in async code; see `results`."""
         _checked_timeout(timeout_s)
         answers = (each._wait() for each in self._answers)
         gathered = asyncio.gather(*answers, return_exceptions=return_exceptions)

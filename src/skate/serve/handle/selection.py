@@ -1,4 +1,4 @@
-"""Choosing a replica first and sending it a request afterwards."""
+"""Selection of a replica before a request is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_SECONDS = 0.003
 
 
 class ReplicaSelection:
-    """A replica that has a place for one request."""
+    """A replica with a reserved place for one request."""
 
     def __init__(self, router: Any, target: Any, meta: tuple[Any, ...]) -> None:
         place = target.place
@@ -55,9 +55,9 @@ class ReplicaSelection:
 async def chosen(
     handle: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AsyncIterator[ReplicaSelection]:
-    """Choose a replica with room, by the deployment's router and these arguments; waits while all are full.
+    """Choose a replica with room, through the deployment's router and for these arguments; wait while all are full.
 
-    Raises DeploymentUnavailableError if there is no such deployment, or it has failed.
+    Raise DeploymentUnavailableError if there is no such deployment, or it has failed.
     """
     router = handle._way()
     around = context.request.get()

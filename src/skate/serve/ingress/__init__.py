@@ -1,1 +1,1 @@
-"""How requests come in by HTTP and gRPC."""
+"""Reception of requests by HTTP and gRPC."""

@@ -38,7 +38,7 @@ TRACE_HEADER = b"traceparent"
 
 
 class Ingress:
-    """Answers HTTP and WebSocket requests of one application, and the paths that are Serve's own."""
+    """Answers HTTP and WebSocket requests of one application, and requests for Serve's own paths."""
 
     def __init__(self, replica: ReplicaPort, front: Front, options: HTTPOptions) -> None:
         self.replica = replica
@@ -50,7 +50,7 @@ class Ingress:
         self.logger = logging.getLogger(LOGGER)
         self.access_log = getattr(self.logger, "access_log", False)
         self.asgi: Any = None
-        #: What answers: the user's ASGI application or the plain call, inside the middlewares.
+        #: The user's ASGI application or the plain call, inside the middlewares.
         self.app: Any = self._plain
         own, numbers = os.urandom(8).hex(), itertools.count()
         #: Unique ids: a random part for each replica, and a counter.
@@ -59,7 +59,7 @@ class Ingress:
         self.docs_path: str | None = None
         self._lifespan: Lifespan | None = None
         self._method: Method | None = None
-        #: The API keys of the user's object, if it has some.
+        #: The API keys of the user's object, or None.
         self.keys: Any = (
             None if self.servable.is_function else getattr(self.servable.object, "api_keys", None)
         )
@@ -69,7 +69,7 @@ class Ingress:
 
     async def begin(self) -> None:
         """Detect the kind of the user's code, and start it if it is an ASGI application."""
-        from skate.serve.ingress.views import application_of  # FastAPI only where it is used
+        from skate.serve.ingress.views import application_of  # imports FastAPI only if it is used
 
         self.asgi = await application_of(self.servable)
         if self.asgi is not None:
@@ -82,7 +82,7 @@ class Ingress:
             self.app = layer.cls(self.app, *layer.args, **layer.kwargs)
 
     async def end(self) -> None:
-        """Take the ASGI application down."""
+        """Shut down the ASGI application."""
         if self._lifespan is not None:
             await self._lifespan.shutdown()
 
@@ -107,7 +107,7 @@ class Ingress:
         await self._request(scope, receive, send, route.prefix)
 
     def _may_look(self, scope: Scope) -> bool:
-        """True if the client may see status pages: always without API keys, else with one of them."""
+        """Return True if the client may see status pages: it needs one of the API keys, if there are any."""
         keys = self.keys
         if not keys:
             return True
@@ -178,7 +178,7 @@ class Ingress:
             )
 
     def _begin(self, receive: Receive) -> _Timer | None:
-        """Have the request cancelled when its client goes, or its time is up."""
+        """Arrange for the request to be cancelled when its client disconnects or its time is up."""
         task = asyncio.current_task()
         assert task is not None
         cycle = getattr(receive, "__self__", None)
@@ -252,7 +252,7 @@ class Ingress:
 
 
 def on_one_line(path: str) -> str:
-    """A path for the log, in which it is not to write lines of its own."""
+    """Return a path for the log, escaped so that it cannot add lines of its own."""
     return path if path.isprintable() else repr(path)
 
 
@@ -301,13 +301,13 @@ async def _text(send: Send, status: int, text: str, headers: Iterable[tuple[byte
 
 
 async def system_path(table: Table, path: str, send: Send) -> None:
-    """The paths that are Serve's own."""
+    """Answer a request for one of Serve's own paths."""
     if path == "/-/healthz":
         await _text(send, 200, "success")
     elif path == "/-/metrics":
         try:
             text = await watch.current().controller.metrics.remote()
-        except Exception:  # the controller is being started again, or this is its own server
+        except Exception:  # the controller is restarting, or this is its own server
             await _text(send, 503, "the controller does not answer just now", [(b"retry-after", b"1")])
         else:
             await _text(send, 200, text)
@@ -338,7 +338,7 @@ async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) ->
 
 
 class Nobody:
-    """The application of a server that serves none: Serve's own paths, and 404."""
+    """The application of a server without applications: Serve's own paths, and 404."""
 
     def __init__(self, front: Front) -> None:
         self.front = front

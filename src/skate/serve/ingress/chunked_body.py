@@ -6,9 +6,9 @@ import re
 
 from skate.serve.ingress.request_head import BadRequest
 
-#: A line with a chunk's size may be so long, with its extensions.
+#: The maximum length of a chunk size line, with extensions.
 _LINE_BYTES_MAX = 4096
-#: A size without extensions is not longer.
+#: The maximum length of a size line without extensions.
 _SIZE_BYTES_USUAL = 15
 _size = re.compile(
     rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t !-~\x80-\xff]*)?",
@@ -19,7 +19,7 @@ _SIZE, _DATA, _DATA_END, _TRAILER = range(4)
 
 
 class ChunkedBody:
-    """One body. Extensions and trailers are checked and dropped: no parser behind this one can read them in another way."""
+    """One body. Extensions and trailers are checked and dropped, so that a later parser cannot interpret them differently."""
 
     __slots__ = ("_extensions", "_left", "_limit", "_line", "_state", "_trailers", "done")
 
@@ -30,7 +30,7 @@ class ChunkedBody:
         self._limit = trailer_bytes_max
         self._trailers = 0
         self._extensions = 0
-        #: True once the last chunk and the trailers have come.
+        #: True once the last chunk and the trailers have arrived.
         self.done = False
 
     def feed(self, data: bytes) -> tuple[bytes, int]:
@@ -59,7 +59,7 @@ class ChunkedBody:
         return (carried + b"0\r\n\r\n" if self.done else carried), position
 
     def _take_line(self, data: bytes, position: int) -> tuple[bytes | None, int]:
-        """The next line without its end, if it is there; and where what follows begins."""
+        """Return the next line without its end, or None if it is incomplete, and the position after it."""
         newline = data.find(b"\n", position)
         stop = newline + 1 if newline >= 0 else len(data)
         line = self._line + data[position:stop]

@@ -1,4 +1,4 @@
-"""Connections that something is awaited from, in the order in which their time is up. No clock of its own."""
+"""Deadlines of waiting connections, in order of expiry, without a clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Deadlines:
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
-        #: Oldest first: connection to its time, and what it had brought by then.
+        #: Connections, oldest first, with their deadlines and the bytes that they had sent by then.
         self._due: dict[Any, tuple[float, int]] = {}
 
     def __len__(self) -> int:
@@ -24,7 +24,7 @@ class Deadlines:
         return connection in self._due
 
     def begin(self, connection: Any, now: float, brought: int = 0) -> None:
-        """Its time runs from now on; again, if it did already."""
+        """Start the time of a connection, or restart it."""
         if self.seconds is not None:
             self._due.pop(connection, None)
             self._due[connection] = (now + self.seconds, brought)
@@ -34,11 +34,11 @@ class Deadlines:
         self._due.pop(connection, None)
 
     def oldest(self) -> Any:
-        """The connection whose time began first; None if there is none."""
+        """Return the connection whose time began first, or None."""
         return next(iter(self._due), None)
 
     def waited(self, connection: Any, now: float) -> float:
-        """Seconds since its time began."""
+        """Return the seconds since its time began."""
         return now - self._due[connection][0] + (self.seconds or 0.0)
 
     def due(self, now: float) -> list[tuple[Any, int]]:

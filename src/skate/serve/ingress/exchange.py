@@ -38,9 +38,9 @@ class Exchange:
         self._joining = getattr(getattr(receive, "__self__", None), "transport", None)
         self._limit = limit
         self._read = 0
-        #: Of the answer; 0 until it begins.
+        #: The status of the response; 0 until it begins.
         self.status = 0
-        #: Why the body is refused; empty as long as it is not.
+        #: The reason why the body is refused, or empty.
         self.too_large = ""
 
     @property
@@ -71,7 +71,7 @@ class Exchange:
     async def answer(
         self, status: int, kind: bytes, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Send a whole answer, in one piece."""
+        """Send a complete response."""
         if self.too_large and status != 413:
             await self.refuse_body()
             return
@@ -107,7 +107,7 @@ class Exchange:
             if name == b"content-length":
                 try:
                     size = int(value)
-                except ValueError:  # no HTTP, which the server below says
+                except ValueError:  # invalid HTTP, which the server below reports
                     return False
                 if size > limit:
                     self.too_large = f"the body of the request has {size:,} bytes"
@@ -115,7 +115,7 @@ class Exchange:
         return False
 
     async def receive(self) -> Message:
-        """Receive, as long as the body is within its limit. Raises BodyTooLarge beyond it."""
+        """Receive a message. Raise BodyTooLarge if the body exceeds its limit."""
         if self.too_large:
             raise BodyTooLarge(self.too_large)
         message = await self._inner_receive()
@@ -142,14 +142,14 @@ class Exchange:
 # Starlette decodes the fields of a form by whatever codec of Python the request names. Some of these take quadratic time
 # ("punycode": 20 s for 1 MiB), and Python keeps every name that it does not know for the life of the process.
 
-#: Codecs that are no encodings of text, and those of Python's own that take long or raise errors of their own.
+#: Codecs that are not text encodings, and those of Python that are slow or raise unusual errors.
 _REFUSED = frozenset(
     {"base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec", "zlib_codec", "mbcs", "punycode", "idna"}
 )  # fmt: skip
 _KNOWN = frozenset(
     name for pair in aliases.items() if pair[1] not in _REFUSED for name in pair if name not in _REFUSED
 )
-#: Also the continued and encoded parameters of RFC 2231, each of whose values has to be known by itself.
+#: Also matches the continued and encoded parameters of RFC 2231; each of their values must be known.
 _CHARSET = re.compile(rb'charset[^=;]*=\s*"?([^;"]*)', re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""Decides, at the beginning of each request, which process is to have its connection."""
+"""Decides, at the beginning of each request, which process gets its connection."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from skate.serve.routing.table import Key, Line, Place, Route, Table
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The connection belongs to these processes, the best one first."""
+    """Move the connection to one of these processes, the best one first."""
 
     mailboxes: tuple[bytes, ...]
-    #: It cannot be served here at all.
+    #: True if it cannot be served here at all.
     foreign: bool = False
 
 
 @dataclass(frozen=True)
 class Later:
-    """No replica has room or is there; the connection waits."""
+    """Let the connection wait, because no replica has room or exists."""
 
     key: Key
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The request is answered at once with this status."""
+    """Answer the request immediately with this status."""
 
     status: int
     reason: str
     retry_after_s: float | None = None
 
 
-#: Paths of Serve's own that want an API key where an application has some.
+#: Serve's own paths that require an API key if an application has any.
 GUARDED = ("/-/metrics", "/-/routes")
 _NO_KEYS = "no process with the API keys is running now; try again in a moment"
-#: It is served in this process.
+#: Serve it in this process.
 HERE = None
 Decision = Elsewhere | Later | Refused | None
 
 
 class Front:
-    """One process's knowledge of routes and of the ways to other processes."""
+    """A process's knowledge of routes and of other processes."""
 
     def __init__(self, own: Key | None, own_replica: str, node: str) -> None:
         self.own = own
@@ -52,9 +52,9 @@ class Front:
         self.node = node
         self.table = Table()
         self.draining = False
-        #: All paths that there are lead here, so that a request need not be looked at.
+        #: True if all routes lead here, so that requests need not be inspected.
         self.only_own = False
-        #: Whether a request that comes now would wait here.
+        #: True if a new request would have to wait here.
         self.full: Callable[[], bool] = lambda: False
         self.queued: Callable[[Key], int] = lambda key: 0
         self._views: dict[str, View] = {}
@@ -73,12 +73,12 @@ class Front:
                 self._views[name] = View(place.pid, place.fd, place.node, self.node)
 
     def decide(self, path: str) -> Decision:
-        """Where a request for a path is served."""
+        """Decide where a request for a path is served."""
         if path.startswith("/-/"):
             return self._own_path(path)
         route = self.table.match(path)
         if route is None:
-            return HERE  # which says that there is no such path
+            return HERE  # which answers 404
         key = (route.app, route.ingress)
         if key == self.own and not self.draining and not self.full():
             return HERE
@@ -110,11 +110,11 @@ class Front:
             if place.mailbox and place.replica != self.own_replica and place.node == self.node
         ]
         if not others:
-            if mine:  # also while it drains: no other process could
+            if mine:  # even while draining, because no other process can
                 return HERE
             return self._nobody(key, route, line)
         if mine and not self.draining:
-            # This one is full: another one is better only if it has room now.
+            # This process is full, but another one is better only if it has room now.
             free = [place for place in others if self._load(place) < line.max_ongoing]
             return Elsewhere(self._ordered(free)) if free else HERE
         return Elsewhere(self._ordered(others), foreign=not mine)

@@ -32,7 +32,7 @@ from skate.serve.routing import watch
 
 OWN_SERVICE = "ray.serve.RayServeAPIService"
 _NO_KEY = "ListApplications wants an API key here, since an application has some: send it as metadata `authorization: Bearer KEY`"
-#: Texts go in a trailer, which has its own limit.
+#: The maximum length of error texts, which travel in a trailer with its own limit.
 _DETAILS_MAX = 4096
 
 
@@ -73,7 +73,7 @@ def _variable(name: str, otherwise: int) -> int:
     return int(said) if said else otherwise
 
 
-#: What strangers may take of a replica: bytes of a message, metadata, streams at once on a connection.
+#: Limits for clients: bytes of a message, bytes of metadata, concurrent streams on a connection.
 _OPTIONS = [
     ("grpc.so_reuseport", 1),
     ("grpc.max_receive_message_length", _variable("SKATE_SERVE_GRPC_MAX_MESSAGE_BYTES", 4 << 20)),
@@ -90,7 +90,7 @@ class GrpcServer:
         self.options = options
         self.server = aio.server(options=_OPTIONS)
         self._own = (replica.order.app, replica.order.name)
-        #: Requests that are streams and are read by other processes through this one.
+        #: Streaming requests that other processes read through this one.
         self.streams: dict[str, Any] = {}
         self._ingresses: dict[str, tuple[int, str | None]] = {}
         collected = _Collected()
@@ -131,7 +131,7 @@ class GrpcServer:
     def _add_own(self, services: list[str]) -> None:
         """Health, the list of applications, and reflection where its package is installed."""
 
-        def text(value: str) -> bytes:  # one field, number 1, of texts
+        def text(value: str) -> bytes:  # one string field, number 1
             data = value.encode()
             size, length = b"", len(data)
             while length > 127:
@@ -154,13 +154,13 @@ class GrpcServer:
         try:
             from grpc_reflection.v1alpha import reflection  # optional
 
-            import skate.serve.generated.serve_pb2  # noqa: F401  what reflection says of Serve's own service
-        except ImportError:  # clients bring their own descriptions then
+            import skate.serve.generated.serve_pb2  # noqa: F401  for the reflection of Serve's own service
+        except ImportError:  # clients then need their own descriptions
             return
         reflection.enable_server_reflection((*services, OWN_SERVICE, reflection.SERVICE_NAME), self.server)
 
     async def start(self) -> None:
-        """Listen, knowing what is served."""
+        """Start listening, once the table of applications is known."""
         loop = asyncio.get_running_loop()
         told = asyncio.Event()
 
@@ -176,7 +176,7 @@ class GrpcServer:
         self._stopping = asyncio.get_running_loop().create_task(self.server.stop(grace_s))
 
     async def next(self, stream: str) -> tuple[bool, Any]:
-        """The next message of a request that another process answers; (False, None) at its end."""
+        """Return the next message of a request that another process answers, or (False, None) at its end."""
         messages = self.streams.get(stream)
         if messages is None:
             return False, None
@@ -190,7 +190,7 @@ class GrpcServer:
     async def _answers(
         self, method: str, request: Any, call_context: aio.ServicerContext[Any, Any], stream: bool
     ) -> AsyncIterator[Any]:
-        """The values that answer one request; what goes wrong becomes its status."""
+        """Yield the responses to one request; turn errors into its status."""
         said = dict(call_context.invocation_metadata() or ())
         request_id = said.get("request_id") or os.urandom(16).hex()
         call_context.set_trailing_metadata((("request_id", request_id),))
@@ -235,7 +235,7 @@ class GrpcServer:
         return sorted({app for app, _ in watch.current().table.lines})
 
     async def _may_know(self, said: dict[str, Any]) -> bool:
-        """Return True if a request may learn what is served: where there are API keys, it must bring one."""
+        """Return True if a request may list the applications: if there are API keys, it needs one."""
         lines = list(watch.current().table.lines.values())
         holders = [next((each for each in line.places if each.guarded), None) for line in lines]
         if not any(holders) and not any(line.guarded for line in lines):
@@ -247,7 +247,7 @@ class GrpcServer:
         return any(await asyncio.gather(*asked))
 
     async def _chosen(self, named: str, said: dict[str, Any]) -> str:
-        """The application of a request. Raises gRPCStatusError if it names none and there are several, or none of the name."""
+        """Return the application of a request. Raise gRPCStatusError if it is unknown, or not named and there are several."""
         apps = self._applications()
         if named in apps:
             return named
@@ -345,7 +345,7 @@ class GrpcServer:
 
 
 def status_of(error: BaseException) -> tuple[Any, str]:
-    """The gRPC status and text for an error."""
+    """Return the gRPC status and text for an error."""
     cause = getattr(error, "cause", None)
     said = cause if isinstance(cause, BaseException) else error
     codes = grpc.StatusCode
@@ -363,7 +363,7 @@ def status_of(error: BaseException) -> tuple[Any, str]:
 
 
 async def open_grpc(replica: ReplicaPort, options: gRPCOptions, host: str | None) -> GrpcServer:
-    """Serve gRPC in a replica. Raises RuntimeError that names the port if it is taken."""
+    """Serve gRPC in a replica. Raise RuntimeError, which names the port, if it is taken."""
     made = GrpcServer(replica, options)
     where = f"[{host}]" if host and ":" in host else host or "0.0.0.0"
     try:

@@ -29,29 +29,29 @@ from skate.serve.routing import watch
 from skate.serve.routing.board import ACCEPTING, CONNECTIONS, Board
 from skate.serve.routing.table import Key, Table
 
-#: So many connections are taken at once: few where other replicas may take some, all that wait where none is.
+#: How many connections to accept at once: a few if other replicas share the socket, all of them if none does.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
-#: A process that leaves has so long to give its connections away.
+#: How long a process that leaves has to give its connections away.
 _LEAVE_SECONDS, _LEAVE_PAUSE_SECONDS = 2.0, 0.002
-#: When the process can take no more connections, it looks again after a moment rather than all the time.
+#: Errors after which the process pauses before it accepts again.
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SHORT_PAUSE_SECONDS = 0.1
-#: Connections leave so many descriptors, or an eighth of all, to the application. Where none is left for a connection, one that
-#: has brought nothing for so long makes room.
+#: Connections leave this many descriptors, or an eighth of all, to the application. If none is left for a new connection, one
+#: that has been silent for so long is closed.
 _DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
-#: What uvicorn logs for a mistake of a client's, with each request that makes one.
+#: Messages that uvicorn logs for each invalid request.
 _MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
 
 
 class DemandReport(Protocol):
-    """Takes the number of requests that wait for each deployment."""
+    """Receives the number of requests that wait for each deployment."""
 
     def demand(self, waiting: dict[Key, int]) -> None:
         """Report the current number of waiting requests."""
 
 
 class HttpServer:
-    """Accepts connections, keeps those it has, and knows those that wait for a replica elsewhere."""
+    """Accepts connections, serves them, and holds those that wait for a replica elsewhere."""
 
     def __init__(
         self, options: HTTPOptions, front: Front, app: ASGIApp, board: Board | None, watching: DemandReport
@@ -74,11 +74,11 @@ class HttpServer:
         self.config.load()
         self.state = uvicorn.server.ServerState()
         self.limits = Limits(options.max_request_head_bytes, options.max_request_headers)
-        #: Connections whose next head, rest of a body, or reading of an answer is awaited.
+        #: Deadlines for the next request head, the rest of a body, and the reading of a response.
         self.heads = Deadlines(options.request_head_timeout_s)
         self.bodies = Deadlines(options.request_body_timeout_s)
         self.unread = Deadlines(options.unread_answer_timeout_s)
-        #: Connections beyond so many wait in the kernel.
+        #: The maximum number of connections; more wait in the kernel.
         self._most = _most_connections()
         _uvicorn.addFilter(_no_mistake)
         self._closed = False
@@ -91,7 +91,7 @@ class HttpServer:
         self.docs_path: str | None = None
         self._listening: socket.socket | None = None
         self._accepting = False
-        #: What opens connections, with the time since when.
+        #: Tasks that open connections, with their start times.
         self._tasks: dict[Any, float] = {}
         self._tls = _tls_context(options)
         front.queued = lambda key: len(self.held.get(key, ()))
@@ -114,14 +114,14 @@ class HttpServer:
             self.demand()
 
     def own_siblings(self) -> tuple[bytes, ...]:
-        """Where the connections of this replica go when it leaves."""
+        """Return the other replicas of this deployment, which get its connections when it leaves."""
         line = self.front.table.lines.get(self.front.own) if self.front.own else None
         if line is None:
             return ()
         return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
 
     def heirs(self) -> tuple[bytes, ...]:
-        """The targets for connections when this process leaves: its siblings, or else any process."""
+        """Return the targets for connections when this process leaves: its siblings, or else any process."""
         return self.own_siblings() or tuple(
             place.mailbox
             for line in self.front.table.lines.values()
@@ -132,7 +132,7 @@ class HttpServer:
     # -- connections
 
     def listen(self, sock: socket.socket) -> None:
-        """Accept from this socket; a replica starts once it is in the table, and so knows all others."""
+        """Accept from this socket. A replica starts once it is in the table, and so knows all others."""
         self._listening = sock
         if self.front.own is None:
             self.accept(True)
@@ -166,7 +166,7 @@ class HttpServer:
             except BlockingIOError:  # another replica was first
                 return
             except OSError as error:
-                if error.errno in _SHORT:  # of descriptors or memory: those that wait in the socket keep
+                if error.errno in _SHORT:  # no descriptors or memory: connections wait in the socket
                     self._pause_accepting()
                 return
             sock.setblocking(False)
@@ -175,13 +175,13 @@ class HttpServer:
             if self.front.own is not None and self.front.full() and self.own_siblings():
                 return  # others may have room
             if made >= _ROOM_AT_ONCE:
-                return  # what was closed has its descriptor until the loop comes round
+                return  # closed connections keep their descriptors until the next iteration of the loop
 
     def _make_room(self) -> bool:
-        """Close a connection on which nothing happens, for one that waits outside; False if there is none."""
+        """Close a silent connection to make room for a waiting one; return False if there is none."""
         now = self.loop.time()
         opening, since = next(iter(self._tasks.items()), (None, now))
-        if opening is not None and now - since >= _SILENT_SECONDS:  # it has not said what TLS wants
+        if opening is not None and now - since >= _SILENT_SECONDS:  # its TLS handshake is late
             del self._tasks[opening]
             opening.cancel()
             return True
@@ -222,7 +222,7 @@ class HttpServer:
             await self.loop.connect_accepted_socket(
                 lambda: protocol, sock, ssl=tls, ssl_handshake_timeout=limit if tls is not None else None
             )
-        except OSError:  # it went, or spoke no TLS
+        except OSError:  # it disconnected, or did not speak TLS
             sock.close()
             return
         if protocol.read_before:
@@ -263,7 +263,7 @@ class HttpServer:
     connections_away = disconnected
 
     def hold(self, protocol: ServingProtocol, key: Key) -> None:
-        """A connection waits for a replica of this deployment."""
+        """Hold a connection that waits for a replica of this deployment."""
         self.held.setdefault(key, deque()).append(protocol)
         self.demand()
         limit = self.options.request_timeout_s
@@ -277,20 +277,20 @@ class HttpServer:
             self.loop.call_later(limit, late)
 
     def demand(self) -> None:
-        """Report waiting requests to the controller, which starts replicas where there are none."""
+        """Report waiting requests to the controller, which starts replicas if there are none."""
         self._watching.demand({key: len(each) for key, each in self.held.items() if each})
 
     # -- the end
 
     @property
     def idle(self) -> bool:
-        """True if no request is under way."""
+        """True if no request is in progress."""
         return not self._tasks and all(
             each.cycle is None or each.cycle.response_complete for each in self.protocols
         )
 
     def stop_accepting(self) -> None:
-        """Leave new connections, and those that idle, to others."""
+        """Leave new and idle connections to other processes."""
         self.front.draining = True
         self.accept(False)
         for protocol in list(self.protocols):
@@ -301,9 +301,9 @@ class HttpServer:
         self._closed = self.front.draining = True
         self.accept(False)
         deadline = self.loop.time() + _LEAVE_SECONDS
-        # A mailbox takes few at a time: the kernel's net.unix.max_dgram_qlen, 10 as it comes.
+        # A mailbox holds few messages: the kernel's net.unix.max_dgram_qlen, 10 by default.
         while True:
-            self._arrived()  # what others had sent before they knew
+            self._arrived()  # connections sent by others before they knew
             for protocol in list(self.protocols):
                 protocol.decide_again()
             leaves = self._tasks or (self.heirs() and any(each.idles for each in self.protocols))
@@ -314,7 +314,7 @@ class HttpServer:
         for protocol in list(self.protocols):
             protocol.shutdown()
         while any(each.transport.discards for each in self.protocols) and self.loop.time() < deadline:
-            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)  # else the end of the process takes their answers
+            await asyncio.sleep(_LEAVE_PAUSE_SECONDS)  # or responses would be lost with the process
         self.loop.remove_reader(self.box.sock.fileno())
         self.box.close()
         end = getattr(self.app, "end", None)
@@ -337,10 +337,10 @@ class HttpServer:
 
 
 def websocket(*args: Any, **kwargs: Any) -> Any:
-    """The protocol of a WebSocket, loaded with the first one: 15 ms that every replica would pay at its start."""
+    """Create the protocol of a WebSocket. Its import takes 15 ms, so it waits for the first WebSocket."""
     try:
         from skate.serve.ingress.websocket import BoundedWebSocket  # as above
-    except ImportError:  # an older uvicorn, whose protocol is another one
+    except ImportError:  # an older uvicorn with a different protocol
         from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # as above
     else:
         return BoundedWebSocket(*args, **kwargs)
@@ -369,7 +369,7 @@ def _most_connections() -> int:
 
 
 def _no_mistake(record: logging.LogRecord) -> bool:
-    """Return False for a client's mistake: the response reports it, and the log need not."""
+    """Return False for a client's mistake, which the response reports, so that the log need not."""
     return record.msg not in _MISTAKES
 
 
@@ -377,8 +377,8 @@ _uvicorn = logging.getLogger("uvicorn.error")
 
 
 async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer:
-    """Serve HTTP in a replica, on the socket that all share."""
-    from skate.serve.ingress.application import Ingress  # with starlette behind it
+    """Serve HTTP in a replica, on the shared socket."""
+    from skate.serve.ingress.application import Ingress  # imports starlette
 
     order = replica.order
     watching = watch.current()
@@ -387,7 +387,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     await app.begin()
     serving = HttpServer(http["options"], front, app, replica.board, Demand(watching))
     serving.docs_path = app.docs_path
-    # Requests that were read just now have tasks, but have not come to the gate yet.
+    # Requests that were just read have tasks, but have not reached the gate yet.
     front.full = lambda: replica.gate.full or len(serving.state.tasks) >= replica.gate.limit
     sock = await fetch_from_any(http["keepers"])
     if sock is None:
@@ -396,7 +396,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     serving.listen(sock)
 
     def changed(table: Table) -> None:
-        # At once, in whichever thread: when this process says that it knows, a request may come before the loop's next turn.
+        # Update immediately, in any thread: once this process acknowledges the table, a request may arrive before the loop runs.
         serving.front.table = table
         serving.loop.call_soon_threadsafe(serving._changed, table)
 
@@ -405,7 +405,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
 
 
 class Demand:
-    """Reports to the controller what connections wait for."""
+    """Reports to the controller which deployments connections wait for."""
 
     def __init__(self, watching: watch.Watch) -> None:
         self._watching = watching
@@ -415,5 +415,5 @@ class Demand:
         """Report the current number of waiting requests."""
         if waiting != self._told:
             self._told = waiting
-            # Asking for the future sends the call at once; no task of this process ends here and would flush it.
+            # Requesting the future sends the call immediately; no task ends here that would flush it.
             self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

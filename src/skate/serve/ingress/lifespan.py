@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Lifespan:
-    """Speaks the lifespan part of ASGI with an application; one that does not speak it is left in peace."""
+    """Runs the ASGI lifespan protocol with an application, if the application supports it."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
@@ -17,7 +17,7 @@ class Lifespan:
         self._task: asyncio.Task[None] | None = None
 
     async def startup(self) -> None:
-        """Start the application. Raises RuntimeError with its message if it reports a failure."""
+        """Start the application. Raise RuntimeError with its message if it reports a failure."""
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self.state}
         self._task = asyncio.get_running_loop().create_task(
             self.app(scope, self._to_app.get, self._from_app.put)
@@ -36,7 +36,7 @@ class Lifespan:
         await asyncio.wait([answer, self._task], return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             answer.cancel()
-            self._task.exception()  # it does not speak lifespan, which is its right
+            self._task.exception()  # it does not support lifespan, which is optional
             return
         if answer.result()["type"] == f"{what}.failed":
             raise RuntimeError(f"the ASGI application failed at {what}: {answer.result().get('message', '')}")

@@ -1,7 +1,7 @@
-"""Uvicorn's HTTP protocol behind a gate: it receives only complete heads and complete requests, one after the other.
+"""Uvicorn's HTTP protocol behind a gate, which passes on only complete heads, and one request at a time.
 
-So the code that routes a request has its complete head, and between two requests the connection, with every
-byte read but not served, can move to another process. Behind the gate httptools and h11 behave the same.
+So the code that routes a request has its complete head, and between two requests the connection, with all
+unprocessed bytes, can move to another process. Behind the gate, httptools and h11 behave the same.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from skate.serve.ingress.request_head import (
 )
 from skate.serve.ingress.write_buffer import WriteBuffer
 
-#: A connection that no process accepts is offered again, for two seconds in all.
+#: A connection that no process accepts is offered again, for two seconds in total.
 _RETRY_SECONDS, _TRIES_MAX = 0.005, 400
 _RETRY = ("", "")
-#: Beyond a head, so much is read of a connection that waits, for a replica or for the answer to what came before.
+#: How much to read beyond a head while a connection waits for a replica or for the previous response.
 _AHEAD_BYTES_MAX = 64 * 1024
 
 
@@ -51,19 +51,19 @@ class Gated(asyncio.Protocol):
         super().__init__(config=serving.config, server_state=serving.state, app_state={}, _loop=serving.loop)  # type: ignore[call-arg]
         self._serving = serving
         self._limits = serving.limits
-        #: Bytes that were read but not passed on yet.
+        #: Bytes read but not passed on yet.
         self._rest = HeadBuffer()
-        #: Bytes that the body under way still lacks, or its chunks.
+        #: The missing bytes of the current body, or the parser of its chunks.
         self._left = 0
         self._chunks: ChunkedBody | None = None
-        #: Nothing of a request is here: neither read, nor awaited, nor waiting for a replica.
+        #: True if no part of a request was read, is awaited, or waits for a replica.
         self._quiet = False
         self._upgraded = False
         self._waits_for: Any = None
         self._tries = 0
-        #: Bytes of bodies that have come.
+        #: The number of body bytes received.
         self.brought = 0
-        #: What the process before this one knew of the connection, and what it had read.
+        #: The state of the connection from the process that passed it on, and the bytes it had read.
         self.known: dict[str, Any] = {}
         self.read_before = b""
 
@@ -113,18 +113,18 @@ class Gated(asyncio.Protocol):
         self._serving.unread.end(self)
 
     def handle_websocket_upgrade(self, *event: Any) -> None:
-        """From here on the connection is a WebSocket's: no requests come on it, and it stays in this process."""
+        """Switch the connection to a WebSocket, which carries no more requests and stays in this process."""
         if self._left or self._chunks is not None:
             raise BadRequest(400, "a request for a WebSocket has no body")
         self._upgraded = True
         super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)
 
-    # -- what comes in
+    # -- input
 
     @property
     def _between(self) -> bool:
-        """True if what comes next on the connection is the beginning of a request."""
+        """True if the next data is the beginning of a request."""
         cycle = self.cycle
         return not self._left and self._chunks is None and (cycle is None or cycle.response_complete)
 
@@ -135,13 +135,13 @@ class Gated(asyncio.Protocol):
         return bool(transport.discards or transport.is_closing())
 
     def _more_to_come(self) -> bool:
-        """True if the client has sent, or still sends, data that will not be read before the connection closes."""
+        """Return True if the client has sent, or still sends, data that will not be read before the connection closes."""
         if self._upgraded:
             return False
         return bool(self._left or self._chunks is not None or self._rest.data)
 
     def data_received(self, data: bytes) -> None:
-        # Most of what comes is one request, or the beginning of one, while nothing else is here, and for this process.
+        # Usually the data is one request, or its beginning, on an idle connection and for this process.
         if self._quiet and self.cycle.response_complete and not self.transport.discards:
             front = self._serving.front
             if front.only_own and not front.draining and not front.full():
@@ -159,7 +159,7 @@ class Gated(asyncio.Protocol):
         if self._ends:
             self.transport.came = True
             return
-        if self.read_before:  # the loop may read the socket before the code that connected it resumes
+        if self.read_before:  # the loop may read from the socket before the code that connected it resumes
             data, self.read_before = self.read_before + data, b""
         self._quiet = False
         try:
@@ -178,12 +178,12 @@ class Gated(asyncio.Protocol):
             self._refuse(bad.status, bad.reason)
 
     def _go_on(self) -> None:
-        """Do with what was read all that can be done now."""
+        """Process as much of the received data as possible."""
         rest = self._rest
         while rest.data and self._waits_for is None and not self._ends:
             if not self._between:
                 if not self._left and self._chunks is None:
-                    self.cycle.on_response = self._answered  # first the answer to what came before
+                    self.cycle.on_response = self._answered  # finish the previous response first
                     break
                 data = rest.take()
                 rest.add(self._fed_body(data))
@@ -209,7 +209,7 @@ class Gated(asyncio.Protocol):
         self._unset_keepalive_if_required()  # type: ignore[attr-defined]
 
     def _begin(self, length: int) -> bool:
-        """Handle a complete head: serve its request, or respond otherwise; False if nothing follows."""
+        """Handle a complete head: serve its request, or respond otherwise. Return False if nothing follows."""
         serving = self._serving
         head = bytes(self._rest.data[:length])
         body = framed(head, self._limits)
@@ -237,7 +237,7 @@ class Gated(asyncio.Protocol):
         return True
 
     def _fed_body(self, data: bytes) -> bytes:
-        """Give the parser what belongs to the body under way; the rest."""
+        """Pass data of the current body to the parser; return the rest."""
         rest = b""
         self.brought += len(data)
         if self._chunks is not None:
@@ -259,11 +259,11 @@ class Gated(asyncio.Protocol):
             super().data_received(part)
         if whole and self.cycle.response_complete and not self._ends:
             self._unset_keepalive()
-            self._idle_from_now()  # it was answered before; from here on it idles
+            self._idle_from_now()  # it was answered already, so the connection is idle now
         return rest
 
     def _bound_reading(self) -> None:
-        """Read no further while as much lies here as may."""
+        """Pause reading while the buffer is full."""
         transport = self.transport
         if len(self._rest.data) > _AHEAD_BYTES_MAX and (self._waits_for is not None or not self._between):
             transport.stop_reading()
@@ -271,14 +271,14 @@ class Gated(asyncio.Protocol):
             transport.go_on_reading(self.flow.read_paused)
 
     def _answered(self) -> None:
-        """The answer is complete that what lies here had to wait for."""
+        """Continue with buffered data after the previous response is complete."""
         self.on_response_complete()  # type: ignore[attr-defined]
         self.loop.call_soon(self._advance)
 
-    # -- what is decided
+    # -- decisions
 
     def _dispose(self, decision: Any, body: int) -> bool:
-        """Do what was decided; False if the request is served here after all."""
+        """Carry out a decision; return False if the request is served here after all."""
         if isinstance(decision, Refused):
             self._refuse(decision.status, decision.reason, decision.retry_after_s)
             return True
@@ -302,9 +302,9 @@ class Gated(asyncio.Protocol):
         return True
 
     def _try_later(self) -> None:
-        """Another process that is to have the connection takes none just now: it is busy, or has just ended."""
+        """Retry later, because the chosen process is busy, or has just ended."""
         self._waits_for = _RETRY
-        # What the client has not read yet must leave first, and that is up to the client.
+        # Count no try while unread data remains, because only the client can change that.
         self._tries += not self.transport.get_write_buffer_size()
         if self._tries > _TRIES_MAX:
             self.give_up(503, "the replicas of the application do not respond")
@@ -316,7 +316,7 @@ class Gated(asyncio.Protocol):
             self.decide_again()
 
     def decide_again(self) -> None:
-        """Something has changed for a connection that waits, or that idles in a process which leaves."""
+        """Decide again about a connection that waits, or that is idle in a process about to leave."""
         if self.transport.is_closing():
             self._waits_for = None
             return
@@ -330,11 +330,11 @@ class Gated(asyncio.Protocol):
 
     @property
     def idles(self) -> bool:
-        """True if it has no request in progress: another process may take it over."""
+        """True if no request is in progress, so that another process may take over the connection."""
         return self._between and not self._upgraded and not self._ends
 
     def give_up(self, status: int, reason: str) -> None:
-        """A connection that waits has waited too long."""
+        """Refuse a request that has waited too long."""
         self._waits_for = None
         self._refuse(status, reason, 1)
 
@@ -374,13 +374,13 @@ class Gated(asyncio.Protocol):
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
         else:
-            transport.abort()  # closes this process's copy; the connection lives on in the other
+            transport.abort()  # closes this process's copy; the connection stays open in the other
         return True
 
-    # -- what is refused
+    # -- refusals
 
     def head_is_late(self) -> None:
-        """Respond with a timeout if the head has begun, else only close."""
+        """Respond with a timeout if a head has begun; otherwise only close."""
         if self._rest.data and not self.transport.is_closing():
             self._refuse(408, "the head of the request did not come in time")
         else:
@@ -396,7 +396,7 @@ class Gated(asyncio.Protocol):
         self._refuse(408, "the body of the request did not come in time")
 
     def answer_is_unread(self, size: int) -> None:
-        """Time to see whether the client takes the answer."""
+        """Check that the client reads the response."""
         left = self.transport.get_write_buffer_size()
         if left and left >= size:
             self.transport.abort()
@@ -424,7 +424,7 @@ class Gated(asyncio.Protocol):
         self.transport.close()
 
     def _ended_within(self) -> bool:
-        """End the request under way, if there is one; True if its answer has begun, so that no other can be given."""
+        """End the current request, if any; return True if its response has begun, so that no other can be sent."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return False

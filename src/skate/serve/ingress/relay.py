@@ -1,4 +1,4 @@
-"""Carries a TLS connection to the process that serves it, and back."""
+"""Forwards a TLS connection to the process that serves it, and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import socket
 from typing import Any
 
-#: The process that serves has closed; whether the client still sends is seen by then.
+#: After the serving process has closed, how long to see if the client still sends.
 _LINGER_SECONDS = 0.2
 
 
@@ -18,7 +18,7 @@ class Relay(asyncio.Protocol):
         self.outer = outer
         self.inner: Any = None
         self._early: list[bytes] = []
-        outer.pause_reading()  # what comes all the same is what had been read
+        outer.pause_reading()  # data that still arrives had already been read
 
     async def connect(self, loop: Any, sock: socket.socket) -> None:
         """Start forwarding."""

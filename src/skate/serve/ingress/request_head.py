@@ -1,4 +1,4 @@
-"""Parser of HTTP/1 request heads by RFC 9112: no I/O, no clock, and one set of rules for any parser behind it."""
+"""Parser of HTTP/1 request heads by RFC 9112, without I/O or a clock: one set of rules for any parser behind it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-#: A body that comes in chunks, where others have a length.
+#: In place of a length: the body is chunked.
 CHUNKED = -1
 END = b"\r\n\r\n"
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _METHOD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}"
 _FIELDS = rb"(?:" + _TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*"
-#: A head in the form that nearly all have: a path, 1.0 or 1.1, whole lines, no continuation lines.
+#: A head of the usual form: a path, 1.0 or 1.1, whole lines, no continuation lines.
 _plain = re.compile(_METHOD + rb' /[!-"$-~]* HTTP/1\.[01]\r\n' + _FIELDS + rb"\r\n").fullmatch
 _HOST_VALUE = rb"[ \t]*[0-9A-Za-z.:\[\]_~!$&'()*+;=%-]*[ \t]*\r\n"
 _LENGTH_NAME = rb"[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]:"
@@ -52,16 +52,16 @@ class BadRequest(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a head is taken."""
+    """Limits of a head."""
 
-    #: With the blank line at its end.
+    #: Including the blank line at its end.
     head_bytes: int = 64 * 1024
     #: Lines after the first one.
     fields: int = 256
 
 
 class HeadBuffer:
-    """Received bytes that belong to no request yet: finds the end of the next head, in linear time."""
+    """A buffer of received bytes that finds the end of the next head in linear time."""
 
     __slots__ = ("_searched", "data")
 
@@ -85,9 +85,9 @@ class HeadBuffer:
         return taken
 
     def head(self, limits: Limits) -> int:
-        """The length of the next head with its blank line; 0 if it is not whole yet. Raises BadRequest if it never can be."""
+        """Return the length of the next head with its blank line, or 0 if it is incomplete. Raise BadRequest if it is invalid."""
         data = self.data
-        if data and data[0] in b"\r\n":  # blank lines before a request are no part of it
+        if data and data[0] in b"\r\n":  # blank lines before a request are not part of it
             self._skip()
         found = data.find(END, max(0, self._searched - 3))
         length = found + 4 if found >= 0 else len(data)
@@ -129,10 +129,10 @@ class HeadBuffer:
 
 
 def lacking(data: bytes, limits: Limits) -> int | None:
-    """Return how many bytes a request of the most common form still lacks; None if the data is something else.
+    """Return how many bytes a request of the most common form still lacks, or None for any other data.
 
-    That is: nothing but a whole head with a path as target, Host first, at most one Content-Length and no other coding, and
-    all or the beginning of a body of that length. Such a request needs no closer inspection.
+    The common form is a complete head with a path as target, Host first, at most one Content-Length and no other coding, followed
+    only by all or the beginning of a body of that length. Such a request needs no closer inspection.
     """
     found = _usual(data)
     if found is None:
@@ -151,7 +151,7 @@ def lacking(data: bytes, limits: Limits) -> int | None:
 
 
 def framed(head: bytes, limits: Limits) -> int:
-    """The length of the body after a complete head, or CHUNKED. Raises BadRequest for an invalid head."""
+    """Return the length of the body after a complete head, or CHUNKED. Raise BadRequest for an invalid head."""
     if _plain(head) is None:
         _explain(head)
     if len(head) > 4 * limits.fields and head.count(b"\r\n") - 2 > limits.fields:
@@ -163,7 +163,7 @@ def framed(head: bytes, limits: Limits) -> int:
 
 
 def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
-    """The length of the body after a complete head that has more headers than Host."""
+    """Return the length of the body after a complete head that has more headers than Host."""
     found: dict[bytes, bytes] = {}
     for name, value in said:
         name = name.lower()
@@ -194,7 +194,7 @@ def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
 
 
 def _explain(head: bytes) -> None:
-    """Raise the error of an unusual head; return if it is valid: its target is a URL or `*`."""
+    """Raise the error of an unusual head, or return if it is valid, with a URL or `*` as its target."""
     line, _, rest = head.partition(b"\r\n")
     words = _request_line(line)
     if words is None:
@@ -217,13 +217,13 @@ def _explain(head: bytes) -> None:
 
 
 def is_absolute(head: bytes) -> bool:
-    """True if the target is a whole URL, as a proxy is sent."""
+    """Return True if the target is a complete URL, as in requests to a proxy."""
     target = head[head.find(b" ") + 1 :]
     return target[:1] != b"/" and target[:1] != b"*"
 
 
 def with_path(head: bytes) -> bytes:
-    """A checked head with its URL as path and Host, in the form that parsers and applications know."""
+    """Return a checked head with its URL split into path and Host, as parsers and applications expect."""
     method, target, rest = head.split(b" ", 2)
     found = _absolute(target)
     assert found is not None, "framed() has let it pass"
@@ -235,7 +235,7 @@ def with_path(head: bytes) -> bytes:
 
 
 def path_of(head: bytes) -> str:
-    """The path that a checked head asks for, as applications see it."""
+    """Return the requested path of a checked head, decoded as applications see it."""
     target = head[head.find(b" ") + 1 : head.find(b" ", head.find(b" ") + 1)]
     path = target.partition(b"?")[0].decode("latin-1")
     return unquote(path) if "%" in path else path

@@ -20,7 +20,7 @@ _encoder = json.JSONEncoder(
 
 
 def encoded(value: Any) -> tuple[bytes, bytes]:
-    """Content type and body: text for str, bytes as they are, JSON for all else. Raises TypeError for what has no JSON."""
+    """Return content type and body: text for str, bytes unchanged, else JSON. Raise TypeError if there is no JSON form."""
     if value is None:
         return JSON, b""
     kind = type(value)
@@ -34,7 +34,7 @@ def encoded(value: Any) -> tuple[bytes, bytes]:
 
 
 def plain(value: Any) -> Any:
-    """Plain data for what JSON does not know: dataclasses, pydantic models, enums, dates, arrays."""
+    """Convert values unknown to JSON to plain data: dataclasses, pydantic models, enums, dates, arrays."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -19,7 +19,7 @@ class SocketOwner:
 
     @property
     def name(self) -> bytes:
-        """The address for requests."""
+        """The address to which requests are sent."""
         return self.box.name
 
     @property
@@ -39,14 +39,14 @@ class SocketOwner:
                 sockets.send(message["reply"], self.listening, b"", listener=True)
 
     def close(self) -> None:
-        """Stop listening, as far as this process goes."""
+        """Stop listening in this process."""
         self._loop.remove_reader(self.box.sock.fileno())
         self.box.close()
         self.listening.close()
 
 
 async def fetch_listener(keeper: bytes, box: sockets.Mailbox, timeout_s: float = 5.0) -> socket.socket:
-    """The listening socket, from a process that has it. Raises RuntimeError if that does not answer."""
+    """Fetch the listening socket from a process that has it. Raise RuntimeError if it does not answer."""
     loop = asyncio.get_running_loop()
     dummy, other = socket.socketpair()
     arrived = loop.create_future()
@@ -69,7 +69,7 @@ async def fetch_listener(keeper: bytes, box: sockets.Mailbox, timeout_s: float =
 
 
 async def fetch_from_any(keepers: list[bytes]) -> socket.socket | None:
-    """Fetch the listening socket from the first process that has it; None if none has."""
+    """Fetch the listening socket from the first process that has it; return None if none has."""
     for keeper in keepers:
         box = sockets.Mailbox()
         try:

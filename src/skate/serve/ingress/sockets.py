@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 
 _CREDENTIALS = struct.Struct("3i")
-#: What fits into one message beside a descriptor; more goes through a file in memory.
+#: The maximum bytes in one message beside a descriptor; more go through a file in memory.
 INLINE_BYTES = 32 * 1024
 
 
@@ -28,7 +28,7 @@ def listen(
     what: str = "Serve",
     instead: str = 'another port with serve.start(http_options={"port": ...})',
 ) -> socket.socket:
-    """Open a listening socket. Raises RuntimeError with a remedy if the port is taken."""
+    """Open a listening socket. Raise RuntimeError with a remedy if the port is taken."""
     family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,12 +44,12 @@ def listen(
     return sock
 
 
-#: Messages dropped in one turn of the loop; the rest of a flood waits for the next.
+#: The maximum number of messages dropped in one iteration of the loop.
 _DROPPED_AT_ONCE = 64
 
 
 class Mailbox:
-    """Where sockets arrive."""
+    """Receives sockets from other processes."""
 
     def __init__(self) -> None:
         self.name = b"\0skate-serve-" + os.urandom(12).hex().encode()
@@ -61,7 +61,7 @@ class Mailbox:
     def take(self) -> tuple[dict[str, Any], bytes, socket.socket] | None:
         """Return the next arrival: the message, the bytes read so far, the socket. None if there is none.
 
-        Messages of other users and malformed ones are dropped, so that what is behind them is found.
+        Messages of other users and malformed ones are skipped.
         """
         space = socket.CMSG_SPACE(3 * array.array("i").itemsize) + socket.CMSG_SPACE(_CREDENTIALS.size)
         for _ in range(_DROPPED_AT_ONCE):
@@ -116,7 +116,7 @@ _out: list[socket.socket] = []
 
 
 def send(to: bytes, sock: socket.socket, head: bytes, **message: Any) -> bool:
-    """Give a copy of a socket to another process; False if it does not take it."""
+    """Send a copy of a socket to another process; return False if it does not accept it."""
     if not _out:
         _out.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         _out[0].setblocking(False)
@@ -138,7 +138,7 @@ def send(to: bytes, sock: socket.socket, head: bytes, **message: Any) -> bool:
 
 
 def forget_outgoing() -> None:
-    """In a forked child the socket is the parent's."""
+    """Drop the sending socket in a forked child; it belongs to the parent."""
     _out.clear()
 
 

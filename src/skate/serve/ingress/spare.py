@@ -1,4 +1,4 @@
-"""Takes connections in while no replica does: in the controller."""
+"""Accepts connections in the controller while no replica does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.serve.routing.table import Table
 
 
 class NodeDemandReport(DemandReport, Protocol):
-    """The same with the node that it is on."""
+    """A demand report with the node that it comes from."""
 
     node: str
 
@@ -27,7 +27,7 @@ class Spare:
         self.serving._listening = listening
 
     def update(self, table: Table) -> None:
-        """The present table: accept only while no replica can."""
+        """Apply a table, and accept only while no replica can."""
         taken = any(place.mailbox for line in table.lines.values() for place in line.places)
         self.serving.accept(not taken)
         self.serving._changed(table)

@@ -1,4 +1,4 @@
-"""Ends a request whose time is up."""
+"""Cancels a request when its time is up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Timer:
-    """Cancels a task after so many seconds, and remembers that it did."""
+    """Cancels a task after a number of seconds, and remembers that it did."""
 
     def __init__(self, seconds: float, task: Any) -> None:
         self.late = False

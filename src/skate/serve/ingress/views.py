@@ -105,7 +105,7 @@ def bind_methods(app: Any, cls: type) -> None:
 
     Routes that are methods of another class, which shares the application, are taken out.
     """
-    from fastapi import Depends  # whoever has such an application has it
+    from fastapi import Depends  # installed if there is such an application
 
     bases = {(base.__module__, base.__qualname__) for base in cls.__mro__ if base is not object}
     own = {value for base in cls.__mro__ for value in vars(base).values() if inspect.isfunction(value)}

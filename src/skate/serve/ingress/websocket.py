@@ -1,4 +1,4 @@
-"""Uvicorn's WebSocket protocol with bounds: what one client sends, or does not read, takes little memory of the replica."""
+"""Uvicorn's WebSocket protocol with limits on the memory that one client can use, by sending or by not reading."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-#: So much is taken apart at once: a message of no bytes takes six on the wire, and forty times that as a message of ASGI.
+#: How much to parse at once: an empty message takes six bytes on the wire, and forty times that as an ASGI message.
 _PART_BYTES = 16 * 1024
-#: Fragments of one message are put together when there are so many.
+#: Fragments of a message are joined when there are this many.
 _FRAGMENTS_MAX = 256
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
     """One connection.
 
-    No more is read while the client does not read what is sent to it, pongs among that, and while messages wait for the
+    Reading pauses while the client does not read the data sent to it, including pongs, and while messages wait for the
     application. A message in many fragments takes no more memory than its bytes.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        #: Read, and not taken apart yet.
+        #: Bytes read but not parsed yet.
         self._ahead = bytearray()
         self._joined: bytearray | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Take in what has come, a part at a time."""
+        """Parse received data, a part at a time."""
         transport: Any = self.transport
         if transport.discards:
             transport.came = True
@@ -56,7 +56,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         return not self.writable.is_set()
 
     async def receive(self) -> Any:
-        """The next message for the application."""
+        """Return the next message for the application."""
         message = await super().receive()
         if self._ahead:
             self._go_on()

@@ -21,13 +21,13 @@ from skate.serve.replica.servable import Servable
 from skate.serve.routing.board import MICROSECONDS, Board
 from skate.serve.schema.tracing import TracingConfig
 
-#: Requests under way are young objects by the ten thousand; looking at all of them every 700 cost a third of the time at 512
-#: connections. A threshold that the user's code has set higher stays.
+#: Running requests are tens of thousands of young objects. Collections after every 700 allocations took a third of the time
+#: with 512 connections. A higher threshold set by user code stays.
 _GC_THRESHOLD = 10_000
 
 
 class Replica:
-    """Answers the requests to one replica, from handles, HTTP and the controller."""
+    """Answers requests to one replica from handles, HTTP and the controller."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -38,14 +38,14 @@ class Replica:
         self.server: Any = None
         self.grpc: Any = None
         self._draining = False
-        #: Deployments that live in this process, those first that others are made from.
+        #: The deployments that live in this process, with dependencies first.
         self.inside: list[Any] = []
 
     def __repr__(self) -> str:
         return f"<replica {self.order.replica} of {self.order.name!r} in application {self.order.app!r}>"
 
     async def start(self) -> dict[str, Any]:
-        """Make the user's object; what others need to reach it. Raises what its constructor raises."""
+        """Create the user's object; return the information that others need to reach it. Raise what its constructor raises."""
         order = self.order
         if order.surroundings is not None:
             order.surroundings.take_over()
@@ -74,12 +74,12 @@ class Replica:
         await servable.maybe("check_health")
         mailbox = b""
         if order.http is not None:
-            from skate.serve.ingress.http_server import open_ingress  # only ingress replicas speak HTTP
+            from skate.serve.ingress.http_server import open_ingress  # only ingress replicas serve HTTP
 
             self.server = await open_ingress(self, order.http)
             mailbox = self.server.mailbox
         if order.grpc is not None:
-            from skate.serve.ingress.grpc_server import open_grpc  # only where gRPC is asked for
+            from skate.serve.ingress.grpc_server import open_grpc  # only if gRPC is enabled
 
             self.grpc = await open_grpc(self, order.grpc, order.grpc_host)
         if gc.get_threshold()[0] < _GC_THRESHOLD:
@@ -99,8 +99,8 @@ class Replica:
         }
 
     async def _make_inner(self, name: str, packed: bytes, config: Any) -> None:
-        """Make the object of a deployment that lives in this process."""
-        from skate.serve.handle.local import Inner  # only where some do
+        """Create the object of a deployment that lives in this process."""
+        from skate.serve.handle.local import Inner  # only if there are such deployments
         from skate.serve.routing import local_deployments as inside
 
         code, arguments, _ = pickle.loads(packed)
@@ -166,7 +166,7 @@ class Replica:
             release(around.children, failed)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """One request by a handle whose answer is a stream."""
+        """Handle one streaming request of a handle."""
         gate = self.gate
         around = context.of_call(meta, self.order.name)
         context.request.set(around)
@@ -196,7 +196,7 @@ class Replica:
     # -- the controller
 
     async def reconfigure(self, config: Any, rank: int) -> None:
-        """Take over settings that need no new replica."""
+        """Apply settings that do not require a new replica."""
         old = self.order.config
         self.order.config = config
         if config.max_ongoing_requests != old.max_ongoing_requests:
@@ -217,7 +217,7 @@ class Replica:
             raise ValueError(_lacks_reconfigure(self.order.name))
 
     async def check(self) -> dict[str, Any]:
-        """Run the user's health check; raises its exception. Returns the replica's statistics."""
+        """Run the user's health check, and raise its exception; return the replica's statistics."""
         for inner in self.inside:
             await inner.servable.maybe("check_health")
         await self.servable.maybe("check_health")
@@ -229,12 +229,12 @@ class Replica:
         return told
 
     async def routing_stats(self) -> Any:
-        """The routing statistics of the user's code."""
+        """Return the routing statistics of the user's code."""
         value = self.servable.object.record_routing_stats()
         return await value if hasattr(value, "__await__") else value
 
     async def drain(self, timeout_s: float) -> None:
-        """Finish requests in progress, and destroy the user's object; takes at most `timeout_s` seconds."""
+        """Finish requests in progress within `timeout_s` seconds, and destroy the user's object."""
         deadline = time.monotonic() + timeout_s
         if not self._draining:
             self._draining = True
@@ -257,13 +257,13 @@ class Replica:
             await asyncio.wait_for(self.servable.end(), max(0.1, deadline - time.monotonic()))
             for inner in reversed(self.inside):
                 await asyncio.wait_for(inner.servable.end(), max(0.1, deadline - time.monotonic()))
-        except Exception:  # the replica goes either way; what its finalizer raised is in its output
-            import traceback  # only here
+        except Exception:  # the replica ends in any case; print the finalizer's exception
+            import traceback  # only needed here
 
             traceback.print_exc()
 
     async def metrics(self) -> dict[str, Any]:
-        """The replica's metrics as numbers."""
+        """Return the replica's metrics as numbers."""
         said = _counts(self.gate)
         said["inside"] = {each.key[1]: _counts(each.gate) for each in self.inside}
         if self.server is not None:
@@ -271,7 +271,7 @@ class Replica:
         return said
 
     async def grpc_next(self, stream: str) -> tuple[bool, Any]:
-        """The next message of a gRPC request that comes in here and is answered elsewhere."""
+        """Return the next message of a gRPC request that arrives here and is answered elsewhere."""
         found: tuple[bool, Any] = await self.grpc.next(stream)
         return found
 

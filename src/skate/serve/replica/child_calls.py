@@ -1,4 +1,4 @@
-"""The handle calls that a request has made."""
+"""The handle calls made by a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets so many requests work at once, and the others wait in the order they came."""
+"""Limits the number of concurrent requests; others wait in order of arrival."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from skate.serve.routing.board import FAILED, MICROSECONDS, ONGOING, STARTED, WA
 
 
 class Gate:
-    """Enforces `max_ongoing_requests`; its counters are on the board."""
+    """Enforces `max_ongoing_requests`. Its counters are on the board."""
 
     def __init__(self, board: Board, limit: int) -> None:
         self.cells = board.cells
         self.limit = limit
-        #: Requests by how long they took, in the classes of BOUNDS_MS.
+        #: The number of requests by duration, in the classes of BOUNDS_MS.
         self.classes = [0] * (len(BOUNDS_MS) + 1)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
     def full(self) -> bool:
-        """True while a request that comes now has to wait."""
+        """True while a new request has to wait."""
         return self.cells[ONGOING] >= self.limit
 
     @property
@@ -43,11 +43,11 @@ class Gate:
             self._waiting.append(turn)
             cells[WAITING] += 1
             try:
-                await turn  # whoever leaves has passed its place on
+                await turn  # the request that left has passed on its place
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._pass_on()
-                elif turn in self._waiting:  # whoever left meanwhile may have taken it out
+                elif turn in self._waiting:  # a request that left meanwhile may have removed it
                     self._waiting.remove(turn)
                 raise
             finally:
@@ -57,7 +57,7 @@ class Gate:
         cells[STARTED] += 1
 
     def leave(self, seconds: float, failed: bool) -> None:
-        """Give the place back, or on to who waits longest."""
+        """Release the place, or pass it on to the request that has waited longest."""
         cells = self.cells
         cells[MICROSECONDS] += int(seconds * 1e6)
         self.classes[bisect_left(BOUNDS_MS, seconds * 1e3)] += 1

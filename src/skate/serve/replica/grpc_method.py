@@ -1,4 +1,4 @@
-"""Methods as gRPC calls them: with a context beside the request, which comes back with the answer."""
+"""Methods called by gRPC: they take a context beside the request, and return it with the response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from skate.serve.exceptions import gRPCStatusError
 from skate.serve.grpc_util import gRPCInputStream
 
-#: What stands before the name of a method that is called in this way.
+#: The prefix of the names of such methods.
 PREFIX = "grpc:"
 
 
@@ -30,20 +30,20 @@ class RemoteMessages:
 
 
 def unary(servable: Any, name: str) -> Any:
-    """A method with one answer, as a function of request and context."""
+    """Return a method with a single response as a function of request and context."""
 
     async def call(request: Any, grpc_context: Any) -> tuple[Any, Any]:
         method, argument, given = _prepared(servable, name, request, grpc_context)
         try:
             return await servable.call(method, (argument,), given), grpc_context
-        except Exception as error:  # whatever it is, a status that was set before stays
+        except Exception as error:  # keep a status that the method has set before
             raise _with_status(error, grpc_context) from error
 
     return call
 
 
 def stream(servable: Any, name: str) -> Any:
-    """A method whose answer is a stream: (value, None) for each, and (None, context) at the end."""
+    """Return a streaming method as a function that yields (value, None) for each value, and (None, context) at the end."""
 
     async def call(request: Any, grpc_context: Any) -> AsyncIterator[tuple[Any, Any]]:
         method, argument, given = _prepared(servable, name, request, grpc_context)
@@ -61,7 +61,7 @@ def _prepared(servable: Any, name: str, request: Any, grpc_context: Any) -> tupl
     try:
         method = servable.method(name)
     except AttributeError as error:
-        import grpc  # loaded already where gRPC is served; replicas behind the ingress need it only here
+        import grpc  # replicas behind the ingress need it only here
 
         raise gRPCStatusError(error, grpc.StatusCode.UNIMPLEMENTED, str(error)) from None
     if hasattr(request, "__anext__"):

@@ -1,4 +1,4 @@
-"""Has a replica import from where the program that deployed it does, though its node belongs to another program."""
+"""Makes a replica import from the paths of the program that deployed it, even if another program hosts the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ImportRoots:
-    """Where a program imports from and runs, and where the program that started Serve does."""
+    """The import path and directory of a program, and those of the program that started Serve."""
 
     path: tuple[str, ...]
     directory: str
@@ -17,7 +17,7 @@ class ImportRoots:
     own_directory: str
 
     def take_over(self) -> None:
-        """Adopt the import path and directory of the deploying program; entries of a runtime environment stay first."""
+        """Adopt the import path and directory of the deploying program. Entries of a runtime environment stay first."""
         front = [each for each in sys.path if each not in self.own_path]
         sys.path[:] = dict.fromkeys([*front, *self.path, *sys.path])
         if self.directory and _directory() == self.own_directory and os.path.isdir(self.directory):
@@ -25,7 +25,7 @@ class ImportRoots:
 
 
 def of(path: list[str], directory: str, own_path: tuple[str, ...]) -> ImportRoots | None:
-    """The surroundings that a replica must adopt; None if it has them already, as in processes started from here."""
+    """Return the paths that a replica must adopt, or None if processes started here have them already."""
     here = _directory()
     if directory in ("", here) and set(path) <= set(own_path):
         return None
@@ -35,5 +35,5 @@ def of(path: list[str], directory: str, own_path: tuple[str, ...]) -> ImportRoot
 def _directory() -> str:
     try:
         return os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # the directory was removed
         return ""

@@ -1,4 +1,4 @@
-"""The parameters of a new replica, and a replica as the fronts see it."""
+"""The parameters of a new replica, and the interface of a replica for its servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.serve.schema.tracing import TracingConfig
 
 
 class Order:
-    """The parameters of a new replica; plain data, and the code as bytes."""
+    """The parameters of a new replica: plain data, and the code as bytes."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -27,13 +27,13 @@ class Order:
     config: DeploymentConfig
     rank: int
     world_size: int
-    #: How HTTP comes in, for the ingress of an application with a route; None for all others.
+    #: HTTP settings for the ingress of an application with a route; None for all others.
     http: dict[str, Any] | None
     grpc: gRPCOptions | None
     grpc_host: str | None
-    #: Where the program that deployed imports from, if that is not the one that started Serve.
+    #: The paths of the deploying program, if it is not the one that started Serve.
     surroundings: Any
-    #: A TracingConfig; None for what the environment says.
+    #: A TracingConfig, or None to use the environment.
     tracing: TracingConfig | None
 
 

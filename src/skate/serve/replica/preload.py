@@ -1,4 +1,4 @@
-"""The imports of replicas, preloaded in the process that they are forked from: most of them use HTTP."""
+"""Preloads the imports of replicas in the process that they are forked from. Most replicas use HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ try:
 
     import skate.serve.ingress.http_server  # noqa: F401
     from skate.serve.ingress import application  # noqa: F401
-except ImportError:  # without the extra, replicas are called by handles alone
+except ImportError:  # without the extra, only handles call replicas
     pass
 
 try:

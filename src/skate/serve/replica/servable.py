@@ -1,4 +1,4 @@
-"""The user's class or function, instantiated and called: async code runs in the loop, other code in threads."""
+"""Creates and calls the user's class or function: async code in the loop, other code in threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END = object()
 
 
 class Method:
-    """A method of the user's object, and how it is run."""
+    """A method of the user's object, and its kind."""
 
     __slots__ = ("call", "is_async", "is_generator", "name", "takes_context", "takes_request")
 
@@ -36,7 +36,7 @@ class Method:
             parameters = inspect.signature(call).parameters
             self.takes_request = bool(parameters)
             self.takes_context = "grpc_context" in parameters
-        except (TypeError, ValueError):  # a function of C without a signature
+        except (TypeError, ValueError):  # a C function without a signature
             self.takes_request = True
             self.takes_context = False
 
@@ -54,7 +54,7 @@ class Servable:
         self._pool: ThreadPoolExecutor | None = None
 
     async def make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run the constructor; in a thread, so that a long one does not keep the replica from answering."""
+        """Run the constructor."""
         if self.is_function:
             self.object = self.target
             return
@@ -64,11 +64,11 @@ class Servable:
             context.servable.set(self.object)
             await constructor(self.object, *args, **kwargs)
         else:
-            # In the loop's thread: what a constructor makes (loops, CUDA contexts, signal handlers) belongs to its thread.
+            # In the loop's thread, because loops, CUDA contexts and signal handlers belong to the thread that creates them.
             self.object = self.target(*args, **kwargs)
 
     def method(self, name: str) -> Method:
-        """Return a method by name. Raises AttributeError with the existing names."""
+        """Return a method by name. Raise AttributeError, which lists the existing names, if there is none."""
         found = self._methods.get(name)
         if found is None:
             found = self._methods[name] = self._find(name)
@@ -122,7 +122,7 @@ class Servable:
     async def stream(
         self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """Call a generator, value by value."""
+        """Call a generator, and yield its values."""
         if not method.is_generator:
             value = await self.call(method, args, kwargs)
             if not hasattr(value, "__aiter__") and not inspect.isgenerator(value):
@@ -137,7 +137,7 @@ class Servable:
             yield each
 
     async def values(self, generator: Any) -> AsyncIterator[Any]:
-        """Iterate over a generator of either kind; a sync one advances in a thread."""
+        """Iterate over a generator of either kind. A sync one advances in a thread."""
         if hasattr(generator, "__aiter__"):
             try:
                 async for each in generator:
@@ -170,7 +170,7 @@ class Servable:
         )
 
     async def maybe(self, name: str, *args: Any) -> bool:
-        """Call a method that the user's object may have; False if it has none."""
+        """Call an optional method of the user's object; return False if it has none."""
         call = None if self.is_function else getattr(self.object, name, None)
         if call is None:
             return False
@@ -180,9 +180,9 @@ class Servable:
         return True
 
     async def metadata(self) -> dict[str, Any]:
-        """Return the lasting facts that the user's object records (`record_replica_metadata`).
+        """Return the metadata that the user's object records (`record_replica_metadata`).
 
-        Raises TypeError if that is no dict.
+        Raise TypeError if it is not a dict.
         """
         call = None if self.is_function else getattr(self.object, "record_replica_metadata", None)
         if call is None:
@@ -197,7 +197,7 @@ class Servable:
         return said or {}
 
     async def end(self) -> None:
-        """Let the user's object know that it goes: the models it holds first, then its own `__del__`, which may be async."""
+        """Clean up the user's object: close its models, and then call its `__del__`, which may be async."""
         multiplex = sys.modules.get("skate.serve.multiplex")
         if multiplex is not None:
             await multiplex.close_all(self.object)
@@ -209,6 +209,6 @@ class Servable:
                 if inspect.isawaitable(value):
                     await value
             finally:
-                cls.__del__ = lambda self: None  # it ran; the interpreter would run it again
+                cls.__del__ = lambda self: None  # it has run, and the interpreter would run it again
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -11,7 +11,7 @@ from skate.serve.schema.deploy import DeploymentSchema, RayActorOptionsSchema
 
 
 def deployment_to_schema(d: Deployment) -> DeploymentSchema:
-    """The options that somebody has given for a deployment; those left at their defaults are left out."""
+    """Return the options explicitly given for a deployment, without those left at their defaults."""
     said: dict[str, Any] = {}
     for name in d._given:
         if name in DeploymentSchema.__dataclass_fields__:

@@ -1,1 +1,1 @@
-"""Local mode: a node whose workers are no processes."""
+"""Local mode: a node whose workers are not processes."""

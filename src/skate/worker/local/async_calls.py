@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCalls:
-    """Runs the calls of one actor side by side, as many as their groups admit."""
+    """Runs the calls of one actor concurrently, within the limits of their groups."""
 
     def __init__(self, worker: InlineWorker) -> None:
         self.worker = worker
@@ -28,11 +28,11 @@ class AsyncCalls:
 
     @property
     def pending(self) -> bool:
-        """True while a call has not been answered."""
+        """Return True while a call has not been answered."""
         return bool(self._tasks) or self._announced > 0 or self.worker.waits
 
     def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
-        """Start a call, and run it to its first suspension; or keep it while its group is full."""
+        """Start a call and run it to its first suspension, or queue it while its group is full."""
         worker = self.worker
         try:
             with worker.lock:
@@ -58,7 +58,7 @@ class AsyncCalls:
             self._tasks[running.task_id] = self.loop.create_task(self._serve(running, message))
 
     def step(self, until: Callable[[], bool]) -> bool:
-        """Run what can be run now; False if another thread is at it, or this one, further down."""
+        """Run everything that is ready; return False if another thread, or an outer frame of this one, is stepping the loop."""
         with self.worker.lock:
             if self.driver is not None or self.loop.is_closed():
                 return False
@@ -67,7 +67,7 @@ class AsyncCalls:
             if asyncio._get_running_loop() is None:
                 self.loop.step(until)
             else:
-                # A thread cannot run a loop inside another one, so this one is lent a thread.
+                # A thread cannot run a loop inside another one, so a helper thread runs this one.
                 helper = threading.Thread(target=self.loop.step, args=(until,), name="skate-async-actor")
                 helper.start()
                 helper.join()
@@ -87,7 +87,7 @@ class AsyncCalls:
             returns = await worker.call_in_loop(running, args, deps)
         except asyncio.CancelledError:
             worker.answer(running, m.CANCELLED, (), started, False)
-        except BaseException as error:  # a call may end in anything; its caller gets it
+        except BaseException as error:  # user code may raise anything; the caller gets it
             worker.raised(running, error, started)
         else:
             worker.answer(running, m.OK, returns, started, False)
@@ -99,13 +99,13 @@ class AsyncCalls:
                 self._run(*following)
 
     def cancel(self, task_id: bytes) -> None:
-        """Cancel a call that is under way."""
+        """Cancel a running call."""
         task = self._tasks.get(task_id)
         if task is not None:
             self.loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
-        """End the loop with all that still waits in it; later, if a thread is in it just now."""
+        """Cancel all tasks and close the loop. If a thread is stepping it, that thread closes it afterwards."""
         if self.driver is not None or self.loop.is_closed():
             return
         for task in asyncio.all_tasks(self.loop):

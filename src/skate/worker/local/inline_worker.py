@@ -1,8 +1,7 @@
 """A worker without a process: it runs its tasks in the current thread.
 
-It has the same conversation with the node as a real worker. What differs: a generator is taken one value
-further whenever somebody waits, instead of running ahead, and the calls of an asyncio actor share a loop that
-is stepped.
+It exchanges the same messages with the node as a real worker, with two differences: a generator does not run ahead,
+but yields its next value when a thread waits, and the calls of an asyncio actor share a loop that waiting threads step.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ DRIVER = 0
 
 
 class InlineWorker(CallRunner):
-    """One worker of a node in local mode: the tables of any worker, and calls that run in the thread that waits."""
+    """One worker of a node in local mode. Its calls run in the waiting thread."""
 
     def __init__(self, cid: int, host: LocalHost) -> None:
         super().__init__({}, WorkerTemplate, self.tell, self.tell, host.process.bury, bytearray(SLOT_BYTES))
@@ -39,10 +38,10 @@ class InlineWorker(CallRunner):
         self.process = host.process
         self.lock = host.lock
         self.context = WorkerContext(host.process)
-        #: Calls of an asyncio actor; None for everything else.
+        #: The calls of an asyncio actor; None for other workers.
         self.calls: AsyncCalls | None = None
         self.concurrent = False
-        #: Streams that are not at their end, oldest first.
+        #: Unfinished streams, oldest first.
         self.streams: dict[bytes, Stream] = {}
         self.busy = 0
         self.gone = False
@@ -63,17 +62,17 @@ class InlineWorker(CallRunner):
         self.context.take_lease(lease)
 
     def tell(self, message: tuple[Any, ...]) -> None:
-        """Pass a message to the node; not from a worker that has left."""
+        """Pass a message to the node; ignore it if the worker has left."""
         self.host.tell(self, message)
 
     def take(self, message: m.OfNode) -> None:
-        """Take one message of the node; what is to be run is queued."""
+        """Handle one message from the node; queue work."""
         handler = self.handlers.get(message[0])
         if handler is not None:
             handler(message)
 
     def _enqueue(self, message: m.Execute | m.Construct | m.Invoke) -> None:
-        """Queue work; grants of its arguments go over to the only process."""
+        """Queue work, and transfer the grants of its arguments to the single process."""
         _, _, _, _, deps, _ = message
         for _, oid, kind, _ in deps:
             if kind == m.ARENA:
@@ -82,18 +81,16 @@ class InlineWorker(CallRunner):
         self.enqueue(message)
 
     def _survey(self, message: m.Survey) -> None:
-        """SURVEY: what this worker holds is held by the driver."""
+        """SURVEY: report nothing, because the driver holds this worker's refs."""
         _, survey, _ = message
         self.tell(m.Surveyed(m.SURVEYED, survey, {"pid": os.getpid(), "driver": False}))
 
     def runnable(self) -> bool:
-        """True if the next message can be run now."""
+        """Return True if the next message can run now."""
         return bool(self.queue) and (self.concurrent or not (self.busy or self.streams))
 
     def _stop_task(self, message: m.StopTask) -> None:
-        """Cancel a task that is not running in another thread; one that does run continues, with force its result is
-        dropped.
-        """
+        """Cancel a task that is not running. A running one continues, but with `force` its result is dropped."""
         _, task_id, force = message
         effect = self.stop_task(message)
         stream = self.streams.get(task_id)
@@ -112,10 +109,10 @@ class InlineWorker(CallRunner):
             if force:
                 self.host.lose(self, "was killed")
 
-    # -- work, in any thread, the lock not held
+    # -- work, in any thread, without the lock
 
     def work(self, entry: tuple[int, m.Execute | m.Construct | m.Invoke]) -> None:
-        """Run one message to its end, or to where a stream or a coroutine takes over."""
+        """Process one message to its end, or until a stream or a coroutine takes over."""
         sequence, message = entry
         if message[0] == m.CONSTRUCT:
             self._construct(message)
@@ -153,7 +150,7 @@ class InlineWorker(CallRunner):
             except ActorExit as error:
                 self.left(running, error)
                 return
-            except BaseException as error:  # a constructor may end in anything; its callers get it
+            except BaseException as error:  # user code may raise anything; callers of the actor get it
                 self.failed(running, error, started)
                 return
         self.answer(running, m.OK, (), started, False)
@@ -161,14 +158,14 @@ class InlineWorker(CallRunner):
     # -- streams
 
     def stream(self, running: Running, generator: Any) -> None:
-        """Leave a generator where it stands, until somebody waits."""
+        """Suspend a generator until a thread waits."""
         with self.lock:
             self.streams[running.task_id] = Stream(running, iter(generator))
-            # Nobody knows when it will go on: what it holds is for others until then.
+            # Release its resources to others, as it may not resume for a long time.
             self.tell(m.Blocked(m.BLOCKED, running.task_id))
 
     async def stream_in_loop(self, running: Running, generator: Any) -> None:
-        """Send each value of an asynchronous generator, and let who waits for it have it before the next is made."""
+        """Send each value of an asynchronous generator, and let its reader run before the next is produced."""
         import asyncio  # only asyncio actors need it
 
         index = 0
@@ -178,7 +175,7 @@ class InlineWorker(CallRunner):
             await asyncio.sleep(0)
 
     def advance(self, stream: Stream) -> None:
-        """Make the next value of a stream."""
+        """Produce and send the next value of a stream."""
         running = stream.running
         started = time.perf_counter()
         with self.standing_in(running):
@@ -186,7 +183,7 @@ class InlineWorker(CallRunner):
                 value = next(stream.iterator)
                 stream.made += 1
                 self.send_item(running, stream.made, value)
-            except BaseException as error:  # a generator may end in anything; its reader gets it
+            except BaseException as error:  # user code may raise anything; the reader gets it
                 self.streams.pop(running.task_id, None)
                 self.side.pop(running.task_id, None)
                 if isinstance(error, StopIteration):
@@ -197,19 +194,19 @@ class InlineWorker(CallRunner):
     # -- answers
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
-        """Report the end of a task, unless its stream goes on."""
+        """Report the end of a task, unless its stream is unfinished."""
         if running.task_id not in self.streams:
             super().answer(running, status, returns, started, retriable)
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
-        """Report that a task failed; Ctrl-C is for the caller as well, whose thread this is."""
+        """Report that a task failed. Raise KeyboardInterrupt again for the caller, whose thread this is."""
         if isinstance(error, KeyboardInterrupt):
             self.answer(running, m.CANCELLED, (), started, False)
             raise error
         super().failed(running, error, started)
 
     def left(self, running: Running, error: BaseException) -> None:
-        """An actor leaves; a plain task that raises SystemExit has failed, as the process goes on."""
+        """End the actor. A plain task that raises SystemExit fails instead, as the process continues."""
         if self.actor is None and not isinstance(error, ActorExit):
             self.failed(running, error, time.perf_counter())
             return
@@ -221,7 +218,7 @@ class InlineWorker(CallRunner):
 
     @contextlib.contextmanager
     def standing_in(self, running: Running) -> Iterator[None]:
-        """The current thread is this worker, and runs this task."""
+        """Make the current thread this worker, running this task, inside the block."""
         before = self.context.current()
         token = self.host.here.set(self)
         self.context.enter(running)
@@ -233,7 +230,7 @@ class InlineWorker(CallRunner):
             self.host.here.reset(token)
 
     def variables(self, running: Running) -> dict[str, str]:
-        """The environment variables that a task asked for, and those that follow from its GPUs."""
+        """Return the environment variables that a task requests, and those for its devices."""
         found: dict[str, str] = {}
         environment = running.template.fields.get("environment") or self.context.actor_environment
         if environment:
@@ -242,7 +239,7 @@ class InlineWorker(CallRunner):
         return found
 
     def close(self) -> None:
-        """Drop all work of a worker that has left."""
+        """Mark the worker as gone, and drop all its work."""
         self.gone = True
         for _, message in self.queue:
             if message[0] != m.LEASE:
@@ -263,7 +260,7 @@ class InlineWorker(CallRunner):
 
 
 class Stream:
-    """A generator between two of its values."""
+    """A suspended generator."""
 
     __slots__ = ("running", "iterator", "made", "stepping")
 
@@ -276,7 +273,7 @@ class Stream:
 
 @contextlib.contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """These environment variables are set, for a while."""
+    """Set environment variables inside the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

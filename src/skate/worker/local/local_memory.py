@@ -9,22 +9,22 @@ from skate.core.memory.memory_plan import MemoryPlan
 
 
 class LocalMemory(MemoryPlan):
-    """Plan and memory in one: it counts like an arena, and keeps plain bytes."""
+    """Both the plan and the memory: counts space like an arena, and stores plain bytes."""
 
     def __init__(self, capacity: int, disks: Sequence[int] = ()) -> None:
         super().__init__(capacity, disks)
         self._stored: dict[int, memoryview] = {}
 
     def free(self, offset: int) -> tuple[int, int] | None:
-        """Take a range back; views of what was in it stay good."""
+        """Free a range; existing views of it stay valid."""
         self._stored.pop(offset, None)
         return super().free(offset)
 
     def write(self, offset: int, parts: Sequence[Any]) -> None:
-        """Keep these buffers, one behind the other, as the bytes at `offset`."""
+        """Store these buffers, concatenated, as the bytes at `offset`."""
         self._stored[offset] = memoryview(b"".join(bytes(part) for part in parts))
 
     def view(self, offset: int, size: int, on_release: Callable[[], object]) -> memoryview:
-        """A read-only view of the bytes at `offset`."""
-        on_release()  # which is for who moves values
+        """Return a read-only view of the bytes at `offset`."""
+        on_release()  # values never move here, so no view need be counted
         return self._stored[offset][:size]

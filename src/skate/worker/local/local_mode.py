@@ -1,9 +1,8 @@
-"""Local mode: a node whose workers are not processes, so that a debugger, a profiler and a plain traceback reach
-everything.
+"""Local mode: a node whose workers are not processes, so that debuggers, profilers and tracebacks see everything.
 
-The node's core is the same as ever, and so is all that the client does; only what is around the core differs.
-A task runs in the thread that submits it, before `.remote()` returns, as far as it comes: what it cannot do
-yet (wait for a later call, make a value that nobody has asked for) continues whenever a thread waits.
+The core of the node and the client are the usual ones; only the code around the core differs. A task runs in the
+submitting thread, before `.remote()` returns, as far as it can. The rest (waiting for a later call, producing the
+next value of a stream) runs whenever a thread waits.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
 WAITING_TASKS_SHOWN = 5
-#: More than any worker was sent: all of its tasks had begun.
+#: A number above any sequence number, which reports that all tasks of a worker had begun.
 EVERY_TASK = 1 << 62
 
 
@@ -49,7 +48,7 @@ class LocalHost:
     def __init__(self, settings: Settings) -> None:
         self.pump = LocalPump(self)
         self.lock = self.pump.lock
-        #: The worker that the current thread or coroutine runs for.
+        #: The worker of the current thread or coroutine.
         self.here: contextvars.ContextVar[InlineWorker | None] = contextvars.ContextVar(
             "skate_inline", default=None
         )
@@ -82,7 +81,7 @@ class LocalHost:
     # -- effects, under the lock
 
     def step(self, cid: int, message: tuple[Any, ...]) -> None:
-        """Give the core a message and carry out what follows, except for running user code."""
+        """Pass a message to the core and carry out its effects, without running user code."""
         self._steps += 1
         self.core.step(cid, message, time.monotonic())
         self.settle()
@@ -93,7 +92,7 @@ class LocalHost:
             self.step(worker.cid, message)
 
     def settle(self) -> None:
-        """Carry out the core's effects, and those that they lead to."""
+        """Carry out the core's effects, and any that follow from them."""
         if self._settling:
             return
         self._settling = True
@@ -113,7 +112,7 @@ class LocalHost:
         self.pump.changed.notify_all()
 
     def _act(self, effect: ShellEffect) -> None:
-        """Carry out an effect of the core; there is no disk, socket or process here."""
+        """Carry out an effect of the core. Local mode has no disk, sockets or processes."""
         match effect:
             case Spawn(cid, _):
                 self.workers[cid] = InlineWorker(cid, self)
@@ -124,7 +123,7 @@ class LocalHost:
                 self.step(SHELL, StoppedFound(STOPPED_FOUND, cid, number, any_id, ()))
 
     def lose(self, worker: InlineWorker, reason: str) -> None:
-        """A worker has left or was killed."""
+        """Remove a worker that has left or was killed."""
         if self.workers.pop(worker.cid, None) is not None:
             worker.close()
             self.step(SHELL, WorkerLost(WORKER_LOST, worker.cid, reason, EVERY_TASK, (), None, "", -1))
@@ -136,7 +135,7 @@ class LocalHost:
     # -- running, under the lock
 
     def run_ready(self) -> None:
-        """Run everything that can be run now."""
+        """Run all work that is ready."""
         while self._run_one():
             pass
 
@@ -156,7 +155,7 @@ class LocalHost:
             worker.busy -= 1
 
     def advance(self, until: Callable[[], bool]) -> bool:
-        """Make progress that a waiting thread may need; False if there is nothing to do now."""
+        """Make progress for a waiting thread; return False if there is nothing to do now."""
         return self._run_one() or self._step_loops(until) or self._step_streams(until)
 
     def _step_loops(self, until: Callable[[], bool]) -> bool:
@@ -188,11 +187,11 @@ class LocalHost:
         return moved
 
     def unanswered(self) -> bool:
-        """True while a call of an asyncio actor has not been answered."""
+        """Return True while a call of an asyncio actor has not been answered."""
         return any(worker.calls is not None and worker.calls.pending for worker in self.workers.values())
 
     def idle_s(self) -> float | None:
-        """Seconds until a loop has something to do; None if no loop ever will."""
+        """Return the seconds until a loop has something to do, or None if no loop ever will."""
         found = None
         for worker in self.workers.values():
             calls = worker.calls
@@ -203,7 +202,7 @@ class LocalHost:
         return found
 
     def standstill(self) -> str:
-        """The message for a wait that can never end because no work remains."""
+        """Return the message for a wait that can never end because no work remains."""
         waiting = [f"{name}: {why}" for name, why in self.core.snapshot.unended()]
         text = (
             "this would wait forever: in local mode tasks run one after the other where they are "
@@ -217,7 +216,7 @@ class LocalHost:
     # -- the running task's side
 
     def block(self) -> tuple[InlineWorker, bytes] | None:
-        """Record that the current task waits, or runs another one: its CPUs and its queue are released."""
+        """Record that the current task waits, or runs another one, and release its CPUs and its queue."""
         worker = self.here.get()
         if worker is None or worker.gone:
             return None
@@ -237,7 +236,7 @@ class LocalHost:
         """Detach a forked child from everything outside its process."""
 
     def shutdown(self) -> None:
-        """End everything: what still waits is dropped."""
+        """End everything, and drop all pending work."""
         with self.lock:
             self.process.end()
             workers = list(self.workers.values())
@@ -248,7 +247,7 @@ class LocalHost:
 
 
 class LocalProcess(Process):
-    """The single process: its context is that of the current thread's task."""
+    """The single process. Its context is that of the current thread's task."""
 
     def __init__(self, host: LocalHost, node_id: bytes, job: bytes) -> None:
         self._host = host
@@ -266,13 +265,13 @@ class LocalProcess(Process):
 
 
 class LocalLink:
-    """A direct call of the node; submitted tasks run at once."""
+    """Calls the node directly, and runs submitted tasks immediately."""
 
     def __init__(self, host: LocalHost) -> None:
         self._host = host
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Pass a message to the node, and run the tasks that it makes ready."""
+        """Pass a message to the node, and run the tasks that become ready."""
         host = self._host
         if message[0] not in STARTS_WORK:
             host.step(DRIVER, message)

@@ -1,8 +1,8 @@
 """Waiting in local mode: the waiting thread runs pending work.
 
-It stands for `wire.pump`: there are no descriptors to poll, only queued work, streams to be taken further,
-loops of asyncio actors to be stepped, and other threads that may be at work. When there is none of these,
-waiting would never end, and that is an error.
+It replaces `wire.pump`: there are no descriptors to poll, only queued work, streams to advance, loops of asyncio
+actors to step, and other threads that may be working. If none of these is left, the wait could never end, which is
+an error.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-#: How often a loop is looked at that waits for a descriptor or for a thread.
+#: The interval, in seconds, of checks on a loop that waits for a descriptor or a thread.
 LOOK_S = 0.005
-#: How long threads that never end by themselves are given the benefit of the doubt.
+#: How long a wait assumes that daemon threads may still do something.
 DAEMONS_S = 10.0
 
 
@@ -24,24 +24,24 @@ class Host(Protocol):
     """The work that a waiting thread can do."""
 
     def advance(self, until: Callable[[], bool]) -> bool:
-        """Make progress; False if there is nothing to do now."""
+        """Make progress; return False if there is nothing to do now."""
         ...
 
     def unanswered(self) -> bool:
-        """True while a call of an asyncio actor has not been answered."""
+        """Return True while a call of an asyncio actor has not been answered."""
         ...
 
     def idle_s(self) -> float | None:
-        """Seconds until a loop has something to do; None if no loop ever will."""
+        """Return the seconds until a loop has something to do, or None if no loop ever will."""
         ...
 
     def standstill(self) -> str:
-        """The message for a wait that can never end."""
+        """Return the message for a wait that can never end."""
         ...
 
 
 class LocalPump:
-    """Runs work while a thread waits; everything under one lock, which is released while user code runs."""
+    """Runs work while a thread waits. One lock guards everything, and is released while user code runs."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -49,14 +49,14 @@ class LocalPump:
         self.changed = threading.Condition(self.lock)
         self.closed = False
         self.watched = False
-        #: Here it is plain when a wait can never end, so none is looked at any closer.
+        #: None, because `wait` itself detects deadlocks, so long waits need no closer look.
         self.quick_seconds = None
         self._waiting: set[int] = set()
 
     def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Run work until `ready()` or until `timeout` seconds have passed; the lock is held on entry and exit.
+        """Run work until `ready()`, or for `timeout` seconds. The lock is held on entry and exit.
 
-        Raises RuntimeError if there is no timeout and nothing that could still make it ready.
+        Raise RuntimeError if there is no timeout and nothing is left that could make it ready.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         since = time.monotonic()
@@ -82,14 +82,14 @@ class LocalPump:
             self._waiting.discard(me)
 
     def _others(self, idle_s: float) -> bool:
-        """True if another thread could still do something."""
+        """Return True if another thread could still do something."""
         me = threading.get_ident()
         others = [t for t in threading.enumerate() if t.ident != me and t.ident not in self._waiting]
         return any(not thread.daemon for thread in others) or (bool(others) and idle_s < DAEMONS_S)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Release the lock, however often this thread holds it."""
+        """Release the lock inside the block, however many times this thread holds it."""
         held = self.lock._release_save() if self.lock._is_owned() else None
         try:
             yield
@@ -98,12 +98,12 @@ class LocalPump:
                 self.lock._acquire_restore(held)
 
     def wake_ready(self) -> None:
-        """Something has changed: waiting threads look again."""
+        """Wake waiting threads after a change."""
         with self.lock:
             self.changed.notify_all()
 
     def attend(self) -> None:
-        """An asyncio loop of the user's awaits something: it steps our loops now and then while it does."""
+        """Let the user's asyncio loop, which awaits a value, step the loops of actors from time to time."""
         asyncio = sys.modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
         if loop is not None:
@@ -127,9 +127,9 @@ class LocalPump:
         """No-op: no thread polls."""
 
     def interruption_point(self) -> None:
-        """Ctrl-C is raised where it strikes, as in any program."""
+        """No-op: KeyboardInterrupt is raised wherever it occurs."""
 
     def close(self) -> None:
-        """Wake all waiting threads, permanently."""
+        """End all waits, present and future."""
         self.closed = True
         self.wake_ready()

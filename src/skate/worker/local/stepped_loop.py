@@ -1,8 +1,8 @@
-"""An asyncio loop that runs until it has nothing to do, and then gives the thread back.
+"""An asyncio loop that runs until it is idle, and then returns.
 
 In local mode the methods of an asyncio actor share the thread of their caller. A plain event loop would wait
-forever in a method that waits for a later call; this one returns, and continues when there is more to do. It
-learns that it is idle from the time that it would let its selector wait.
+forever in a method that waits for a later call; this one returns, and resumes when there is more to do. It is idle
+when it would let its selector wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TURNS_MAX = 10_000
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits: records how long the loop would have waited, and stops it."""
+    """A selector that never waits, and reports how long the loop would have waited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
-    """See the module; `step` is called by one thread at a time."""
+    """See the module docstring. Only one thread at a time calls `step`."""
 
     def __init__(self) -> None:
         self._files = selector = _Selector()
@@ -36,17 +36,17 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         self._stepping = False
         self._turns = 0
         self._until: Callable[[], bool] = lambda: False
-        #: Seconds until it has something to do by itself: 0 for now, None for never.
+        #: Seconds until it has something to do without new work: 0 for now, None for never.
         self.idle_s: float | None = None
         super().__init__(selector)
         self._own_files = len(selector.get_map())
 
     def watches_files(self) -> bool:
-        """True if something outside of this process may give it work."""
+        """Return True if it watches descriptors, so that work may come from outside this process."""
         return len(self._files.get_map()) > self._own_files
 
     def before_select(self, timeout: float | None) -> None:
-        """The loop is about to wait for `timeout` seconds; without stepping this is of no interest."""
+        """Record that the loop is about to wait for `timeout` seconds, and stop stepping if it is idle."""
         if not self._stepping:
             return
         self.idle_s = timeout
@@ -55,7 +55,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
             self.stop()
 
     def step(self, until: Callable[[], bool]) -> None:
-        """Run what can be run now; stops early when `until()` is true."""
+        """Run everything that is ready; stop early when `until()` is true."""
         self._turns = 0
         self._until = until
         self._stepping = True
