@@ -291,3 +291,14 @@ def test_an_environment_that_cannot_be_made_fails_what_wanted_it():
     rig.lose(worker, 0, Death("RuntimeEnvSetupError", {"message": "no such package"}))
     assert rig.result(task) == "RuntimeEnvSetupError"
     assert rig.free == 2
+
+
+def test_a_value_that_an_earlier_attempt_wrote_and_that_has_gone_is_made_again() -> None:
+    rig = Rig(cpus=1)
+    task = rig.submit()
+    rig.say(1, m.ESCAPE, first(task))
+    worker = rig.worker_of(task)
+    rig.say(worker, m.DONE, task, m.OK, ((m.ARENA, (0, 0), ()),), 5, False)
+    assert rig.state(task) == SENT, "it runs again, and no retry is counted"
+    rig.done(rig.worker_of(task), task)
+    assert rig.result(task) == "ok"

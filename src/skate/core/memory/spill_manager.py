@@ -457,15 +457,12 @@ class SpillManager:
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
                 self.task_manager.await_argument(task, record)
         away = record.away
-        if (
-            away is not None and away.owner is None and away.place is not None
-        ):  # the node that made it has it still
+        if away is not None and away.owner is None and away.place is not None:  # which has it still
             record.kind, record.payload = m.REMOTE, record.size
             self.cluster.want(record)
             self.scheduler.dispatch_all()
             return
-        record.kind = m.PENDING
-        held, record.held = record.held, ()
+        record.kind, held, record.held = m.PENDING, record.held, ()
         self._rebuild(record, problem)
         self.scheduler.dispatch_all()
         for other in held:

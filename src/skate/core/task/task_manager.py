@@ -234,7 +234,8 @@ class TaskManager:
         else:
             again = status == m.FAILED and retriable and task.retries != 0 and not task.cancelled
         if again:
-            task.retries -= task.retries > 0 and status == m.FAILED
+            if status == m.FAILED:
+                task.retries -= task.retries > 0
             task.attempt += 1
             task.worker = None
             if task.origin is not None:
