@@ -61,7 +61,7 @@ BUGS = (
         "freed resources are not offered to placement groups",
         "skate.core.schedule.scheduler:Scheduler.dispatch_all",
         "if self.place is not None:",
-        "if self.place is None and self.now < 0:",
+        "if self.place is not None and not self.waiting and self.place is None:",
     ),
     Bug(
         "of the calls behind a missing argument only the first is sent when it arrives",
