@@ -357,7 +357,7 @@ class WorkerCore:
 
 def unknown_group(name: str, groups: dict[str, Any]) -> ValueError:
     """Return the error for a call to a concurrency group that the actor does not have."""
-    known = ", ".join(sorted(each for each in groups if each)) or "none"
+    known = ", ".join(sorted(each for each in groups if each not in (DEFAULT_GROUP, SYSTEM_GROUP))) or "none"
     return ValueError(
         f"the actor has no concurrency group {name!r} (it has: {known}); declare it in "
         f"@ray.remote(concurrency_groups={{{name!r}: n}})"

@@ -19,7 +19,7 @@ from skate.worker.call_runner import CallRunner
 from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.environment import of_devices
 from skate.worker.templates import WorkerTemplate
-from skate.worker.worker_core import DEFAULT_GROUP, Running
+from skate.worker.worker_core import DEFAULT_GROUP, SYSTEM_GROUP, Running
 
 if TYPE_CHECKING:
     from skate.worker.local.async_calls import AsyncCalls
@@ -70,6 +70,10 @@ class InlineWorker(CallRunner):
         handler = self.handlers.get(message[0])
         if handler is not None:
             handler(message)
+
+    def system_call(self, message: m.Invoke) -> None:
+        """Queue the call with the others: in local mode no thread runs beside them."""
+        self._enqueue(message)
 
     def _enqueue(self, message: m.Execute | m.Construct | m.Invoke) -> None:
         """Queue work, and transfer the grants of its arguments to the single process."""
@@ -144,7 +148,8 @@ class InlineWorker(CallRunner):
 
                     self.calls = AsyncCalls(self)
                     limit = fields.get("max_concurrency") or 1000
-                    self.run_side_by_side({DEFAULT_GROUP: limit, **(fields.get("groups") or {})})
+                    groups = {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
+                    self.run_side_by_side(groups)
                 given, named = self.arguments(args, deps)
                 self.actor = cls(*given, **named)
             except ActorExit as error:
