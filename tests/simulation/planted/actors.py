@@ -13,6 +13,7 @@ BUGS = (
         "skate.core.task.retry_policy:put_first",
         "extendleft(reversed(tasks))",
         "extendleft(tasks)",
+        rare=True,
     ),
     Bug(
         "a call overtakes one that waits for its argument",

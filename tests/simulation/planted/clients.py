@@ -82,6 +82,7 @@ BUGS = (
         CORE + "_recall",
         "if ref._kind == ARENA:",
         "if ref._kind == REMOTE:",
+        rare=True,
     ),
     Bug(
         "a client does not give back memory that it will not write",

@@ -115,6 +115,7 @@ BUGS = (
         "skate.core.object.object_table:ObjectTable.free",
         "if not grants and record.writer == cid:",
         "if grants and record.writer == cid:",
+        rare=True,
     ),
     Bug(
         "a stream's item repeated by a retry keeps its memory",

@@ -57,6 +57,7 @@ BUGS = (
         'task.given = {b"the end"}',
         "pass",
         CLUSTER,
+        rare=True,
     ),
     Bug(
         "the reader of a stream continues, and the node of its generator is not notified",

@@ -108,5 +108,6 @@ BUGS = (
         "if state == self._reported:",
         "if state == self._reported or self._reported is not None:",
         CLUSTER,
+        rare=True,
     ),
 )
