@@ -180,7 +180,7 @@ def _deployment(record: DeploymentRecord) -> dict[str, Any]:
             if value is not None or name == "user_config"
         },
         "target_num_replicas": record.want,
-        "required_resources": target.resources(),
+        "required_resources": dict(target.resources()),
         "replicas": [_replica(record, one) for one in record.replicas.values()],
         "recent_dead_replicas": [],
         "autoscaling_detail": _scaling(record) if target.config.autoscaling_config is not None else None,
