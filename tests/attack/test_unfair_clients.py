@@ -194,10 +194,11 @@ def test_a_full_queue_makes_room_for_a_client_that_has_less_in_it(folder: Any) -
 
 def test_long_texts_of_one_client_neither_delay_nor_displace_those_of_another() -> None:
     """One thread works on long texts; 64 may wait."""
-    gate, order = threading.Event(), []
+    gate, begun, order = threading.Event(), threading.Event(), []
 
     class Text:
         def encode(self, text: str, special: bool = True) -> list[int]:
+            begun.set()
             assert gate.wait(30)
             order.append(text[0])
             return [1]
@@ -205,7 +206,9 @@ def test_long_texts_of_one_client_neither_delay_nor_displace_those_of_another() 
     texts = PromptTexts(lambda: Text(), lambda: 10**6)  # type: ignore[arg-type,return-value]
 
     async def main() -> None:
-        many = [asyncio.create_task(texts.encode("a" * 3000, client="a")) for _ in range(_WAITING_MAX + 1)]
+        many = [asyncio.create_task(texts.encode("a" * 3000, client="a"))]
+        await until(begun.is_set, "the thread to take the first")
+        many += [asyncio.create_task(texts.encode("a" * 3000, client="a")) for _ in range(_WAITING_MAX)]
         await until(lambda: len(texts._waiting) == _WAITING_MAX, "the queue to be full")
         with pytest.raises(Overloaded):
             await texts.encode("a" * 3000, client="a")
