@@ -147,7 +147,7 @@ def test_stages_can_be_configured_one_by_one() -> None:
     assert (tokenize["batch_size"], tokenize["num_cpus"], tokenize["compute"].min_size) == (9, 0.5, 2)
     chat = processor.get_stage_by_name("ChatTemplateStage")
     assert chat.fn_constructor_kwargs["chat_template_kwargs"] == {"joint": "-"}
-    with pytest.raises(ValueError, match="no stage Nothing; there are ChatTemplateStage"):
+    with pytest.raises(ValueError, match="there is no stage Nothing; the stages are ChatTemplateStage"):
         processor.get_stage_by_name("Nothing")
 
 

@@ -20,10 +20,10 @@ from skate.data.llm import (
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"batch_size": "many"}, "batch_size of ProcessorConfig must be a whole number, got 'many'"),
-        ({"batch_size": 1.5}, "a whole number, got 1.5"),
-        ({"batch_size": True}, "a whole number, got True"),
-        ({"concurrency": (1, 2, 3)}, "a whole number or"),
+        ({"batch_size": "many"}, "batch_size of ProcessorConfig must be an integer, got 'many'"),
+        ({"batch_size": 1.5}, "an integer, got 1.5"),
+        ({"batch_size": True}, "an integer, got True"),
+        ({"concurrency": (1, 2, 3)}, "an integer or"),
         ({"concurrency": (3, 2)}, "each 1 or more, not"),
         ({"accelerator_type": 4}, "a string or None, got 4"),
         ({"batchsize": 4}, "no field batchsize; did you mean batch_size?"),
