@@ -111,7 +111,7 @@ def test_a_step_that_returns_nothing(tmp_path: Path) -> None:
             return None
 
     [result] = fit(tmp_path, Silent)
-    assert "Silent.step() returns a dict of metrics, not NoneType" in str(result.error)
+    assert "Silent.step() must return a dict of metrics, not NoneType" in str(result.error)
 
 
 def test_a_function_that_reports_nothing_and_a_metric(tmp_path: Path) -> None:
