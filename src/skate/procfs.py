@@ -19,15 +19,10 @@ STATE, PARENT, ARGUMENTS_START, ARGUMENTS_END = 0, 1, 45, 46
 def read(path: str) -> bytes:
     """The content of a small kernel file; empty if it does not exist or is not readable."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        with open(path, "rb", buffering=0) as file:  # Ctrl-C cannot leave it open, as it could a bare descriptor
+            return file.read(1 << 14)
+    except OSError:  # also a process that has just ended
         return b""
-    try:
-        return os.read(fd, 1 << 14)
-    except OSError:  # a process that has just ended
-        return b""
-    finally:
-        os.close(fd)
 
 
 def field(text: bytes, name: bytes) -> int | None:

@@ -130,13 +130,14 @@ class NodeHost:
     @classmethod
     def start(cls, settings: Settings, join: Callable[[NodeHost], Any] | None = None) -> NodeHost:
         """Start a node. `join`, if given, makes this process its driver, under the lock."""
-        pump = Pump(threading.RLock(), "loop")
+        pump = Pump(threading.RLock(), "loop", open_now=False)
         control_c = SigintHandler(pump)
         host = None
         # Hold the lock from the beginning, so that Ctrl-C cannot leave a half-started node behind.
         with pump.lock:
             control_c.take()
             try:
+                pump.open()
                 host = cls(settings, pump, control_c)
                 if join is not None:
                     join(host)

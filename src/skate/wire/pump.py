@@ -48,9 +48,12 @@ class _Waiter:
 
 
 class Pump:
-    """Polls file descriptors and calls their handlers under the lock."""
+    """Polls file descriptors and calls their handlers under the lock.
 
-    def __init__(self, lock: threading.RLock, name: str) -> None:
+    With `open_now=False` it has no descriptor that an interrupt could leave open until `open` is called.
+    """
+
+    def __init__(self, lock: threading.RLock, name: str, open_now: bool = True) -> None:
         self.lock: Any = lock
         self.name = name
         self.poller = select.epoll()
@@ -71,7 +74,7 @@ class Pump:
         self.asides = 0  # threads that have released the lock in the middle of a step
         self.main_aside = False  # the main thread has released the lock in the middle of a step
         self.external = False  # an asyncio loop of this process polls the descriptor
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wake = -1
         self._driver: object | None = None
         self._driver_ready: Ready | None = None
         self._background_drives = False
@@ -86,6 +89,12 @@ class Pump:
         self._main_ident = threading.main_thread().ident
         self._main_gate: Any = None
         self._polling = 0  # threads that are polling, or about to
+        if open_now:
+            self.open()
+
+    def open(self) -> None:
+        """Open the descriptor that other threads wake the loop through."""
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.poller.register(self._wake, select.EPOLLIN)
 
     def start(self) -> None:
@@ -403,5 +412,6 @@ class Pump:
         while self._polling and time.monotonic() < deadline:
             time.sleep(0.0005)
         self.poller.close()
-        os.close(self._wake)
+        if self._wake >= 0:
+            os.close(self._wake)
         self._wake = -1

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import skate
 from skate.data.llm import ServeDeploymentProcessorConfig, build_processor
 
 
@@ -45,6 +46,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("skate.serve")
     module.get_deployment_handle = lambda name, app: Handle()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "skate.serve", module)
+    monkeypatch.setattr(skate, "serve", module, raising=False)  # set once another test has imported it
 
 
 def results(prompts: list[str], dtype: str | None = None, **more: Any) -> list[dict[str, Any]]:

@@ -101,7 +101,7 @@ class Attachment:
     def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
         self.path = path
         self.address = to_address(path)
-        pump = Pump(threading.RLock(), "loop")
+        pump = Pump(threading.RLock(), "loop", open_now=False)
         self._pump = pump
         self._control_c = SigintHandler(pump)
         self._said_farewell = False
@@ -109,6 +109,7 @@ class Attachment:
         with pump.lock:
             self._control_c.take()
             try:
+                pump.open()
                 sock, welcome, fds = handshake.call(path, **_view(settings, given))
             except BaseException:  # includes KeyboardInterrupt: clean up the whole session
                 self._control_c.give_back()
