@@ -19,7 +19,9 @@ STATE, PARENT, ARGUMENTS_START, ARGUMENTS_END = 0, 1, 45, 46
 def read(path: str) -> bytes:
     """The content of a small kernel file; empty if it does not exist or is not readable."""
     try:
-        with open(path, "rb", buffering=0) as file:  # Ctrl-C cannot leave it open, as it could a bare descriptor
+        with open(
+            path, "rb", buffering=0
+        ) as file:  # Ctrl-C cannot leave it open, as it could a bare descriptor
             return file.read(1 << 14)
     except OSError:  # also a process that has just ended
         return b""

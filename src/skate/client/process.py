@@ -28,6 +28,11 @@ DRAIN_EVERY = 16
 class Process(ClientCore):
     """The client core of this process, and its link to the node."""
 
+    __slots__ = (
+        "_since_drain", "exported", "job_environment", "link", "lock", "mapping", "namespace", "node_id", "pump",
+        "realm", "tensors", "unused",
+    )  # fmt: skip
+
     link: Link
 
     def __init__(self, cid: int, pump: Pump, node_tag: bytes, job: bytes) -> None:

@@ -68,6 +68,12 @@ WRITERS_SECONDS = 5.0
 class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
+    __slots__ = (
+        "_applying", "_tick_at", "arena", "board", "control_c", "cooling", "core", "dirty", "disk", "door", "drivers",
+        "event_log", "guard", "guests", "job", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id",
+        "output", "overflow", "pool", "process", "pump", "settings", "snapshot", "workers", "zygote_config",
+    )  # fmt: skip
+
     def __init__(self, settings: Settings, pump: Pump, control_c: SigintHandler, head: bool = True) -> None:
         self.settings = settings
         self.control_c = control_c
@@ -235,31 +241,28 @@ class NodeHost:
     def apply(self) -> None:
         """Carry out the core's effects, and any that follow from them."""
         self._applying = True
-        core = self.core
+        effects = self.core.effects
         handlers = NOBODY if self.process is None else self.process.handlers
         workers = self.workers
         dirty = self.dirty
         try:
-            effects = core.effects
-            while effects:
-                due = effects.copy()
-                effects.clear()
-                for cid, message in due:
-                    if cid == DRIVER:
-                        handlers[message[0]](message)
-                    elif cid == SHELL:
-                        self._act(message)
-                    else:
-                        worker = workers.get(cid)
-                        if worker is not None:
-                            worker.channel.push(message)
-                            dirty.add(cid)
-                        elif cid in self.guests:
-                            self.guests[cid].push(message)
-                            dirty.add(cid)
-                        elif self.neighbours is not None and self.neighbours.send(cid, message):
-                            dirty.add(cid)
+            for cid, message in effects:  # also those that are added on the way
+                if cid == DRIVER:
+                    handlers[message[0]](message)
+                elif cid == SHELL:
+                    self._act(message)
+                else:
+                    worker = workers.get(cid)
+                    if worker is not None:
+                        worker.channel.push(message)
+                        dirty.add(cid)
+                    elif cid in self.guests:
+                        self.guests[cid].push(message)
+                        dirty.add(cid)
+                    elif self.neighbours is not None and self.neighbours.send(cid, message):
+                        dirty.add(cid)
         finally:
+            effects.clear()
             self._applying = False
 
     def flush(self, soft: bool = False) -> None:

@@ -53,6 +53,13 @@ class Pump:
     With `open_now=False` it has no descriptor that an interrupt could leave open until `open` is called.
     """
 
+    __slots__ = (
+        "_asleep", "_background_drives", "_driver", "_driver_ready", "_main_gate", "_main_ident", "_polling", "_rest",
+        "_resting", "_spin_credit", "_thread", "_waiters", "_wake", "_wanted", "asides", "before_poll", "closed",
+        "external", "handlers", "interrupt_due", "interrupted", "interruption", "lock", "main_aside", "main_waits",
+        "name", "on_sleep", "poller", "quick_seconds", "turns",
+    )  # fmt: skip
+
     def __init__(self, lock: threading.RLock, name: str, open_now: bool = True) -> None:
         self.lock: Any = lock
         self.name = name
@@ -232,7 +239,7 @@ class Pump:
         poll = self.poller.poll
         end = perf_counter() + SPIN_SECONDS
         while True:
-            events = poll(0)
+            events = poll(0) or poll(0)  # twice, because a yield takes as long as a poll
             if events:
                 if self._spin_credit < SPIN_CREDIT_MAX:
                     self._spin_credit += 1

@@ -163,7 +163,8 @@ class AsyncioMode:
         self.loop.call_soon_threadsafe(self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if self.executor.departure.idle():
+        departure = self.executor.departure
+        if departure.terminating and departure.may_leave():
             self._end()
 
     # -- output

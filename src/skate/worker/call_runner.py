@@ -7,6 +7,7 @@ The main thread runs calls one at a time (`executor`), thread pools and asyncio 
 from __future__ import annotations
 
 import time
+from types import MethodType
 from typing import Any
 
 from skate.client.object.object_ref import ObjectRef
@@ -22,6 +23,10 @@ from skate.worker.worker_core import Running, WorkerCore
 class CallRunner(WorkerCore):
     """The tables of a worker, guarded by `lock`, and the code that runs its calls."""
 
+    __slots__ = (
+        "context", "lock", "process",
+    )  # fmt: skip
+
     process: Process
     context: WorkerContext
     lock: Any
@@ -31,7 +36,10 @@ class CallRunner(WorkerCore):
         template = running.template
         started = time.perf_counter()
         try:
-            function = self.method(template) if template.method else template.load(self.process)
+            if template.plain is not None:
+                function: Any = MethodType(template.plain, self.actor)
+            else:
+                function = self.method(template) if template.method else template.load(self.process)
             if args or deps:
                 given, named = self.arguments(args, deps)
                 value = function(*given, **named)

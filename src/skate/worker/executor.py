@@ -32,9 +32,14 @@ FORCED = 143
 class Executor(CallRunner):
     """The tables of a worker with a lock, a channel and signal handlers, and the loop that runs queued work."""
 
+    __slots__ = (
+        "_interrupt", "_main", "channel", "departure", "interrupts", "mode", "prefix", "pump", "readers", "slot",
+        "system", "title",
+    )  # fmt: skip
+
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         super().__init__(
-            process.handlers, WorkerTemplate, channel.push, process.send, process.bury, slot.memory
+            process.handlers, WorkerTemplate, channel.push, self._send, process.bury, slot.memory
         )
         self.process = process
         self.channel = channel
@@ -46,6 +51,8 @@ class Executor(CallRunner):
         self.readers: list[Any] = []
         self.mode: Any = None  # how a concurrent actor runs its calls
         self.system: SystemCalls | None = None
+        #: The prefix of an actor's output lines.
+        self.prefix = ""
         self._interrupt: bytes | None = None
         self.interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
@@ -57,6 +64,12 @@ class Executor(CallRunner):
         self.handlers[m.ACK] = self._ack
 
     # -- messages and effects, under the lock
+
+    def _send(self, message: tuple[Any, ...]) -> None:
+        """Queue an answer, after any pending releases; see `Process.send`. None of them starts work elsewhere."""
+        if self.process.graves:
+            self.process.tidy()
+        self.channel.push(message)
 
     def system_call(self, message: m.Invoke) -> None:
         """Run a call of the system group in its own thread."""
@@ -107,12 +120,17 @@ class Executor(CallRunner):
         queue = self.queue
         pump = self.pump
         templates = self.templates
+        departure = self.departure
         while True:
             if not queue:
                 if self.leaving:
                     return
                 with self.lock:
-                    pump.wait(lambda: bool(queue) or self.leaving or self.departure.idle())
+                    pump.wait(
+                        lambda: (
+                            bool(queue) or self.leaving or (departure.terminating and departure.may_leave())
+                        )
+                    )
                 if not queue:
                     if self.leaving or pump.closed:
                         return
@@ -144,8 +162,9 @@ class Executor(CallRunner):
         self.context.main = running
         set_running(running)
         name = running.template.name
-        output.current_name[0] = name if self.actor is None else self.actor_name
-        self.title.show(name)
+        output.current_name[0] = self.prefix or name
+        if name != self.title.shown:
+            self.title.show(name)
 
     def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
         """Start a concurrent call, or queue it while its group is full."""
@@ -170,9 +189,8 @@ class Executor(CallRunner):
         if self.running is None:
             self.title.show(self.title.idle)
 
-    @property
-    def actor_name(self) -> str:
-        """The prefix of an actor's output lines."""
+    def _actor_prefix(self) -> str:
+        """Return the prefix of an actor's output lines."""
         fields = self.context.actor_fields
         name: str = fields.get("name") or self.context.actor_template.name
         return name
@@ -183,7 +201,7 @@ class Executor(CallRunner):
         running = self.introduce_actor(message)
         self.begin(sequence, running)
         self.enter(running)
-        output.current_name[0] = self.actor_name
+        self.prefix = output.current_name[0] = self._actor_prefix()
         fields = running.template.fields
         self.title.idle = fields["qualified"]
         self.title.show(f"{self.title.idle}.__init__")

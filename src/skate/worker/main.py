@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 from skate.client.process import Process
@@ -97,8 +98,8 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
     signal.signal(signal.SIGTERM, executor.departure.on_terminate)
-    pump.add(channel.fd, lambda events: _readable(channel, process, pump, events))
-    pump.before_poll = lambda: _before_poll(process, channel)
+    pump.add(channel.fd, partial(_readable, channel, process, pump))
+    pump.before_poll = partial(_before_poll, process, channel)
     # One thread may answer while another polls, and a task may begin before everything is written.
     channel.on_backlog = lambda: pump.want_write(channel.fd, True)
     session.attach(process, None, in_worker=True)
@@ -136,7 +137,8 @@ def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> No
 def _before_poll(process: Process, channel: Channel) -> None:
     if process.graves:
         process.tidy()
-    channel.flush()
+    if channel.queued or channel.backlog:
+        channel.flush()
 
 
 def _leave(channel: Channel, executor: Executor) -> int:

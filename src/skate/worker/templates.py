@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from skate.protocol.fields import TemplateFields
@@ -21,7 +22,7 @@ class WorkerTemplate:
 
     __slots__ = (
         "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "retry_exceptions",
-        "method", "group", "transport", "_functions", "_attribute",
+        "method", "group", "transport", "plain", "_functions", "_attribute",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: TemplateFields, functions: dict[bytes, Any]) -> None:
@@ -37,6 +38,8 @@ class WorkerTemplate:
         self.method: str = fields.get("method", "")
         self.group: str = fields.get("group", "")
         self.transport: str = fields.get("tensor_transport", "")
+        #: The function of the class that a method call runs, once known; None if binding it takes more than that.
+        self.plain: FunctionType | None = None
         self._functions = functions
         self._attribute: Any = None
 
@@ -57,6 +60,8 @@ class WorkerTemplate:
             if not bases:  # provided by a metaclass's __getattr__, for example
                 return getattr(actor, name)
             found = self._attribute = bases[0].__dict__[name]
+            if type(found) is FunctionType:
+                self.plain = found
         bind = getattr(found, "__get__", None)
         return found if bind is None else bind(actor, cls)
 

@@ -75,6 +75,11 @@ class Group:
 class WorkerCore:
     """The tables of a worker: queued work, running work, functions and stream credits."""
 
+    __slots__ = (
+        "acked", "actor", "final", "flushed_at", "functions", "groups", "handlers", "leaving", "new_template",
+        "out_of_turn", "push", "queue", "received", "release", "running", "send", "side", "status", "templates", "wake",
+    )  # fmt: skip
+
     def __init__(
         self,
         handlers: dict[int, Callable[[Any], Any]],

@@ -75,10 +75,10 @@ class WorkerExit:
         self.crash(SystemExit(TERMINATED))
         return True
 
-    def idle(self) -> bool:
-        """Return True, and let the worker leave, once SIGTERM has arrived and all concurrent calls have ended."""
+    def may_leave(self) -> bool:
+        """Return True, and let the worker leave, once all concurrent calls have ended after SIGTERM."""
         executor = self._executor
-        if not self.terminating or executor.side or executor.queue or executor.waits:
+        if executor.side or executor.queue or executor.waits:
             return False
         self.exit_code = TERMINATED
         executor.leaving = True

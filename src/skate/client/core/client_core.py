@@ -30,6 +30,12 @@ ErrorValue = tuple[str, dict[str, Any]]
 class ClientCore(IdGenerator):
     """The tables of one process: refs, holds, streams, questions and waits."""
 
+    __slots__ = (
+        "_number", "abandoned", "actors", "answers", "cid", "closed", "context", "emit", "exiting", "failed", "graves",
+        "handlers", "immortal", "is_driver", "kick", "known", "lost", "pending", "streams", "unhandled", "waits",
+        "waits_count",
+    )  # fmt: skip
+
     def __init__(
         self,
         cid: int,

@@ -6,6 +6,10 @@ from __future__ import annotations
 class IdGenerator:
     """Generates the ids of a process; `tail` is the last 16 bytes of each of its task ids."""
 
+    __slots__ = (
+        "count", "job", "puts", "tail",
+    )  # fmt: skip
+
     tail: bytes
     job: bytes
     count: int

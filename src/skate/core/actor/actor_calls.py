@@ -148,16 +148,13 @@ class ActorCalls:
         if failed is not None:
             self.task_manager.fail(task, failed)
         elif actor.state == ALIVE and not actor.leaving:
-            self._send_or_stall(actor, task)
+            if not self._send(actor, task):
+                actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
         elif actor.state == RESTARTING and not (task.retries or task.attempt or self.patient):
             self.task_manager.fail(task, restarting(actor))
         else:
             task.state = QUEUED
             actor.queue.append(task)
-
-    def _send_or_stall(self, actor: Actor, task: Task) -> None:
-        if not self._send(actor, task):
-            actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
 
     def _send(self, actor: Actor, task: Task) -> bool:
         """Send a call to the actor; False if it has to wait for an argument that is not here in memory."""
@@ -189,8 +186,9 @@ class ActorCalls:
     def answered(self, worker: Worker) -> None:
         """Handle the answer to a call: the actor may have no work or handles left."""
         worker.progress = self.clock.now
-        if worker.actor is not None and not worker.outstanding:
-            self._end_if_unwanted(worker.actor)
+        actor = worker.actor
+        if actor is not None and not worker.outstanding and (actor.routed or not actor.wanted):
+            self._end_if_unwanted(actor)
 
     def dequeue(self, task: Task) -> None:
         """Remove a call that has not been sent."""

@@ -39,10 +39,10 @@ class Allocator:
         "_bits",
         "_end_to_start",
         "_free",
-        "_free_warm",
         "_live",
         "_seams",
         "capacity",
+        "free_warm",
         "generation",
         "high_water",
         "used",
@@ -69,13 +69,14 @@ class Allocator:
         # The same ranges by kind (hollow, warm) and bin; within a bin in the order of freeing.
         self._bins: tuple[dict[int, dict[int, None]], dict[int, dict[int, None]]] = ({}, {})
         self._bits = [0, 0]
-        self._free_warm = 0
+        #: Free bytes that may be backed by memory, because they were freed but not returned to the system.
+        self.free_warm = 0
         self._add(0, capacity, _HOLLOW)
 
     def __repr__(self) -> str:
         return (
             f"Allocator({self.used} of {self.capacity} bytes used by {len(self._live)} ranges, "
-            f"{self._free_warm} warm, {len(self._free)} free ranges)"
+            f"{self.free_warm} warm, {len(self._free)} free ranges)"
         )
 
     def __len__(self) -> int:
@@ -84,11 +85,6 @@ class Allocator:
     def taken(self, offset: int) -> bool:
         """Return True if an allocated range begins there."""
         return offset in self._live
-
-    @property
-    def resident(self) -> int:
-        """Bytes that may be backed by memory: those in use, and those freed but not returned to the system."""
-        return self.used + self._free_warm
 
     @property
     def largest_free(self) -> int:
@@ -208,7 +204,7 @@ class Allocator:
         assert self.used == sum(self._live.values()) <= self.high_water
         assert self._end_to_start == {end: start for start, (end, _) in self._free.items()}
         warm = {start: end for start, (end, generation) in self._free.items() if generation != _HOLLOW}
-        assert self._free_warm == sum(end - start for start, end in warm.items())
+        assert self.free_warm == sum(end - start for start, end in warm.items())
         for kind in (0, 1):
             listed = {start: index for index, starts in self._bins[kind].items() for start in starts}
             want = {s: _bin_of(e - s) for s, (e, g) in self._free.items() if (g != _HOLLOW) == kind}
@@ -332,7 +328,7 @@ class Allocator:
         self._end_to_start[end] = start
         kind = 1 if generation else 0
         if kind:
-            self._free_warm += end - start
+            self.free_warm += end - start
         index = _bin_of(end - start)
         bins = self._bins[kind]
         if index in bins:
@@ -346,7 +342,7 @@ class Allocator:
         del self._end_to_start[end]
         kind = 1 if generation else 0
         if kind:
-            self._free_warm -= end - start
+            self.free_warm -= end - start
         index = _bin_of(end - start)
         starts = self._bins[kind][index]
         del starts[start]

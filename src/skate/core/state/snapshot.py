@@ -22,11 +22,12 @@ class WorkerFacts(Record):
 class Snapshot:
     """The state of one node, for reading. Returned values are the caller's own and share nothing with the core."""
 
-    __slots__ = ("_core", "_workers")
+    __slots__ = ("_arena", "_core", "_workers")
 
     def __init__(self, core: Parts) -> None:
         self._core = core
         self._workers = core.scheduler.workers
+        self._arena = core.allocator.arena
 
     @property
     def watchful(self) -> bool:
@@ -67,8 +68,7 @@ class Snapshot:
     @property
     def warm_bytes(self) -> int:
         """Free bytes of the arena that are backed by memory."""
-        arena = self._core.allocator.arena
-        return arena.resident - arena.used
+        return self._arena.free_warm
 
     @property
     def victim(self) -> int | None:

@@ -76,13 +76,15 @@ class TaskStarter:
             failed = self.objects.failed_argument(task) if task.kind != METHOD else None
             if failed is not None:  # it was reconstructed meanwhile, and failed
                 task.error = failed
-        self.introduce(worker, task.template.key)
+        key = task.template.key
+        if key not in worker.known:
+            self.introduce(worker, key)
         deps = self._values(task, worker.cid) if task.deps else ()
         run: m.RunTuple
         if task.kind == PLAIN:
-            run = (m.EXECUTE, task.task_id, task.template.key, task.args, deps, task.attempt)
+            run = (m.EXECUTE, task.task_id, key, task.args, deps, task.attempt)
         elif task.kind == METHOD:
-            run = (m.INVOKE, task.task_id, task.template.key, task.args, deps, task.attempt)
+            run = (m.INVOKE, task.task_id, key, task.args, deps, task.attempt)
         else:
             self.construct(task, deps)
             return
@@ -91,9 +93,7 @@ class TaskStarter:
             self.emit(worker.cid, m.Ack(m.ACK, task.task_id, task.consumed))
 
     def introduce(self, worker: Worker, key: bytes) -> None:
-        """Send a worker the template and the function if it does not have them yet."""
-        if key in worker.known:
-            return
+        """Send a worker a template that it does not have yet, and its function."""
         template = self.templates[key]
         worker.known.add(key)
         if template.function and template.function not in worker.known:

@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skate.node.worker.descendants import end_group
@@ -106,7 +107,7 @@ class WorkerPool:
         channel = Channel(ours)
         worker = WorkerProcess(cid, channel, self._job_of(cid))
         self.workers[cid] = worker
-        self.pump.add(channel.fd, lambda events: self._readable(worker, events))
+        self.pump.add(channel.fd, partial(self._readable, worker))
         if environment is None:
             self.fork(worker, theirs, self.python_for(worker.job), {})
         else:

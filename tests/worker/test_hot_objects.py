@@ -1,0 +1,17 @@
+"""The objects that every call passes through have no `__dict__`: CPython reads an attribute of an object that has 30 or more of
+them, and a dict, several times slower."""
+
+from __future__ import annotations
+
+import pytest
+
+from skate.client.process import Process
+from skate.node.host import NodeHost
+from skate.wire.channel import Channel
+from skate.wire.pump import Pump
+from skate.worker.executor import Executor
+
+
+@pytest.mark.parametrize("cls", [Channel, Executor, NodeHost, Process, Pump], ids=lambda cls: cls.__name__)
+def test_attributes_of_hot_objects_are_in_slots(cls: type) -> None:
+    assert cls.__dictoffset__ == 0, [base.__name__ for base in cls.__mro__ if "__slots__" not in vars(base)]
