@@ -239,7 +239,7 @@ class Pump:
         poll = self.poller.poll
         end = perf_counter() + SPIN_SECONDS
         while True:
-            events = poll(0) or poll(0)  # twice, because a yield takes as long as a poll
+            events = poll(0)
             if events:
                 if self._spin_credit < SPIN_CREDIT_MAX:
                     self._spin_credit += 1
