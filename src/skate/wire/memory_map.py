@@ -64,8 +64,8 @@ class Mapping:
             raise no_address_space(size) from None
         self._bytes = memoryview(self._map)
         self._address = address_of(self._bytes)
-        # The stage that each 64 KiB has reached.
-        self._steps = bytearray(-(-size // _STEP)) if writable else bytearray()
+        # The stage that each 64 KiB has reached; empty before the first write, as in most workers.
+        self._steps = bytearray()
         self._fd = os.dup(fd) if writable else -1
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class Mapping:
         if not total:
             return 0
         first, last = offset // _STEP, -(-(offset + total) // _STEP)
-        steps = self._steps
+        steps = self._stages()
         mapped = steps.count(_MAPPED, first, last)
         if mapped < last - first:
             if _PARTS and 2 * steps.count(_UNSEEN, first, last) > last - first:
@@ -123,7 +123,7 @@ class Mapping:
                 raise OSError(f"{size - done} of {size} bytes at {at} are missing in the file")
             done += count
         first, last = -(-offset // _STEP), (offset + size) // _STEP
-        self._steps[first:last] = bytes([_MAPPED]) * max(0, last - first)
+        self._stages()[first:last] = bytes([_MAPPED]) * max(0, last - first)
 
     def peek(self, offset: int, size: int) -> memoryview:
         """Return these bytes, read-only; the caller must ensure that they do not change meanwhile."""
@@ -152,6 +152,11 @@ class Mapping:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def _stages(self) -> bytearray:
+        if not self._steps:
+            self._steps = bytearray(-(-self.size // _STEP))
+        return self._steps
 
     def _bounds(self, offset: int, size: int) -> mmap.mmap:
         held = self._map

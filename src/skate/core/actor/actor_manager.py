@@ -228,9 +228,9 @@ class ActorManager:
 
     def forget_client(self, cid: int) -> None:
         """Release the holds of a process that has ended."""
-        for actor in list(self.actors.actors.values()):
-            if actor.holders.pop(cid, None) is not None:
-                self.end_if_unwanted(actor)
+        for actor in [each for each in self.actors.actors.values() if cid in each.holders]:
+            del actor.holders[cid]
+            self.end_if_unwanted(actor)
 
     # -- death
 
