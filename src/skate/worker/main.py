@@ -43,12 +43,13 @@ class WorkerLink:
         """Queue a message, and make sure that a call is sent soon."""
         channel = self._channel
         channel.push(message)
-        if message[0] in STARTS_WORK:
-            if len(self._pending) < 2:
-                channel.flush()
-            elif not channel.hurried:
-                channel.hurried = True
-                self._pump.soon()
+        if channel.hurried or message[0] not in STARTS_WORK:
+            return
+        if len(self._pending) < 2:
+            channel.flush()
+        else:
+            channel.hurried = True
+            self._pump.soon()
 
     def flush(self) -> None:
         """Write queued data."""

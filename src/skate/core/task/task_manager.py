@@ -229,23 +229,24 @@ class TaskManager:
             return
         if template.max_calls and task.kind != METHOD:  # first, since the code below may choose a worker
             self._count_call(worker, template)
-        if status == m.OK and (len(returns) > 1 or (returns and returns[0][0] == m.ARENA)):
-            again = self.objects.vanished(task_id, returns)
+        again = False
+        if status == m.OK:
+            if len(returns) == 1 and returns[0][0] != m.ARENA or not self.objects.vanished(task_id, returns):
+                self._complete(task, returns)
+            else:
+                again = True
+        elif status == m.CANCELLED:
+            self.fail(task, cancelled_error(task))
+        elif retriable and task.retries != 0 and not task.cancelled:
+            task.retries -= task.retries > 0
+            again = True
         else:
-            again = status == m.FAILED and retriable and task.retries != 0 and not task.cancelled
+            self.fail(task, returns, made)
         if again:
-            if status == m.FAILED:
-                task.retries -= task.retries > 0
             task.attempt += 1
             task.worker = None
             if task.origin is not None:
                 self.cluster.task_retried(task)
-        elif status == m.OK:
-            self._complete(task, returns)
-        elif status == m.CANCELLED:
-            self.fail(task, cancelled_error(task))
-        else:
-            self.fail(task, returns, made)
         if task.kind == METHOD:
             if again:
                 self.calls.retry(task)
