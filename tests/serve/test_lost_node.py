@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -16,10 +17,11 @@ from skate.cluster_utils import Cluster
 @pytest.fixture
 def two_nodes() -> Iterator[Cluster]:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
-    yield cluster
-    serve.shutdown()
-    skate.shutdown()
-    cluster.shutdown()
+    with contextlib.ExitStack() as ends:  # each of them, also after a failure of the one before
+        ends.callback(cluster.shutdown)
+        ends.callback(skate.shutdown)
+        ends.callback(serve.shutdown)
+        yield cluster
 
 
 def test_a_lost_node_is_made_up_for(two_nodes: Cluster) -> None:
