@@ -22,6 +22,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.quick import is_quick
+
 # The same examples in every run: a change is judged by what it changes. New ones come from raising max_examples.
 hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")
@@ -57,8 +59,19 @@ SESSION_DESCRIPTORS = (
 SHARED_FOLDERS = (Path("/dev/shm"), TEMPORARY)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m quick`, import no other files."""
+    if config.option.markexpr != "quick" or not collection_path.match("test_*.py"):
+        return None
+    return None if is_quick(collection_path) else True
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of DeepSpeed, and long attacks, run only where they are asked for: `-m deepspeed`, `-m attack`."""
+    """Mark quick tests. Select tests of DeepSpeed and long attacks only with `-m deepspeed` and `-m attack`."""
+    for item in items:
+        if is_quick(item.path):
+            item.add_marker("quick")
     for mark in ("deepspeed", "attack"):
         if mark not in (config.option.markexpr or ""):
             left = [item for item in items if item.get_closest_marker(mark)]
