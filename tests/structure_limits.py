@@ -75,7 +75,6 @@ SHARE_OF_ANY: dict[str, int] = {
 }
 #: Definitions of the engine that nothing of Skate uses: public names of Ray, and what tests look at.
 USED_BY_PROGRAMS_OR_TESTS = {
-    "skate.client.process.on_message",
     *(
         f"skate.client.runtime_context.{name}"
         for name in (

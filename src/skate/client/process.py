@@ -120,10 +120,6 @@ class Process(ClientCore):
 
     # -- in
 
-    def on_message(self, message: tuple[Any, ...]) -> None:
-        """Handle one message from the node. The lock is held."""
-        self.handlers[message[0]](message)
-
     def _confirm(self, message: m.Confirm) -> None:
         """CONFIRM: report all waits again, after releasing what the garbage collector frees. The lock is held."""
         _, asked_in = message

@@ -1,8 +1,8 @@
 """Records: tuples with named fields. For mypy each is a `typing.NamedTuple`; at run time the class is created
 without compiling source.
 
-A starting process defines about a hundred of them. A NamedTuple takes 80 us each, which would be a tenth of a
-driver's start-up time; a record takes a tenth of that. Records pack, compare, hash, unpack and match like
+A starting process defines about a hundred of them. Each NamedTuple would take about 140 us; a record takes a tenth
+of that. Records pack, compare, hash, unpack and match like
 named tuples.
 """
 
