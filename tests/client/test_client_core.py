@@ -1,4 +1,4 @@
-"""The client core by itself: messages in, messages out; no node, lock or thread."""
+"""The client core without a node, lock or thread: messages in, messages out."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Core(ClientCore):
         self.shown.append(error)
 
     def take(self, *message: Any) -> None:
-        """Take one message of the node."""
+        """Process one message from the node."""
         self.handlers[message[0]](message)
 
     def said(self) -> list[Any]:
-        """The messages since the last look."""
+        """Remove and return the messages sent so far."""
         found = [tuple(message) for message in self.sent]
         self.sent.clear()
         return found

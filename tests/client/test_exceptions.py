@@ -275,7 +275,7 @@ class Final(Exception):
 
 
 def raised(exc):
-    """`exc` as it is after having been raised."""
+    """Raise `exc`, and return it."""
     try:
         raise exc
     except BaseException as caught:  # whatever was raised comes back

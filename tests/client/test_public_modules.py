@@ -1,4 +1,4 @@
-"""The small modules of the public face: re-exported names, and names that are rejected with a reason."""
+"""Small public modules: re-exported names, and names that are rejected with a reason."""
 
 from __future__ import annotations
 

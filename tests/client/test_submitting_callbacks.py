@@ -1,4 +1,4 @@
-"""A callback of a result may submit tasks itself: its messages are sent, although the node is processing effects."""
+"""Callbacks of results that submit tasks: their messages are sent although the node is processing effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread of an async actor may wait for a value, though the actor's event loop is what reads its channel."""
+"""Threads of an async actor can wait for values, although the actor's event loop reads its channel."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def invoked(rig, worker):
 
 
 def pending(rig, cid=1):
-    """A ref whose value is still to come, and the task that makes it."""
+    """Submit a task; return the ref of its pending value, and the task."""
     task = rig.submit(cid=cid)
     rig.say(cid, m.ESCAPE, first(task))
     return first(task), task

@@ -16,7 +16,7 @@ def finish(rig, task, **answer):
 
 
 def escaped(rig, task, cid=1):
-    """The result of a task, passed on by its caller."""
+    """Return the result of a task, passed on by its caller."""
     rig.say(cid, m.ESCAPE, first(task))
     return first(task)
 
@@ -118,7 +118,7 @@ def test_a_stream_that_is_made_again_repeats_nothing():
 
 
 def test_a_second_attempt_is_told_what_the_reader_of_its_stream_has_taken():
-    """The repeated items are ones the reader has: it would wait for the reader, who waits for new ones."""
+    """The reader already has the repeated items. Otherwise the task would wait for the reader, which waits for new items."""
     rig = Rig()
     task = rig.submit(streaming=True, retries=1)
     worker = rig.worker_of(task)

@@ -23,7 +23,7 @@ def lose(head: Head, cid: int) -> None:
 
 
 class EndsOnly(deque[Any]):
-    """A queue of which only the ends are taken."""
+    """A queue that allows access to its ends only."""
 
     def remove(self, value: Any) -> None:
         raise AssertionError(f"{value} is searched for in a queue of {len(self)}")

@@ -1,4 +1,4 @@
-"""Objects: grants and pins, memory, and values that never come."""
+"""Objects: grants and pins, memory, and values that are never created."""
 
 from skate.protocol import messages as m
 from tests.core.rig import Rig, first

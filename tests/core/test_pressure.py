@@ -30,7 +30,7 @@ LIMIT = 1000 * MIB
 
 
 class Short(Rig):
-    """A node whose memory the test reads: `use` in MiB, and what each worker holds."""
+    """A node whose memory the test sets: `use` in MiB, and the memory of each worker."""
 
     def look(self, use: int, **held: int) -> None:
         resident = {int(name[1:]): size * MIB for name, size in held.items()}

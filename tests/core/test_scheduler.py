@@ -11,7 +11,7 @@ QUEUED = 1
 
 
 def quick(rig, spec="quick"):
-    """Have the node learn that tasks of this name are short."""
+    """Let the node measure that tasks of this name are short."""
     task = rig.submit(name=spec)
     worker = rig.worker_of(task)
     rig.done(worker, task)

@@ -1,4 +1,4 @@
-"""Values leave memory when others need the room, and come back when they are wanted."""
+"""Values are spilled when others need memory, and restored when they are read."""
 
 from __future__ import annotations
 
