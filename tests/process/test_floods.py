@@ -72,7 +72,7 @@ SETUP = """
 
 @contextlib.contextmanager
 def driver(text: str, folder: Path, stdout: int) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A driver with that stdout, and the file of its stderr; killed at the end."""
+    """Start a driver with this stdout; yield it and the file of its stderr, and kill it at the end."""
     path = folder / "flood.py"
     path.write_text(prepared(SETUP + text))
     with open(folder / "err", "wb") as err:
@@ -157,7 +157,7 @@ def test_a_driver_whose_stdout_nobody_reads_slows_its_printers_and_nothing_else(
 
 
 def test_a_driver_whose_stdout_is_closed_computes_on(tmp_path: Path) -> None:
-    """As in `python program.py | head -1`."""
+    """The reader of stdout closes it early, as in `python program.py | head -1`."""
     text = """
     counter = Counter.remote()
     refs = [at_once.remote(3) for _ in range(5)]

@@ -163,7 +163,7 @@ def test_limit_of_descriptors_that_cannot_be_raised_is_an_error_that_says_so(
 
 
 def test_many_workers_one_after_the_other(run: Callable[..., Program]) -> None:
-    """Three hundred processes that come and go leave no descriptor of the driver behind."""
+    """Three hundred processes that start and end leave no descriptor in the driver."""
     run(
         """
         import os

@@ -1,4 +1,4 @@
-"""A node in a separate process: started, found, rejected, stopped, killed; and nothing of it is left."""
+"""A node in a separate process: started, found, rejected, stopped and killed, without leftovers."""
 
 from __future__ import annotations
 
