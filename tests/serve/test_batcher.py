@@ -1,4 +1,4 @@
-"""`@serve.batch` on a clock of its own: what makes a batch, when it begins, and who gets what."""
+"""`@serve.batch` on a virtual clock: the contents of batches, their start, and the recipients of results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY = 1e-6
 
 @dataclass
 class Seen:
-    """A batched function's record: each batch with its time and the batch size then; the times batches ended."""
+    """The record of a batched function: the time, values and maximum size of each batch, and the times when batches ended."""
 
     batches: list[tuple[float, list[int], int]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
@@ -152,7 +152,7 @@ def test_size_and_time_may_change_while_it_runs(steps: list[tuple[int, float, in
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=15), st.integers(4, 10))
 def test_a_size_of_ones_own(weights: list[int], largest: int) -> None:
-    """The padded size of a batch: it is no sum of what its members count for."""
+    """The padded size of a batch is not the sum of the sizes of its members."""
     batches: list[list[int]] = []
 
     def padded(values: list[int]) -> int:
@@ -215,7 +215,7 @@ def test_calls_that_waited_behind_a_slow_batch_do_not_wait_again() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), sizes, st.sets(st.integers(0, 8)), st.booleans())
 def test_streams_go_to_their_callers(lengths: list[int], largest: int, leave: set[int], fails: bool) -> None:
-    """Each caller has a stream of its own length; some leave after the first value; one batch may fail at its third round."""
+    """Each stream has its own length. Some callers leave after the first value; batches may fail in their third round."""
     rounds: list[int] = []
 
     @serve.batch(max_batch_size=largest, batch_wait_timeout_s=0.01)

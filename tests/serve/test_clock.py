@@ -1,4 +1,4 @@
-"""The controller decides by a clock that nobody sets: when that of the wall jumps, nothing starts and nothing ends."""
+"""The controller uses the monotonic clock: if the wall clock jumps, no replica starts or ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def running() -> Iterator[None]:
 
 
 class Jump:
-    """A policy, which runs in the controller: it sets that process's clock a day on, and counts its own turns."""
+    """A policy that sets the clock of the controller's process forward by a day, and counts its calls."""
 
     def __init__(self, tally: str) -> None:
         self.tally = Tally(Path(tally))

@@ -14,7 +14,7 @@ from skate.serve.routing.board import ONGOING, STARTED, WAITING
 
 
 def made(limit: int) -> Gate:
-    """A gate whose counts stand in a list rather than in shared memory."""
+    """Return a gate whose counters are in a list instead of shared memory."""
     return Gate(SimpleNamespace(cells=[0] * 8), limit)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Where an application has API keys, gRPC names no application to those who bring none."""
+"""If an application has API keys, gRPC lists applications only for requests with a key."""
 
 from __future__ import annotations
 

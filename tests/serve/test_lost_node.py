@@ -1,4 +1,4 @@
-"""A node that is lost while handles are called: its replicas are made up for, and it takes only its own requests along."""
+"""A node that is lost during handle calls: its replicas are replaced, and only their own requests are lost."""
 
 from __future__ import annotations
 

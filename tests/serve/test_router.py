@@ -1,4 +1,4 @@
-"""The router, with replicas that answer, die and come as Hypothesis likes; the replicas' boards are real."""
+"""The router, with replicas that answer, die and start at random. The replicas' boards are real."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Ref:
 
 
 class Replica:
-    """Works on what it is sent, until it dies."""
+    """A replica that works on its calls until it dies."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -86,7 +86,7 @@ class Replica:
 
 
 class World:
-    """Replicas, and the one router to them."""
+    """Replicas, and one router."""
 
     def __init__(self, limit: int, queue: int) -> None:
         self.limit = limit
@@ -197,7 +197,7 @@ def test_no_request_is_lost_or_made_twice(what: list[tuple[str, int]], limit: in
 def test_a_dead_replica_gets_one_request_at_most_for_each_that_is_told(
     replicas: int, limit: int, count: int
 ) -> None:
-    """One that has ended looks idle; it must not draw all requests until the controller has noticed."""
+    """A replica that has ended looks idle. It must not receive all requests until the controller detects its end."""
     world = World(limit, -1)
     for _ in range(replicas):
         world.start()
@@ -274,7 +274,7 @@ def boards() -> Iterator[Callable[[int], Board]]:
 
 
 def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[[int], Board]) -> None:
-    """Requests of others are seen; the busiest of all is never chosen, because it never wins."""
+    """The router sees requests of other routers, so the busiest replica is never chosen."""
     world = World(1000, -1)
     for _ in range(4):
         world.start()

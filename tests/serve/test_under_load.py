@@ -1,4 +1,4 @@
-"""Updates, deaths and restarts while requests keep coming."""
+"""Updates, deaths and restarts under continuous load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events go from a replica to an ingress by a socket of their own: whole, in order, for all streams at once."""
+"""Events go from a replica to an ingress through their own socket: complete, in order, for all streams together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skate.serve.llm.relay import Inbox, Outboxes, Sent, Way
 
 
 class Handle:
-    """Answers as a replica would, and counts what goes by handle."""
+    """A substitute for a handle that answers like a replica, and records the items sent by handle."""
 
     def __init__(self, make: Callable[[], AsyncGenerator[Any, None]]) -> None:
         self.make = make
@@ -52,7 +52,7 @@ class Answers:
 
 @asynccontextmanager
 async def inbox() -> AsyncIterator[Inbox]:
-    """An ingress's end, closed with all that was sent to it."""
+    """Open the inbox of an ingress; close it and all outboxes at the end."""
     made = Inbox()
     yield made
     await made.close()

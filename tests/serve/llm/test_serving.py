@@ -1,4 +1,4 @@
-"""Models behind Serve as OpenAI's client sees them: two models, an adapter, streams, errors, clients that go away."""
+"""Models behind Serve as OpenAI's client sees them: two models, an adapter, streams, errors, clients that disconnect."""
 
 from __future__ import annotations
 
