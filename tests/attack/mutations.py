@@ -1,4 +1,4 @@
-"""Changes of valid configs and requests that keep most of their structure: hostile or careless input."""
+"""Random changes of valid configs and requests that keep most of the structure, as in hostile or careless input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ODD_JSON: list[Any] = [each for each in ODD if not isinstance(each, bytes) and e
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all values inside, the whole first."""
+    """Return the paths of all values inside a value, starting with the empty path."""
     found = [path]
     if isinstance(value, dict):
         for key, each in value.items():
@@ -37,7 +37,7 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def changed(draw: Callable[..., Any], valid: Any, odd: list[Any], most: int = 3) -> Any:
-    """A copy with one to `most` changes: a value replaced, taken away, put elsewhere, wrapped, repeated, or a key misspelt."""
+    """Return a copy with one to `most` changes: a value replaced, removed, moved, wrapped or repeated, or a key misspelt."""
     value = copy.deepcopy(valid)
     for _ in range(draw(st.integers(1, most))):
         ways = places(value)[1:]

@@ -1,4 +1,4 @@
-"""An answer that is given while its request is still being sent reaches the client, and the connection ends within bounds."""
+"""A response that is sent before its request is complete reaches the client, and the connection ends in bounded time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Responds as the path requests, without reading the body."""
+    """An application that responds as the path requests, without reading the body."""
     kind = scope["path"].rpartition("/")[2]
     if kind == "late":
         await asyncio.sleep(0.3)  # work, while the body comes
@@ -60,7 +60,7 @@ def head(path: str, framing: str, *more: bytes) -> bytes:
 
 
 def asked(sock: socket.socket, *parts: bytes) -> tuple[int, bytes]:
-    """Send all, then read: the status and the body of the answer."""
+    """Send all data, then read; return the status and the body of the response."""
     for part in parts:
         sock.sendall(part)
     with sock.makefile("rb") as file:
@@ -124,7 +124,7 @@ def test_a_chunk_that_is_none_in_the_middle_of_a_body(
 def test_over_tls_and_handed_to_another_process(
     parser: str, loop: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """The keys stay in the process that accepted the connection, which carries the bytes to the other one."""
+    """The keys stay in the process that accepted the connection, which relays the bytes to the other one."""
     with Fronts(monkeypatch, parser, loop, {"/": app, "/b": app}, **certificate(tmp_path)) as fronts:
         for path in ("/now", "/late", "/b/now", "/b/late", "/b/some"):
             for framing in ("length", "chunked"):
@@ -176,7 +176,7 @@ def test_a_connection_whose_body_came_behind_its_answer_idles_no_longer_than_oth
 def test_an_answer_that_nobody_reads_does_not_keep_a_connection_that_closes(
     loop: str, closing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Less than what would pause the application is left over, so only the closing waits."""
+    """The unsent rest is too small to pause the application, so only the closing waits."""
     options = {"unread_answer_timeout_s": 1, "keep_alive_timeout_s": 1}
     with Fronts(monkeypatch, "httptools", loop, {"/": app}, **options) as fronts:
         socks = []

@@ -1,4 +1,4 @@
-"""The front over real sockets: cut requests, rolling updates, replicas not there yet, clients that are slow or greedy."""
+"""The front over real sockets: cut requests, rolling updates, missing replicas, slow and greedy clients."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_the_attack_found(port: int) -> None:
 
 
 def test_requests_cut_everywhere_over_sockets(port: int) -> None:
-    """A thousand connections, a hundred at a time: the first parts of all are there before the second ones come."""
+    """A thousand connections, a hundred at a time. All first parts are sent before the second parts."""
     cut = [(each, place) for each in served("/b")[:6] for place in range(1, len(each.data))][:1000]
     for begin in range(0, len(cut), 100):
         batch = cut[begin : begin + 100]
@@ -341,7 +341,7 @@ def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_cut_and_pipelined_requests_over_tls(tls_files: tuple[str, str], port: int) -> None:
-    """The last of the module: it ends the Serve of the others."""
+    """Must run last in this module, because it ends the Serve of the other tests."""
     serve.shutdown()
     key, certificate = tls_files
     number = free_port()

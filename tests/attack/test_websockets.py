@@ -34,7 +34,7 @@ def nothing_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 class App:
-    """Receives messages when allowed, and returns their sizes."""
+    """An application that receives messages when allowed, and returns their sizes."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -58,7 +58,7 @@ class App:
 
 
 def frame(kind: int, data: bytes = b"", last: bool = True, compressed: bool = False) -> bytes:
-    """A frame from a client, with a mask of zeros."""
+    """Return a frame of a client, with a mask of zeros."""
     first = kind | (128 if last else 0) | (64 if compressed else 0)
     size = len(data)
     if size < 126:
@@ -99,7 +99,7 @@ def read_frame(sock: socket.socket) -> tuple[int, bytes]:
 
 
 def closed_with(sock: socket.socket) -> int:
-    """The code with which the server closes."""
+    """Return the code with which the server closes."""
     while True:
         kind, data = read_frame(sock)
         if kind == CLOSE:
@@ -128,13 +128,13 @@ def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def protocol_of(fronts: Fronts) -> Any:
-    """The server's end of the only connection."""
+    """Return the server's protocol of the only connection."""
     (found,) = fronts.servings["/"].state.connections
     return found
 
 
 def test_pings_of_a_client_that_reads_no_pongs(served: tuple[Fronts, App]) -> None:
-    """Pongs would pile up without end; they are not sent, as pings are not read."""
+    """Pongs would accumulate without limit, so the server stops reading pings."""
     fronts, _ = served
     with joined(fronts, b"/") as sock:
         flood = frame(PING, b"x" * 125) * 500
@@ -181,7 +181,7 @@ def test_a_message_in_very_many_fragments(served: tuple[Fronts, App], size: int)
 
 
 def bomb(size: int) -> bytes:
-    """So many zeros, compressed as a message."""
+    """Return a compressed message of `size` zeros."""
     made = zlib.compressobj(9, zlib.DEFLATED, -12)
     data = made.compress(bytes(size)) + made.flush(zlib.Z_SYNC_FLUSH)
     return data[:-4]
