@@ -75,7 +75,7 @@ class Client(threading.Thread):
         places = sorted(self.random.randrange(len(data)) for _ in range(self.random.choice([0, 1, 2])))
         for begin, end in zip([0, *places], [*places, len(data)], strict=True):
             sock.sendall(data[begin:end])
-            # The pieces are to arrive one by one, as from a slow network.
+            # The pieces must arrive one by one, as from a slow network.
             time.sleep(self.random.choice([0, 0.001, 0.005]))
         for _, expected in asked:
             status, body = read_answer(file)

@@ -103,7 +103,7 @@ class Transport:
 
 
 def echo(name: str) -> Any:
-    """An application that echoes its requests."""
+    """Return an application that echoes its requests."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":

@@ -84,8 +84,8 @@ class Fronts:
                 protocol.transport.abort()
             await each.close()
         for transport in list(getattr(self.loop, "_transports", {}).values()):
-            with contextlib.suppress(AttributeError):  # it has gone
-                transport.abort()  # those of asyncio's that carry TLS between processes
+            with contextlib.suppress(AttributeError):  # already closed
+                transport.abort()  # asyncio transports that relay TLS between processes
         await asyncio.sleep(0.01)
         others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
         for task in others:

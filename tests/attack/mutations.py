@@ -8,13 +8,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-#: What stands where something else was meant.
+#: Values that replace others.
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 3, 10**30, -(2**63), 0.5, -0.0, 1e308, float("nan"), float("inf"), float("-inf"),
     "", " ", "x", "auto", "NaN", "1", "-1", "\x00", "\U0001f600" * 3, "a" * 5000, "/", "{}", "a:b:c", "..",
     [], [[]], [None], {}, {"": None}, {"a": {"a": {"a": 1}}}, {1: 2}, [1, "a", None, {}], b"bytes",
 ]  # fmt: skip
-#: The same without what JSON has no way to say.
+#: The same values, without those that JSON cannot represent.
 ODD_JSON: list[Any] = [each for each in ODD if not isinstance(each, bytes) and each != {1: 2}]
 
 

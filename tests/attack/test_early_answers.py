@@ -17,7 +17,7 @@ from attack.fronts import Fronts, answer, certificate
 from skate.serve.ingress import write_buffer
 from tests.conformance.waiting import wait_for
 
-SIZE = 12_000_000  # more than lies in the kernel's buffers of both ends
+SIZE = 12_000_000  # more than the kernel's buffers of both ends hold
 CLOSE = (b"connection", b"close")
 SAID = b"no, " * 5000
 both_parsers = pytest.mark.parametrize("parser", list(PROTOCOLS))
@@ -25,10 +25,10 @@ both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """An application that responds as the path requests, without reading the body."""
+    """Respond as the path requests, without reading the body."""
     kind = scope["path"].rpartition("/")[2]
     if kind == "late":
-        await asyncio.sleep(0.3)  # work, while the body comes
+        await asyncio.sleep(0.3)  # work while the body arrives
     if kind == "some":
         await receive()
     if kind == "whole":
@@ -103,7 +103,7 @@ REFUSED = {
 def test_a_front_that_refuses_a_request(parser: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Fronts(monkeypatch, parser, loop, {"/": app, "/b": app}, max_request_body_bytes=1000) as fronts:
         for status, begun in REFUSED.items():
-            if status == 413:  # looked at before an application is, where a request has to go elsewhere
+            if status == 413:  # checked before an application is chosen, if a request must go elsewhere
                 begun = head("/b/now", "length")
             with fronts.connect() as sock:
                 assert asked(sock, begun, *body("length"))[0] == status

@@ -148,7 +148,7 @@ def test_extensions_of_chunks_end_with_the_head_s_limit() -> None:
             body.feed(b"1;" + b"a" * 4000 + b"\r\nx\r\n")
     assert caught.value.status == 400
     body = ChunkedBody(64 * 1024)
-    for _ in range(100_000):  # without extensions a body has as many chunks as it likes
+    for _ in range(100_000):  # without extensions, the number of chunks has no limit
         body.feed(b"1\r\nx\r\n")
 
 

@@ -202,7 +202,7 @@ def test_made_up_requests_are_read_alike_however_they_are_cut(tokens: list[bytes
     data = b"".join(tokens)
     whole = gated([data])
     cut = gated(pieces(data, places))
-    # Where it is refused may be noticed earlier in one of them, but never what is let through before.
+    # The position of a rejection may differ between splits, but the data passed before it may not.
     assert [(method, target) for method, target, _ in whole[0]] == [
         (method, target) for method, target, _ in cut[0]
     ]

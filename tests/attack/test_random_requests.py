@@ -158,7 +158,7 @@ def check_grpc(channel: Any, data: Any) -> None:
     except grpc.RpcError as error:
         assert error.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE), error
         assert error.code() is not grpc.StatusCode.UNKNOWN, error
-    except (ValueError, TypeError):  # the client's own library refuses it
+    except (ValueError, TypeError):  # the client's own library rejects it
         pass
     assert (
         channel.unary_unary("/demo.Demo/Echo")(b"x", timeout=20, metadata=[("application", "demo")]) == b"x"

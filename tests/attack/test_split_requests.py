@@ -175,7 +175,7 @@ def test_half_a_head_goes_along_when_a_process_leaves(parser: str, monkeypatch: 
             with without_sockets(monkeypatch) as there:
                 processes = Processes(parser, ROUTES["two"])
                 there.append(processes)
-                # Both serve "/" here: the one leaves, the other one stays.
+                # Both serve "/" here: one leaves, and the other stays.
                 old, new = processes.servings["a"], processes.servings["b"]
                 new.front.own = ("a", "a")
                 processes.lines = {("a", "a"): processes.lines["a", "a"]}

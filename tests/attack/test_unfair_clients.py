@@ -153,7 +153,7 @@ def test_embeddings_of_one_client_do_not_hold_up_another(engine: EmbeddedEngine)
 
     async def main() -> None:
         tasks = [asyncio.create_task(embed("a", number)) for number in range(60)]
-        await asyncio.sleep(0)  # one turn of the loop, in which all of them are sent
+        await asyncio.sleep(0)  # one iteration of the loop, in which all of them are sent
         await asyncio.gather(embed("b", 0), *tasks)
 
     asyncio.run(main())

@@ -71,7 +71,7 @@ def frame(kind: int, data: bytes = b"", last: bool = True, compressed: bool = Fa
 
 
 def joined(fronts: Fronts, path: bytes, more: bytes = b"") -> socket.socket:
-    """A WebSocket that was accepted."""
+    """Open a WebSocket that is accepted."""
     sock = fronts.connect(receive_bytes=65536)
     sock.sendall(UPGRADE % (path, more))
     got = b""
@@ -231,7 +231,7 @@ def test_a_mistake_is_told_by_its_code_though_the_client_sends_on(served: tuple[
     fronts, _ = served
     for what, (data, code) in MISTAKES.items():
         with joined(fronts, b"/") as sock:
-            # What follows is looked at together with what is wrong, so that a text has nothing behind it.
+            # Data after the error is parsed together with it, so a text has no data after it.
             sock.sendall(data + (b"" if code == 1007 else os.urandom(3_000_000)))
             assert closed_with(sock) == code, what
 

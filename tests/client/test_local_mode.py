@@ -373,7 +373,7 @@ def test_two_threads_run_side_by_side() -> None:
     assert len(set(found)) == 2
 
 
-# the tools on top
+# ray.util
 
 
 def test_placement_groups() -> None:

@@ -21,12 +21,12 @@ class Store(Rig):
     def __init__(self, drivers: int = 1, **options: Any) -> None:
         given = {"arena_bytes": ROOM, "disk_bytes": (DISK,), **options}
         super().__init__(drivers=drivers, **given)
-        #: Processes that look at all their values, and those that do not answer.
+        #: Processes with views of all their values, and those that do not answer.
         self.looking: set[int] = set()
         self.silent: set[int] = set()
-        self.asked: list[int] = []  # who was recalled, in this order
+        self.asked: list[int] = []  # the processes that received RECALL, in order
 
-    # -- the machine
+    # -- the shell
 
     def obey(self) -> None:
         """Let all processes answer RECALL, until no more are sent."""
@@ -93,7 +93,7 @@ class Store(Rig):
         values = self.heard(cid, m.VALUE)
         return values[-1][2:4] if values else None
 
-    # -- what there is
+    # -- state
 
     def kind(self, oid: bytes) -> int:
         kind: int = self.core.objects.records[oid].kind

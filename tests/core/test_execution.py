@@ -167,7 +167,7 @@ def test_a_worker_that_does_not_leave_with_a_task_cancelled_by_force_is_ended_if
     rig.say(1, m.CANCEL, forced, True, True)
     rig.tick(0.1)
     assert rig.shell_cids(EndTask) == []
-    for _ in range(2):  # the first word of it may have come before the worker had begun the task
+    for _ in range(2):  # the first message about it may have arrived before the worker began the task
         rig.tick(1.0)
         assert rig.shell_cids(EndTask) == [worker]
     rig.lose(worker)
@@ -180,7 +180,7 @@ def test_force_that_comes_too_late_does_not_hit_the_next_task():
     forced, next_one = rig.submit(), rig.submit(retries=0)
     worker = rig.worker_of(forced)
     rig.say(1, m.CANCEL, forced, True, True)
-    rig.done(worker, forced)  # it was quicker
+    rig.done(worker, forced)  # the task ended first
     assert rig.worker_of(next_one) == worker
     rig.tick(1.0)
     assert rig.shell_cids(EndTask) == rig.shell_cids(KillWorker) == []

@@ -163,7 +163,7 @@ def test_a_lost_bundle_is_not_put_beside_the_others_of_a_strict_spread() -> None
     assert plan("STRICT_SPREAD", [1], a, b, used=(a,)) == {0: "b"}
 
 
-# -- whole nodes, with everything between them scripted
+# -- whole nodes, with scripted messages between them
 
 
 def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back() -> None:

@@ -149,7 +149,7 @@ def test_what_never_ends_holds_others_back_for_a_while_only():
     assert [rig.state(each) for each in waiting] == [QUEUED, QUEUED]
     rig.now += PATIENCE_SECONDS + 1
     rig.look(900, **w(rig.worker_of(forever), 800))
-    assert [rig.state(each) for each in waiting] == [SENT, QUEUED]  # one more, and then patience again
+    assert [rig.state(each) for each in waiting] == [SENT, QUEUED]  # one more, and then another wait
     rig.look(900, **w(rig.worker_of(forever), 800), **w(rig.worker_of(waiting[0]), 20))
     assert rig.state(waiting[1]) == QUEUED
 

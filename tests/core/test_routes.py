@@ -26,7 +26,7 @@ def test_a_host_counts_what_the_head_had_been_given_before() -> None:
     fields = {"job": "job", "namespace": "", "attempt": 0, "retries": 0, "life": {**LIFE, "restarts": 0}}
     node.step(50, (m.TEMPLATE, spec.key, spec.fields()), 0.0)
     node.step(50, (*creation, fields), 0.0)
-    node.step(50, (m.FREE, ACTOR, 1), 0.0)  # the handle is gone there, but others have it
+    node.step(50, (m.FREE, ACTOR, 1), 0.0)  # the handle was deleted there, but other processes have it
     assert node.actors.actors[ACTOR].holders == {1: 1, 50: 1}
     node.step(50, (m.FREE, ACTOR, 1), 0.0)
     assert node.actors.actors[ACTOR].holders == {1: 1}

@@ -29,7 +29,7 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    """A standing node that is not started yet: ``node.start()``."""
+    """Return a standing node that is not started yet: ``node.start()``."""
     made = Node(tmp_path / "node")
     yield made
     made.kill()

@@ -25,7 +25,7 @@ from tests.conformance.waiting import wait_for
 T = TypeVar("T")
 
 SOURCE = str(Path(skate.__file__).parents[1])
-#: What programs import from: Skate, and `waiting`, so that they wait for conditions as the tests do.
+#: The import path of programs: Skate, and `waiting`, so that they wait for conditions like the tests.
 PATHS = os.pathsep.join([SOURCE, str(Path(__file__).parents[1] / "conformance")])
 #: How long the processes of a driver may outlive it on a loaded machine, in seconds.
 GONE_S = 2.0
@@ -143,7 +143,7 @@ def marked(mark: str) -> dict[int, str]:
                 continue
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         if state != "Z":
             found[int(folder.name)] = words.strip()[:120]

@@ -121,7 +121,7 @@ def test_a_flood_is_bounded_and_holds_up_nobody_else(what: str, tmp_path: Path) 
         errors = err.read_bytes()
     assert code == 0, errors[-2000:].decode(errors="replace")
     assert size >= (1 << 20), size
-    grown = int(errors.rpartition(b"SAID ")[2].split()[0])  # the last of the flood may come after it
+    grown = int(errors.rpartition(b"SAID ")[2].split()[0])  # the end of the flood may arrive after it
     assert grown < 100, f"the driver grew by {grown} MiB"
 
 

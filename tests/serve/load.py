@@ -91,7 +91,7 @@ class Calls:
         while not self._stop.is_set():
             try:
                 self.answers[str(self.handle.remote().result(timeout_s=30))] += 1
-            except Exception as error:  # whatever it is, the test counts it
+            except Exception as error:  # the test counts all errors
                 self.errors.append(error)
 
     def more(self, count: int) -> None:

@@ -114,7 +114,7 @@ def test_another_driver_and_a_killed_controller(site: Site, program: Callable[..
     assert {len(pids) for pids in before.values()} == {1, 2}
     load = Load(site.port)
     try:
-        for _ in range(2):  # and what has taken over can be taken over from
+        for _ in range(2):  # the new controller can be replaced as well
             load.more(5)
             killed = controller(site)
             os.kill(killed, signal.SIGKILL)

@@ -70,7 +70,7 @@ def test_a_step_is_taken_only_when_it_was_wanted_for_its_whole_delay(
 ) -> None:
     """Steps in opposite directions are at least the delay of the second one apart, so the number does not oscillate."""
     scaler, target, now = Scaler(), config.first, 0.0
-    #: What was wanted since the last step, and when.
+    #: The targets computed since the last step, with their times.
     wants: list[tuple[float, int]] = []
     for passed, total in steps:
         now += passed

@@ -83,7 +83,7 @@ def test_a_user_config_that_is_refused(port: int) -> None:
         told({"wrd": "x"})
     assert isinstance(caught.value.__cause__, KeyError)
     assert told({"word": "good"}).remote().result() == "good"
-    # Told in place: the replica continues with what it has, and says so.
+    # Reconfigured in place: the replica continues with its old user_config, and reports the error.
     with pytest.raises(RuntimeError, match="'Told': reconfigure failed: KeyError: 'word'"):
         told({"wrd": "x"})
     app = serve.status().applications["told"]

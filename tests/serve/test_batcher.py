@@ -13,7 +13,7 @@ from serve.virtual import run
 
 from skate import serve
 
-#: Sums of floats that stand for the same moment differ by less.
+#: Sums of floats for the same time differ by less.
 TINY = 1e-6
 
 
@@ -72,13 +72,13 @@ def test_what_holds_for_every_batch(
         return await asyncio.gather(*calls, return_exceptions=True)
 
     answers = run(main())
-    # In the order they came, each in one batch, none too large, never more at the same time than may be.
+    # In order of arrival, each in one batch, no batch too large, and never too many at the same time.
     assert [value for _, values, _ in seen.batches for value in values] == list(range(len(gaps)))
     assert all(1 <= len(values) <= largest for _, values, _ in seen.batches)
     assert seen.most <= concurrent
     for begun, values, _ in seen.batches:
         due = came[values[0]] + wait_s
-        # Not before its time, unless it is full; not after it, unless it had to wait for another one to end.
+        # A batch starts early only if it is full, and late only if it waited for another one to end.
         assert begun >= due - TINY or len(values) == largest
         assert begun <= due + TINY or any(abs(begun - each) < TINY for each in seen.ended)
         for value in values:
@@ -145,7 +145,7 @@ def test_size_and_time_may_change_while_it_runs(steps: list[tuple[int, float, in
 
     total = sum(count for _, _, count in steps)
     assert run(main()) == [number * 10 for number in range(total)]
-    # One that began at the very moment of a change may still be of the size before.
+    # A batch that began at the time of a change may still have the previous size.
     assert all(len(values) <= max(largest, changed.get(at, 0)) for at, values, largest in seen.batches)
 
 
@@ -170,7 +170,7 @@ def test_a_size_of_ones_own(weights: list[int], largest: int) -> None:
     assert all(padded(values) <= largest for values in batches)
     fits = [weight for weight in weights if weight <= largest]
     assert [value for values in batches for value in values] == fits
-    # As many as fit: no batch could have taken the call that came next as well.
+    # Batches are as large as possible: none could have taken the next call as well.
     left = list(weights)
     for one in batches:
         while left[0] > largest:

@@ -31,7 +31,7 @@ class Plain:
         if request.url.path.endswith("/careless"):
             try:
                 await request.body()
-            except Exception as error:  # what a careless handler does
+            except Exception as error:  # like a careless handler
                 return f"continued after {type(error).__name__}"
         if request.url.path.endswith("/unread"):
             return "did not look"

@@ -176,7 +176,7 @@ def test_streams_and_web_sockets_end_well_during_an_update(port: int) -> None:
                 await asyncio.sleep(0.05)  # the client's own pause
                 await socket.send(str(number))
                 said.append(await socket.recv())
-                if number == 8:  # the last word is said when what serves from now on is there
+                if number == 8:  # the last message is sent once the update is complete
                     await update
             await asyncio.gather(*readers)
             return said

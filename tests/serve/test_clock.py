@@ -80,7 +80,7 @@ def test_delays_are_not_over_when_the_wall_clock_jumps(tmp_path: Path) -> None:
 def test_the_clock_of_a_restarted_controller_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     left = clock.mark()
     told = clock.now()
-    monkeypatch.setattr(clock, "_epoch", clock._epoch + JUMP_SECONDS)  # it began anew, after a jump
+    monkeypatch.setattr(clock, "_epoch", clock._epoch + JUMP_SECONDS)  # it restarted after a jump
     clock.resume(("another boot", left[1]))
     assert clock.now() - told > JUMP_SECONDS - 60, "another machine's clock is not taken over"
     clock.resume(left)

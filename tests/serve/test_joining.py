@@ -148,7 +148,7 @@ def test_a_last_answer_that_nobody_reads_does_not_keep_the_connection() -> None:
     transport.unsent = 10
     joining.close()
     assert [seconds for seconds, _ in loop.later] == [7]
-    transport.unsent = 5  # it reads a little
+    transport.unsent = 5  # the client reads a little
     loop.run_later()
     assert "abort" not in transport.calls
     loop.run_later()

@@ -107,7 +107,7 @@ class World:
         self.machine.seed = f"s{self.restarts}-"
         known = {one.id for record in self.machine.each() for one in record.replicas.values()}
         for name in [name for name in self.living if name not in known]:
-            self.end(name)  # nobody would know of it any more
+            self.end(name)  # the new controller would not find it
         for record in self.machine.each():
             for name in [name for name in record.replicas if name not in self.living]:
                 record.replicas.pop(name)
@@ -181,7 +181,7 @@ def test_it_comes_to_what_is_wanted_whatever_happens(
     world.machine.free = None
     world.deploy("last", 3, {"n": "last"}, share)
     world.settle()
-    # What is wanted runs, was told what it is to be told, and nothing else lives.
+    # The target replicas run with the current settings, and no others live.
     states = {one.state for one in world.record.replicas.values()}
     assert states == {ReplicaState.RUNNING} and set(world.record.replicas) == set(world.living)
     assert list(world.living.values()) == [("last", {"n": "last"})] * 3, world.living

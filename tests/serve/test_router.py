@@ -71,7 +71,7 @@ class Replica:
         self.world.sent.append(number)
         if self.dead:
             self.world.to_dead += 1
-            self.world.failing.append(ref)  # it will be told in a moment
+            self.world.failing.append(ref)  # the failure is reported later
         else:
             self.under_way.append(ref)
             assert len(self.under_way) <= self.world.limit, f"{self.name} has more than it may"
@@ -172,7 +172,7 @@ def test_no_request_is_lost_or_made_twice(what: list[tuple[str, int]], limit: in
             world.router.send_waiting()
         world.tell_failures()
         assert queue < 0 or len(world.router.waiting) <= queue + world.renewed
-    # In the end there is a replica that works, and everything that waits comes to it.
+    # Finally a working replica exists, and receives all waiting calls.
     world.start()
     world.publish()
     while world.under_way():
@@ -289,7 +289,7 @@ def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[
         world.submit()
     counts = [len(each.under_way) for each in world.replicas]
     assert counts[0] == 0 and min(counts[1:]) > 30, counts
-    # It becomes free, and is taken at once.
+    # It becomes free, and is chosen immediately.
     shown[0].cells[ONGOING] = 0
     for _ in range(40):
         world.submit()
@@ -326,5 +326,5 @@ def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:
     ask()
     ask()
     assert [ref.replica.name for ref in world.under_way()] == ["r1", "r1"]
-    ask()  # that one is full: another loads it
+    ask()  # that replica is full, so another one loads the model
     assert len(world.under_way()) == 3 and len(world.replicas[1].under_way) == 2

@@ -113,7 +113,7 @@ def test_a_request_that_goes_leaves_the_others_their_model() -> None:
     async def main() -> Any:
         first = asyncio.ensure_future(load("m"))
         second = asyncio.ensure_future(load("m"))
-        await asyncio.sleep(0.5)  # both wait for the same
+        await asyncio.sleep(0.5)  # both wait for the same model
         first.cancel()
         return await asyncio.gather(first, second, return_exceptions=True)
 
@@ -142,7 +142,7 @@ def test_every_model_that_goes_is_finalized_once() -> None:
         for name in "abcd":
             assert (await load(name)).name == name
 
-        await close_all(load)  # as a replica does that ends
+        await close_all(load)  # like a replica that ends
 
     run(main())
     gc.collect()

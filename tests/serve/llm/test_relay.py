@@ -59,7 +59,7 @@ async def inbox() -> AsyncIterator[Inbox]:
     for outboxes in opened:
         await outboxes.close()
     opened.clear()
-    # Transports close at the next turns of the loop.
+    # Transports close in the next iterations of the loop.
     for _ in range(3):
         await asyncio.sleep(0)  # a turn of the loop
 
@@ -176,7 +176,7 @@ def test_other_users_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
         async def made() -> AsyncGenerator[str, None]:
             monkeypatch.setattr(relay.os, "getuid", lambda: os.geteuid() + 1)
-            # Whoever connects is thrown out, so that nothing but the handle's answer is ever seen.
+            # All connections are closed, so only the handle's answer arrives.
             reader, writer = await asyncio.open_unix_connection("\0" + seen[0].address)
             writer.write(relay._HEAD.pack(seen[0].stream, 4) + b"evil")
             try:
