@@ -17,7 +17,7 @@ $(VENV)/.made:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# What is required alone, and what draws a progress bar: for other interpreters than the one of the whole suite.
+# Required packages and a progress bar only, for interpreters other than that of the whole suite.
 $(VENV)/.core: $(VENV)/.made pyproject.toml
 	@echo "setting up $(VENV) with what is required"
 	@$(BIN)/python $(PIP) --editable . 'rich>=13'
@@ -48,7 +48,7 @@ $(VENV)/.retrieval: $(VENV)/.demo pyproject.toml
 	@$(BIN)/python $(PIP) --editable '.[retrieval]'
 	@touch $@
 
-retrieval: $(VENV)/.retrieval  ## ask Python's documentation: retriever, reranker, generator and a page; ARGS='--question "..."'
+retrieval: $(VENV)/.retrieval  ## answer questions about Python's documentation: retriever, reranker, generator and a page; ARGS='--question "..."'
 	@$(BIN)/python examples/retrieval $(ARGS)
 
 test: $(VENV)/.dev  ## the whole test suite; ARGS="-k actor -x" goes to pytest
@@ -76,7 +76,7 @@ faketime:  ## install libfaketime, which the tests of jumping clocks need (Debia
 		exit 1; \
 	fi
 
-# DeepSpeed is built without its operators; those that a test needs are compiled once, into a folder that is kept.
+# DeepSpeed is installed without its operators. Tests compile those that they need once, into a folder that is kept.
 $(VENV)/.deepspeed: $(VENV)/.dev
 	@echo "setting up $(VENV) for DeepSpeed"
 	@$(BIN)/python $(PIP) setuptools wheel ninja py-cpuinfo hjson einops
@@ -87,7 +87,7 @@ test-deepspeed: $(VENV)/.deepspeed  ## the tests that train with DeepSpeed, on C
 	@PATH="$(abspath $(BIN)):$$PATH" DS_ACCELERATOR=cpu TORCH_EXTENSIONS_DIR=$(abspath .torch_extensions) \
 		$(BIN)/python -m pytest -m deepspeed tests/train tests/mission $(ARGS)
 
-attack: $(VENV)/.dev  ## the long attacks: rolling updates under clients that cut and pipeline, and others
+attack: $(VENV)/.dev  ## the long attacks, such as rolling updates under clients that cut and pipeline their requests
 	@$(BIN)/python -m pytest -m attack tests/attack $(ARGS)
 
 check: lint typecheck tidy  ## lint, types and the tidy test
@@ -99,26 +99,26 @@ lint: $(VENV)/.dev  ## ruff: style and format
 typecheck: $(VENV)/.dev  ## mypy --strict on src
 	@$(BIN)/mypy --no-error-summary
 
-tidy: $(VENV)/.dev  ## sizes, import arrows and bans
+tidy: $(VENV)/.dev  ## sizes, import directions and forbidden constructs
 	@$(BIN)/python -m pytest --quiet tests/test_tidy.py
 
-format: $(VENV)/.dev  ## let ruff rewrite what it can
+format: $(VENV)/.dev  ## let ruff fix and format the code
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 
-bench: $(VENV)/.dev  ## the table of figures, drawn too; beside Ray once bench-ray was run; ARGS="--only actors"
+bench: $(VENV)/.dev  ## the benchmarks, as a table and a chart; compared with Ray after bench-ray; ARGS="--only actors"
 	@mkdir -p benchmarks/results
 	@$(BIN)/python -m benchmarks --json benchmarks/results/last.json --plot benchmarks/results/last.svg $(ARGS)
 
-bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in an environment of its own, then the table
+bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in its own environment, then run the benchmarks
 
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
 
-soak: $(VENV)/.dev  ## everything again and again while memory and tables are watched; ARGS="--minutes 10 --seed 3"
+soak: $(VENV)/.dev  ## repeat all operations while memory and tables are measured; ARGS="--minutes 10 --seed 3"
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
-docs: $(VENV)/.dev  ## check every link and run every code block of the documents
+docs: $(VENV)/.dev  ## check the links between documents, and run all their code blocks
 	@$(BIN)/python -m pytest --quiet tests/test_docs.py tests/docs
 
 $(VENV)/.site: $(VENV)/.dev pyproject.toml
@@ -130,6 +130,6 @@ site: $(VENV)/.site  ## build the documentation with search and reference into s
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d build/doctrees docs site
 	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
-clean:  ## remove the environments and everything that tools left
+clean:  ## remove the environments and all files that tools left
 	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

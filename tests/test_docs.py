@@ -9,6 +9,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,13 @@ def test_every_chosen_difference_has_its_reason_on_the_page() -> None:
     }
     missing = sorted(marked - explained)
     assert not missing, f"docs/differences.md gives no reason for {missing}, which tests are marked with"
+
+
+def test_every_difference_is_listed_once() -> None:
+    page = (ROOT / "docs" / "differences.md").read_text()
+    listed = Counter(re.findall(r"^\| `(D-[\w-]+)`", page, re.MULTILINE))
+    twice = sorted(each for each, count in listed.items() if count > 1)
+    assert not twice, f"docs/differences.md lists {twice} more than once: keep one row for each"
 
 
 def test_every_make_target_is_explained() -> None:

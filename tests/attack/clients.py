@@ -1,4 +1,4 @@
-"""Clients that cut their requests into pieces and send several at once, and notice every wrong answer."""
+"""Clients that cut their requests into pieces, pipeline them, and record each wrong answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def read_answer(file: Any) -> tuple[int, bytes]:
-    """Status and body of the next answer. Raises ConnectionError if the connection ends before."""
+    """Return the status and the body of the next answer. Raises ConnectionError if the connection ends first."""
     line = file.readline()
     if not line:
         raise ConnectionError("closed without an answer")
@@ -32,7 +32,7 @@ def read_answer(file: Any) -> tuple[int, bytes]:
 
 
 class Client(threading.Thread):
-    """Sends requests on one connection after another until it is stopped."""
+    """A thread that sends requests on one connection after another until it is stopped."""
 
     def __init__(self, port: int, seed: int, paths: dict[str, str], stop: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -61,7 +61,7 @@ class Client(threading.Thread):
                 self.wrong.append(f"{type(error).__name__}: {error}")
 
     def request(self, ident: str) -> tuple[bytes, bytes]:
-        """A request and its answer."""
+        """Return a random request and its expected answer."""
         path, name = self.random.choice(list(self.paths.items()))
         body = b"x" * self.random.choice([0, 0, 0, 10, 5000])
         length = b"Content-Length: %d\r\n" % len(body) if body else b""
@@ -75,7 +75,7 @@ class Client(threading.Thread):
         places = sorted(self.random.randrange(len(data)) for _ in range(self.random.choice([0, 1, 2])))
         for begin, end in zip([0, *places], [*places, len(data)], strict=True):
             sock.sendall(data[begin:end])
-            # The pieces are to arrive one by one, as from a slow network.
+            # The pieces must arrive one by one, as from a slow network.
             time.sleep(self.random.choice([0, 0.001, 0.005]))
         for _, expected in asked:
             status, body = read_answer(file)
@@ -87,7 +87,7 @@ class Client(threading.Thread):
 
 
 class Clients:
-    """So many of them, from `with` on."""
+    """Several clients, which run inside a `with` block."""
 
     def __init__(self, port: int, count: int, paths: dict[str, str]) -> None:
         self.stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Processes of Serve without sockets: real protocols and real decisions, behind transports that only remember."""
+"""Processes of Serve without sockets: real protocols and decisions, with transports that only record."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from skate.serve.routing.table import Key, Line, Place, Route, Table
 
 
 class OverHttptools(Gated, HttpToolsProtocol):  # type: ignore[misc]
-    """The gate above the parser in C."""
+    """The gate with the parser in C."""
 
 
 class OverH11(Gated, H11Protocol):  # type: ignore[misc]
-    """The gate above the parser in Python."""
+    """The gate with the parser in Python."""
 
 
 PROTOCOLS = {"httptools": OverHttptools, "h11": OverH11}
@@ -103,7 +103,7 @@ class Transport:
 
 
 def echo(name: str) -> Any:
-    """An application that echoes its requests."""
+    """Return an application that echoes its requests."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
@@ -134,7 +134,7 @@ class Watching:
 
 
 class Processes:
-    """One serving process for each application; connections go between them as in real life, without sockets."""
+    """One serving process for each application. Connections are passed between them without sockets."""
 
     def __init__(self, parser: str, routes: dict[str, str], **options: Any) -> None:
         self.kind = PROTOCOLS[parser]
@@ -160,7 +160,7 @@ class Processes:
             serving._changed(Table(0, dict(self.lines), self.routes))
 
     def open(self, name: str) -> Wire:
-        """A new connection, accepted by the process of this application."""
+        """Open a connection that the process of this application accepts."""
         wire = Wire()
         self._give(wire, name, {}, b"")
         return wire
@@ -176,7 +176,7 @@ class Processes:
             protocol.data_received(b"")
 
     def send(self, to: bytes, sock: Any, head: bytes, **known: Any) -> bool:
-        """Stands where `sockets.send` does."""
+        """Replace `sockets.send`: pass a connection to another process."""
         for name, serving in self.servings.items():
             if serving.mailbox == to:
                 sock.wire.hops += 1
@@ -191,7 +191,7 @@ class Processes:
 
 @contextmanager
 def without_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Processes]]:
-    """Hands connections over between the processes in the list."""
+    """Pass connections between the processes in the list."""
     there: list[Processes] = []
     monkeypatch.setattr(
         sockets, "send", lambda to, sock, head, **known: there[-1].send(to, sock, head, **known)
@@ -206,7 +206,7 @@ async def settle(turns: int = 6) -> None:
 
 
 def statuses(answers: bytes) -> list[tuple[int, bytes]]:
-    """Status and body of each answer."""
+    """Return the status and the body of each answer."""
     found = []
     rest = bytes(answers)
     while rest:

@@ -23,7 +23,7 @@ class Sent:
     body: bytes = b""
 
     def echo(self, app: str) -> bytes:
-        """The response of this application's echo."""
+        """Return the response of an application's echo."""
         said = f"{app} {self.method} {self.path}?{self.query} {len(self.body)} {zlib.crc32(self.body):x}"
         return said.encode()
 
@@ -100,7 +100,7 @@ _SERVED: list[tuple[str, bytes, str, str, str, bytes]] = [
 
 
 def served(prefix: str = "") -> list[Sent]:
-    """Requests for paths under a prefix."""
+    """Return requests for paths under a prefix."""
     root = prefix or "/"
     plain = Sent("plain", b"GET " + root.encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n", "GET", root)
     return [

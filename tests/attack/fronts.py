@@ -1,4 +1,4 @@
-"""Fronts of Serve on a real port, without a cluster: one process of Serve for each application, all in one loop of a thread."""
+"""Fronts of Serve on a real port, without a cluster: one server for each application, all in the event loop of one thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def new_loop(kind: str) -> asyncio.AbstractEventLoop:
 
 
 class Fronts:
-    """Applications by their path; the first one's process accepts all connections. `with` it they serve."""
+    """Serves applications by path inside a `with` block. The first application's server accepts all connections."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, parser: str, loop: str, apps: dict[str, Any], **options: Any
@@ -84,8 +84,8 @@ class Fronts:
                 protocol.transport.abort()
             await each.close()
         for transport in list(getattr(self.loop, "_transports", {}).values()):
-            with contextlib.suppress(AttributeError):  # it has gone
-                transport.abort()  # those of asyncio's that carry TLS between processes
+            with contextlib.suppress(AttributeError):  # already closed
+                transport.abort()  # asyncio transports that relay TLS between processes
         await asyncio.sleep(0.01)
         others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
         for task in others:
@@ -113,7 +113,7 @@ class Fronts:
             sockets._out.pop().close()
 
     def connections(self) -> int:
-        """How many are open."""
+        """Return the number of open connections."""
 
         async def count() -> int:
             return sum(len(each.protocols) for each in self.servings.values())
@@ -122,7 +122,7 @@ class Fronts:
         return found
 
     def connect(self, tls: bool = False, receive_bytes: int = 0) -> socket.socket:
-        """A client's connection."""
+        """Open a client's connection."""
         sock = socket.socket()
         if receive_bytes:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -138,7 +138,7 @@ class Fronts:
 
 
 def certificate(folder: Path) -> dict[str, str]:
-    """Options of HTTPS, with a key and a certificate made now."""
+    """Return the options of HTTPS, with a new key and certificate."""
     key, made = str(folder / "key.pem"), str(folder / "cert.pem")
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", made]
     try:

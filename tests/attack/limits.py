@@ -12,7 +12,7 @@ import pytest
 
 from tests.process.programs import PATHS, prepared
 
-#: Limits of processes count all of a user's: root has none, and another user has others.
+#: Limits of processes apply to all processes of a user. They do not apply to root, so tests use another user.
 OTHER_USER = 54_000
 PRIVILEGES = "+dac_override,+dac_read_search"
 RUN_S = 90

@@ -1,4 +1,4 @@
-"""Changes of valid configs and requests that keep most of their structure: hostile or careless input."""
+"""Random changes of valid configs and requests that keep most of the structure, as in hostile or careless input."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-#: What stands where something else was meant.
+#: Values that replace others.
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 3, 10**30, -(2**63), 0.5, -0.0, 1e308, float("nan"), float("inf"), float("-inf"),
     "", " ", "x", "auto", "NaN", "1", "-1", "\x00", "\U0001f600" * 3, "a" * 5000, "/", "{}", "a:b:c", "..",
     [], [[]], [None], {}, {"": None}, {"a": {"a": {"a": 1}}}, {1: 2}, [1, "a", None, {}], b"bytes",
 ]  # fmt: skip
-#: The same without what JSON has no way to say.
+#: The same values, without those that JSON cannot represent.
 ODD_JSON: list[Any] = [each for each in ODD if not isinstance(each, bytes) and each != {1: 2}]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all values inside, the whole first."""
+    """Return the paths of all values inside a value, starting with the empty path."""
     found = [path]
     if isinstance(value, dict):
         for key, each in value.items():
@@ -37,7 +37,7 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def changed(draw: Callable[..., Any], valid: Any, odd: list[Any], most: int = 3) -> Any:
-    """A copy with one to `most` changes: a value replaced, taken away, put elsewhere, wrapped, repeated, or a key misspelt."""
+    """Return a copy with one to `most` changes: a value replaced, removed, moved, wrapped or repeated, or a key misspelt."""
     value = copy.deepcopy(valid)
     for _ in range(draw(st.integers(1, most))):
         ways = places(value)[1:]

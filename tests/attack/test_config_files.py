@@ -1,4 +1,4 @@
-"""Config files of Serve, changed at random: each is a config, or is refused by a ValueError that names file and place."""
+"""Randomly changed config files of Serve: each is valid, or raises a ValueError that names the file and the position."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def check_structures(path: Path, data: Any) -> None:
 
 
 def check_texts(path: Path, data: Any) -> None:
-    """Characters changed in the file itself: tags, anchors, tabs, broken quotes."""
+    """Change characters in the file itself: tags, anchors, tabs, broken quotes."""
     text = yaml.safe_dump(VALID)
     bits = [
         "&a ",

@@ -1,4 +1,4 @@
-"""An answer that is given while its request is still being sent reaches the client, and the connection ends within bounds."""
+"""A response that is sent before its request is complete reaches the client, and the connection ends in bounded time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attack.fronts import Fronts, answer, certificate
 from skate.serve.ingress import write_buffer
 from tests.conformance.waiting import wait_for
 
-SIZE = 12_000_000  # more than lies in the kernel's buffers of both ends
+SIZE = 12_000_000  # more than the kernel's buffers of both ends hold
 CLOSE = (b"connection", b"close")
 SAID = b"no, " * 5000
 both_parsers = pytest.mark.parametrize("parser", list(PROTOCOLS))
@@ -25,10 +25,10 @@ both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Responds as the path requests, without reading the body."""
+    """Respond as the path requests, without reading the body."""
     kind = scope["path"].rpartition("/")[2]
     if kind == "late":
-        await asyncio.sleep(0.3)  # work, while the body comes
+        await asyncio.sleep(0.3)  # work while the body arrives
     if kind == "some":
         await receive()
     if kind == "whole":
@@ -60,7 +60,7 @@ def head(path: str, framing: str, *more: bytes) -> bytes:
 
 
 def asked(sock: socket.socket, *parts: bytes) -> tuple[int, bytes]:
-    """Send all, then read: the status and the body of the answer."""
+    """Send all data, then read; return the status and the body of the response."""
     for part in parts:
         sock.sendall(part)
     with sock.makefile("rb") as file:
@@ -103,7 +103,7 @@ REFUSED = {
 def test_a_front_that_refuses_a_request(parser: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Fronts(monkeypatch, parser, loop, {"/": app, "/b": app}, max_request_body_bytes=1000) as fronts:
         for status, begun in REFUSED.items():
-            if status == 413:  # looked at before an application is, where a request has to go elsewhere
+            if status == 413:  # checked before an application is chosen, if a request must go elsewhere
                 begun = head("/b/now", "length")
             with fronts.connect() as sock:
                 assert asked(sock, begun, *body("length"))[0] == status
@@ -124,7 +124,7 @@ def test_a_chunk_that_is_none_in_the_middle_of_a_body(
 def test_over_tls_and_handed_to_another_process(
     parser: str, loop: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """The keys stay in the process that accepted the connection, which carries the bytes to the other one."""
+    """The keys stay in the process that accepted the connection, which relays the bytes to the other one."""
     with Fronts(monkeypatch, parser, loop, {"/": app, "/b": app}, **certificate(tmp_path)) as fronts:
         for path in ("/now", "/late", "/b/now", "/b/late", "/b/some"):
             for framing in ("length", "chunked"):
@@ -176,7 +176,7 @@ def test_a_connection_whose_body_came_behind_its_answer_idles_no_longer_than_oth
 def test_an_answer_that_nobody_reads_does_not_keep_a_connection_that_closes(
     loop: str, closing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Less than what would pause the application is left over, so only the closing waits."""
+    """The unsent rest is too small to pause the application, so only the closing waits."""
     options = {"unread_answer_timeout_s": 1, "keep_alive_timeout_s": 1}
     with Fronts(monkeypatch, "httptools", loop, {"/": app}, **options) as fronts:
         socks = []

@@ -40,7 +40,7 @@ def asked(fronts: Fronts, data: bytes) -> tuple[int, bytes]:
 
 
 def victims(fronts: Fronts, count: int = 20) -> float:
-    """The longest that another client waits for an answer, of so many."""
+    """Send `count` requests of another client; return the longest time that one waits for its answer."""
     worst = 0.0
     for _ in range(count):
         started = time.monotonic()
@@ -110,7 +110,7 @@ def test_odd_requests_have_a_status_and_harm_nobody(fronts: Fronts) -> None:
 
 
 def test_pipelines_of_one_client_do_not_stop_the_others(fronts: Fronts) -> None:
-    """Unread answers, too: it never reads one."""
+    """The client also never reads an answer."""
     with fronts.connect(receive_bytes=4096) as sock:
         sock.settimeout(0.2)
         sent = 0
@@ -141,14 +141,14 @@ def test_chunks_of_a_byte_do_not_stop_the_others(fronts: Fronts) -> None:
 
 
 def test_extensions_of_chunks_end_with_the_head_s_limit() -> None:
-    """Each line alone is within the limit of a line."""
+    """Each single line is within the limit for lines."""
     body = ChunkedBody(64 * 1024)
     with pytest.raises(BadRequest) as caught:
         for _ in range(1000):
             body.feed(b"1;" + b"a" * 4000 + b"\r\nx\r\n")
     assert caught.value.status == 400
     body = ChunkedBody(64 * 1024)
-    for _ in range(100_000):  # without extensions a body has as many chunks as it likes
+    for _ in range(100_000):  # without extensions, the number of chunks has no limit
         body.feed(b"1\r\nx\r\n")
 
 
@@ -205,7 +205,7 @@ serve.shutdown()
 
 
 def test_silent_connections_leave_descriptors_to_the_application_and_to_others(tmp_path: Path) -> None:
-    """Three times as many as the replica may have, silent, with half a head, and idle; heads have 30 s."""
+    """Three times as many connections as a replica may have: silent, with half a head, and idle. Heads have 30 s."""
     run_under(tmp_path, SHORT, shell="ulimit -Sn 256")
 
 

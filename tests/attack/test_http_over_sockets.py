@@ -1,4 +1,4 @@
-"""The front over real sockets: cut requests, rolling updates, replicas not there yet, clients that are slow or greedy."""
+"""The front over real sockets: cut requests, rolling updates, missing replicas, slow and greedy clients."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def ask(port: int, *parts: bytes) -> tuple[int, bytes]:
     with connect(port) as sock:
         for part in parts:
             sock.sendall(part)
-            # Nothing tells when the server has read a part; one that it reads with the next is an easier case.
+            # The test cannot detect when the server has read a part. Reading two parts together is an easier case.
             time.sleep(0.02)
         with sock.makefile("rb") as file:
             return read_answer(file)
@@ -95,7 +95,7 @@ def test_what_the_attack_found(port: int) -> None:
 
 
 def test_requests_cut_everywhere_over_sockets(port: int) -> None:
-    """A thousand connections, a hundred at a time: the first parts of all are there before the second ones come."""
+    """A thousand connections, a hundred at a time. All first parts are sent before the second parts."""
     cut = [(each, place) for each in served("/b")[:6] for place in range(1, len(each.data))][:1000]
     for begin in range(0, len(cut), 100):
         batch = cut[begin : begin + 100]
@@ -169,14 +169,14 @@ def test_an_update_finds_connections_with_half_a_head(port: int) -> None:
         sock.close()
 
 
-# -- replicas that are not there
+# -- missing replicas
 
 
 def at_zero(name: str, seconds: float = 0) -> Any:
     @serve.deployment(name=name, autoscaling_config={"min_replicas": 0, "max_replicas": 1}, **LIGHT)
     class Zero:
         def __init__(self) -> None:
-            time.sleep(seconds)  # a constructor that takes its time
+            time.sleep(seconds)  # a slow constructor
 
         async def __call__(self, request: Any) -> str:
             return f"{name}|{len(await request.body())}"
@@ -235,7 +235,7 @@ def test_little_of_a_body_is_read_while_it_waits_for_a_replica(port: int) -> Non
     serve.delete("w")
 
 
-# -- clients that are slow, or do not listen
+# -- clients that are slow, or do not read
 
 
 def closed(sock: socket.socket) -> bytes:
@@ -341,7 +341,7 @@ def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_cut_and_pipelined_requests_over_tls(tls_files: tuple[str, str], port: int) -> None:
-    """The last of the module: it ends the Serve of the others."""
+    """Must run last in this module, because it ends the Serve of the other tests."""
     serve.shutdown()
     key, certificate = tls_files
     number = free_port()

@@ -1,4 +1,4 @@
-"""Workers are killed at random under load: no value is lost, none is wrong, and every CPU is free again."""
+"""Workers are killed at random under load: no value is lost or wrong, and all CPUs are released."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_extreme_params_get_an_answer_and_harm_nobody(params: dict[str, Any], ht
 
 
 def test_no_address_in_a_request_is_fetched(http: Any) -> None:
-    """Images and parts of schemas, by URL and by file: a listener that nobody connects to, and a file that nobody opens."""
+    """Images and parts of schemas by URL and by file: no connection is made, and no file is opened."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
@@ -190,7 +190,7 @@ def test_a_row_that_cannot_be_chosen_from_fails_alone() -> None:
 def test_a_broken_answer_ends_its_request_and_the_others_go_on(
     engine: EmbeddedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A seed marks the one whose row is spoilt, in the middle of the answers."""
+    """The seed marks the request whose row is broken, in the middle of the answers."""
     change = Choice.change
 
     def spoil(self: Choice, logits: Any) -> None:
@@ -218,7 +218,7 @@ def test_a_broken_answer_ends_its_request_and_the_others_go_on(
 
 
 def test_a_request_of_very_many_answers_holds_up_no_other_for_long(engine: EmbeddedEngine) -> None:
-    """Eight places, and hundreds of answers of one request that wait for them."""
+    """Eight slots, and hundreds of completions of one request that wait for them."""
 
     async def ask(name: str, prompts: int, n: int, tokens: int) -> None:
         params = SamplingParams(max_tokens=tokens, n=n, ignore_eos=True)
@@ -244,7 +244,7 @@ def test_a_request_of_very_many_answers_holds_up_no_other_for_long(engine: Embed
 
 
 def test_long_prompts_of_one_client_do_not_stall_the_streams_of_others(http: Any, url: str) -> None:
-    """The limit is generous, for a machine that does much else; before, one such prompt stopped everything for seconds."""
+    """The limit is generous, for busy machines. Without the fix, one such prompt stopped all streams for seconds."""
     stop = threading.Event()
     hostile = {"model": "tiny", "messages": [{"role": "user", "content": "a b c " * 200_000}]}
     body = json.dumps(hostile).encode()
@@ -284,7 +284,7 @@ def test_templates_of_requests_are_run_where_they_are_trusted(engine: EmbeddedEn
 
 
 def test_a_client_that_sends_on_after_the_refusal_reads_all_of_it(url: str) -> None:
-    """The rest of a refused body is discarded before the connection closes: else a reset takes the answer."""
+    """The rest of a rejected body is discarded before the connection closes. Otherwise a reset would destroy the answer."""
     host, port = url.removeprefix("http://").rsplit(":", 1)
     size = BODY_BYTES_MAX + 4_000_000
     with socket.create_connection((host, int(port)), timeout=30) as connection:

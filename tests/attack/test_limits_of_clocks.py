@@ -1,5 +1,5 @@
-"""The wall clock jumps by hours, forwards and back (libfaketime), as a correction or a suspended laptop has it: nothing that
-waits ends early or late, and no duration is negative.
+"""The wall clock jumps by hours, forwards and backwards (libfaketime), as after a correction or a suspend: no wait ends early or
+late, and no duration is negative.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ PROGRAMS = {
 
 @pytest.fixture
 def swept() -> Iterator[None]:
-    """Removes what libfaketime leaves in shared memory for each process that is killed."""
+    """Remove the files that libfaketime leaves in shared memory for each killed process."""
     yield
     for left in Path("/dev/shm").glob("*faketime_s*_*"):
         if not Path(f"/proc/{left.name.rpartition('_')[2]}").exists():

@@ -106,7 +106,7 @@ def test_workers_that_cannot_map_the_store_are_an_error_that_says_so(tmp_path: P
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Path]:
-    """A cgroup of version 1 or 2 below the one of this process, with a limit of 400 MiB."""
+    """Create a cgroup (version 1 or 2) below that of this process, with a limit of 400 MiB."""
     roots = [Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")]
     for root, name in zip(roots, ["memory.limit_in_bytes", "memory.max"], strict=True):
         made = root / f"skate-test-{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""Limits of processes and threads (ulimit -u): each refusal is one sentence of what to do, and the session continues."""
+"""Limits of processes and threads (ulimit -u): each error is one sentence with the remedy, and the session continues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_start_without_enough_processes(most: int, tmp_path: Path) -> None:
     "most", [4, *(pytest.param(each, marks=pytest.mark.attack) for each in (3, 5, 6, 7, 8, 9))]
 )
 def test_tasks_without_enough_processes(most: int, tmp_path: Path) -> None:
-    """Some of these allow a worker, some only the driver; the limit is raised at the end, and all is well."""
+    """Some of these limits allow a worker, some only the driver. After the limit is raised, everything works."""
     said = run_under(
         tmp_path,
         f"""

@@ -1,4 +1,4 @@
-"""Messages of clients that are malformed, forged or out of place: refused, or harmless to the node that gets them."""
+"""Malformed, forged or unexpected messages of clients: the node rejects them, or is not harmed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ POOL = {24: TASKS, 16: KEYS + ACTORS, 28: OBJECTS, 18: GROUPS, 0: [b""]}
 
 
 def hints_of(record: type) -> dict[str, Any]:
-    """The fields of a message behind its number, with their types."""
+    """Return the fields of a message after its number, with their types."""
     hints = typing.get_type_hints(record, include_extras=True)
     del hints["tag"]
     return hints
@@ -111,7 +111,7 @@ def value_fields(kind: int) -> Any:
 
 @st.composite
 def message(draw: Any) -> tuple[Any, ...]:
-    """A message whose fields have the types of the schema, about things that may or may not exist."""
+    """Generate a message with fields of the right types, which may name objects that do not exist."""
     tag = draw(st.sampled_from(sorted(RECORDS)))
     hints = hints_of(RECORDS[tag])
     fields = {name: draw(of(kind)) for name, kind in hints.items()}
@@ -129,7 +129,7 @@ def message(draw: Any) -> tuple[Any, ...]:
 
 
 def node() -> NodeCore:
-    """A node with two drivers, a function and templates that they have sent."""
+    """Return a node with two drivers, and the function and templates that they have sent."""
     core = NodeCore({"CPU": 20_000}, node_id=TAG + bytes(20))
     joined = se.DriverJoined(se.DRIVER_JOINED, "", "", False)
     for cid in [admit_client(core, joined, 0.0) for _ in range(2)]:
@@ -188,7 +188,7 @@ def test_each_field_of_each_message_is_checked_for_its_type(tag: int) -> None:
 
 
 def message_of(tag: int) -> tuple[Any, ...]:
-    """One message with the right types."""
+    """Return a message with fields of the right types."""
     plain = {
         "template": KEYS[1], "key": KEYS[0], "kind": m.INLINE, "payload": b"value", "deps": ((0, OBJECTS[0]),), "held": (),
         "parent": b"", "actor_id": ACTORS[0], "any_id": OBJECTS[0], "verb": "nodes", "status": m.OK, "returns": (), "position": 1,

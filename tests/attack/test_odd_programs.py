@@ -1,4 +1,4 @@
-"""Programs that once took a CPU, a worker or the driver along, and a second user at a node's door."""
+"""Programs that once lost a CPU, a worker or the driver, and another user who connects to a node."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ sock.close()
 
 
 def test_another_user_is_not_let_in(node: Node, program: Callable[..., Program], tmp_path: Path) -> None:
-    """One who passes the closed folder, as root's capabilities have it: the node looks who it is."""
+    """The other user can enter the private folder with root's capabilities, so the node checks the user id."""
     node.start(cpus=1)
     said = run_under(tmp_path, ENTERS, *as_another_user(tmp_path), NODE_SOCKET=node.path)
     assert "belongs to user" in said, said

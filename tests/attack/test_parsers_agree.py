@@ -1,4 +1,4 @@
-"""Both parsers read whatever the gate passes as the gate does; rejections do not depend on how data is split."""
+"""Both parsers agree with the gate on all data that it passes, and rejections do not depend on how data is split."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Read = list[tuple[bytes, bytes, bytes]]  # method, target, body
 
 
 def gated(parts: list[bytes]) -> tuple[Read, bytes, int]:
-    """The requests that pass the gate, the bytes that it passes to a parser, and the status of the rejection, or 0."""
+    """Return the requests that pass the gate, the bytes for the parser, and the status of a rejection, or 0."""
     rest = HeadBuffer()
     passed, forwarded = [], b""
     left, chunks = 0, None
@@ -202,7 +202,7 @@ def test_made_up_requests_are_read_alike_however_they_are_cut(tokens: list[bytes
     data = b"".join(tokens)
     whole = gated([data])
     cut = gated(pieces(data, places))
-    # Where it is refused may be noticed earlier in one of them, but never what is let through before.
+    # The position of a rejection may differ between splits, but the data passed before it may not.
     assert [(method, target) for method, target, _ in whole[0]] == [
         (method, target) for method, target, _ in cut[0]
     ]

@@ -1,4 +1,4 @@
-"""Random requests to the REST API, gRPC and a language model: each has a status that is the client's, and nothing dies."""
+"""Random requests to the REST API, gRPC and a language model: each gets a status for client errors, and no process dies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rest(method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]
 
 @pytest.fixture
 def nothing_deployed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Replace the deployment: its code would be imported. All checks come before that."""
+    """Replace the deployment, which would import code. All checks run before that."""
     deployed: list[Any] = []
     monkeypatch.setattr("skate.serve.config_loader.deploy", lambda schema, apart: deployed.append(schema))
     monkeypatch.setattr("skate.serve.api.shutdown", lambda: None)
@@ -158,7 +158,7 @@ def check_grpc(channel: Any, data: Any) -> None:
     except grpc.RpcError as error:
         assert error.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE), error
         assert error.code() is not grpc.StatusCode.UNKNOWN, error
-    except (ValueError, TypeError):  # the client's own library refuses it
+    except (ValueError, TypeError):  # the client's own library rejects it
         pass
     assert (
         channel.unary_unary("/demo.Demo/Echo")(b"x", timeout=20, metadata=[("application", "demo")]) == b"x"

@@ -1,4 +1,4 @@
-"""The REST API, Serve's own paths, gRPC and WebSockets: what untrusted clients learn, and which memory they can use."""
+"""The REST API, Serve's own paths, gRPC and WebSockets: the information and memory available to untrusted clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skate.serve.routing.table import Line, Table
 
 
 def rest(api: Api, body: bytes = b"", **headers: str) -> int:
-    """The status that the API answers."""
+    """Send a request to the API; return the status."""
     said: list[Any] = []
 
     async def receive() -> Any:
@@ -99,12 +99,12 @@ def test_methods_that_clients_make_up_are_counted_as_one() -> None:
 
 
 def add_nothing(servicer: Any, server: Any) -> None:
-    """Serve's own services are enough here."""
+    """Add no service: these tests need only Serve's own."""
 
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[tuple[int, int]]:
-    """Of HTTP and gRPC: one application without keys and one with."""
+    """Return the ports of HTTP and gRPC; one application has no keys, and one has keys."""
     http, grpc = free_port(), free_port()
 
     @serve.deployment(name="Kept", **LIGHT)
@@ -138,7 +138,7 @@ def get(port: int, path: str, more: bytes = b"") -> tuple[int, bytes]:
 def test_serves_own_paths_want_the_key_of_an_application_that_has_one(
     ports: tuple[int, int], path: str
 ) -> None:
-    """Ten connections, so that both applications' processes accept some."""
+    """Ten connections, so that processes of both applications accept some."""
     port, _ = ports
     for _ in range(10):
         assert get(port, path)[0] == 401
@@ -149,7 +149,7 @@ def test_serves_own_paths_want_the_key_of_an_application_that_has_one(
 
 @serve.deployment(name="Asleep", autoscaling_config={"min_replicas": 0, "max_replicas": 1}, **LIGHT)
 class Asleep:
-    """Never has a replica here."""
+    """A deployment that never has a replica."""
 
     def __init__(self, api_keys: ApiKeys) -> None:
         self.api_keys = api_keys
@@ -157,7 +157,7 @@ class Asleep:
 
 @pytest.mark.parametrize("path", ["/-/metrics", "/-/routes"])
 def test_keys_of_an_application_without_a_replica_guard_as_well(path: str) -> None:
-    """Neither the process of another application nor, where there is none, the controller answers in its place."""
+    """Neither processes of other applications nor the controller answer without a key."""
     table = Table(0, {("kept", "Kept"): Line((), 5, -1, guarded=True), ("a", "a"): Line((), 5, -1)})
     for own in (("a", "a"), None):
         front = Front(own, "r", "n")
@@ -172,7 +172,7 @@ def test_keys_of_an_application_without_a_replica_guard_as_well(path: str) -> No
 
 
 def test_a_keyed_application_that_sleeps_is_not_spoken_of(ports: tuple[int, int]) -> None:
-    """The one with keys that runs goes first, so that only the sleeping one guards."""
+    """The running application with keys is deleted first, so that only the one without replicas requires a key."""
     port, _ = ports
     serve.run(Asleep.bind(api_keys=ApiKeys(["secret"])), name="asleep", route_prefix="/asleep")
     serve.delete("kept")

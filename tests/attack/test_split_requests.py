@@ -1,4 +1,4 @@
-"""However a request is cut into pieces, on one connection or handed from process to process, its answer is the same."""
+"""The answer to a request does not depend on how it is cut, or on which processes its connection is passed to."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ both_parsers = pytest.mark.parametrize("parser", list(PROTOCOLS))
 
 @pytest.fixture(autouse=True)
 def nothing_raised(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """An exception in an application, or in a protocol, is logged at least."""
+    """Fail if an error was logged, as for any exception in an application or protocol."""
     yield
     assert [each.getMessage() for each in caplog.get_records("call") if each.levelno >= logging.ERROR] == []
 
 
 async def answered(wire: Wire, count: int) -> list[tuple[int, bytes]]:
-    """The answers, once so many are there."""
+    """Wait for `count` answers and return them."""
     for _ in range(200 + 2 * count):
         await settle()
         if len(found := statuses(wire.answers)) >= count or wire.ended:
@@ -42,7 +42,7 @@ def expected(request: Sent, apps: str) -> bytes:
 def test_a_request_cut_anywhere_is_answered_as_if_whole(
     parser: str, apps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fresh and kept connections, accepted by each process: more than 3,500 requests a parameter."""
+    """New and kept connections, accepted by each process: more than 3,500 requests for each parameter."""
 
     async def main() -> int:
         cut = 0
@@ -92,7 +92,7 @@ def test_small_segments_on_two_applications(parser: str, size: int, monkeypatch:
 def test_pipelined_requests_are_answered_in_order_by_the_application_they_are_for(
     parser: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All in one piece, and cut at every twentieth byte."""
+    """The requests are sent in one piece, and cut at every twentieth byte."""
 
     async def main() -> None:
         with without_sockets(monkeypatch) as there:
@@ -115,7 +115,7 @@ def test_pipelined_requests_are_answered_in_order_by_the_application_they_are_fo
 
 
 async def deliver(wire: Wire, data: bytes) -> None:
-    """A connection that is being handed over is read by its next process only."""
+    """Send data once the connection is not being passed on, because only its next process reads it."""
     for _ in range(100):
         if not wire.protocol.transport.is_closing() or wire.ended:
             break
@@ -167,7 +167,7 @@ def test_nothing_behind_a_refused_request_is_served(parser: str, monkeypatch: py
 
 @both_parsers
 def test_half_a_head_goes_along_when_a_process_leaves(parser: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rolling update at every byte of a head: on fresh and on kept connections."""
+    """A rolling update at every byte of a head, on new and on kept connections."""
 
     async def main() -> None:
         request = served("/x")[1]
@@ -175,7 +175,7 @@ def test_half_a_head_goes_along_when_a_process_leaves(parser: str, monkeypatch: 
             with without_sockets(monkeypatch) as there:
                 processes = Processes(parser, ROUTES["two"])
                 there.append(processes)
-                # Both serve "/" here: the one leaves, the other one stays.
+                # Both serve "/" here: one leaves, and the other stays.
                 old, new = processes.servings["a"], processes.servings["b"]
                 new.front.own = ("a", "a")
                 processes.lines = {("a", "a"): processes.lines["a", "a"]}

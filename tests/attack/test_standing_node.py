@@ -30,7 +30,7 @@ VICTIM = """
 
 
 def greeting(**changed: Any) -> dict[str, Any]:
-    """The first message of a driver, with some fields changed."""
+    """Return the fields of a driver's first message, with changes."""
     fields = {
         "sys_path": [], "stdlib": "", "environ": {}, "cwd": "/", "preload": [], "main": None,
         "namespace": "attack", "python": [sys.executable], "command": "attack", "log_to_driver": False,
@@ -70,7 +70,7 @@ class Stranger:
 
 
 def victim(node: Node, program: Callable[..., Program]) -> Program:
-    """A program on the node that must not notice anything."""
+    """Start a program on the node that must not be affected."""
     node.start(cpus=1)
     started = program(JOIN + VICTIM, **node.environment)
     check(started)

@@ -1,4 +1,4 @@
-"""A client of a language model that sends very much delays another by a few steps of the engine, counted, not timed."""
+"""A client that floods a language model delays another client by only a few steps of the engine. Steps are counted, not timed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def engine(folder: Any) -> Iterator[EmbeddedEngine]:
 
 
 class Arrivals:
-    """The number of the step at which each client's requests arrive and get their first token."""
+    """Records the steps at which requests arrive and get their first token."""
 
     def __init__(self, engine: EmbeddedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
         self.arrived: dict[str, int] = {}
@@ -68,7 +68,7 @@ class Arrivals:
         monkeypatch.setattr(batcher, "_give", given)
 
     def steps(self, name: str) -> int:
-        """Return the number of steps from a request's arrival to its first token, both steps among them."""
+        """Return the number of steps from a request's arrival to its first token, including both."""
         return self.first[name] - self.arrived[name] + 1
 
 
@@ -100,7 +100,7 @@ async def cancelled(tasks: list[asyncio.Task[Any]], engine: EmbeddedEngine) -> N
 def test_forty_long_requests_of_one_client_delay_a_short_one_of_another_by_a_few_steps(
     prompt: list[int], engine: EmbeddedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, the short one waited for the end of a long one, and for the prompts in front of it."""
+    """Without fair sharing, the short request waited for a long one to end, and for all prompts before it."""
 
     async def main() -> tuple[int, int]:
         seen = Arrivals(engine, monkeypatch)
@@ -117,7 +117,7 @@ def test_forty_long_requests_of_one_client_delay_a_short_one_of_another_by_a_few
 
 
 def test_slots_are_shared_equally_and_what_was_preempted_gets_the_same_answer(engine: EmbeddedEngine) -> None:
-    """Greedy and with a seed: an answer that lost its slot resumes where it was."""
+    """Greedy and seeded answers that lose their slot resume where they stopped."""
 
     def ask(client: str, number: int) -> AsyncGenerator[Increment, None]:
         seeded = SamplingParams(max_tokens=60, ignore_eos=True, temperature=0.9, seed=number)
@@ -153,7 +153,7 @@ def test_embeddings_of_one_client_do_not_hold_up_another(engine: EmbeddedEngine)
 
     async def main() -> None:
         tasks = [asyncio.create_task(embed("a", number)) for number in range(60)]
-        await asyncio.sleep(0)  # one turn of the loop, in which all of them are sent
+        await asyncio.sleep(0)  # one iteration of the loop, in which all of them are sent
         await asyncio.gather(embed("b", 0), *tasks)
 
     asyncio.run(main())
@@ -161,7 +161,7 @@ def test_embeddings_of_one_client_do_not_hold_up_another(engine: EmbeddedEngine)
 
 
 def test_a_full_queue_makes_room_for_a_client_that_has_less_in_it(folder: Any) -> None:
-    """`max_pending` holds, and one client cannot have another refused by filling the queue."""
+    """`max_pending` holds, and a client that fills the queue cannot cause rejections of another client."""
     engine = made(folder, max_num_seqs=1, max_pending=6)
 
     async def main() -> None:
@@ -193,7 +193,7 @@ def test_a_full_queue_makes_room_for_a_client_that_has_less_in_it(folder: Any) -
 
 
 def test_long_texts_of_one_client_neither_delay_nor_displace_those_of_another() -> None:
-    """One thread works on long texts; 64 may wait."""
+    """One thread tokenizes long texts; up to 64 may wait."""
     gate, begun, order = threading.Event(), threading.Event(), []
 
     class Text:

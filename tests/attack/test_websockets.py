@@ -34,7 +34,7 @@ def nothing_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 class App:
-    """Receives messages when allowed, and returns their sizes."""
+    """An application that receives messages when allowed, and returns their sizes."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -58,7 +58,7 @@ class App:
 
 
 def frame(kind: int, data: bytes = b"", last: bool = True, compressed: bool = False) -> bytes:
-    """A frame from a client, with a mask of zeros."""
+    """Return a frame of a client, with a mask of zeros."""
     first = kind | (128 if last else 0) | (64 if compressed else 0)
     size = len(data)
     if size < 126:
@@ -71,7 +71,7 @@ def frame(kind: int, data: bytes = b"", last: bool = True, compressed: bool = Fa
 
 
 def joined(fronts: Fronts, path: bytes, more: bytes = b"") -> socket.socket:
-    """A WebSocket that was accepted."""
+    """Open a WebSocket that is accepted."""
     sock = fronts.connect(receive_bytes=65536)
     sock.sendall(UPGRADE % (path, more))
     got = b""
@@ -99,7 +99,7 @@ def read_frame(sock: socket.socket) -> tuple[int, bytes]:
 
 
 def closed_with(sock: socket.socket) -> int:
-    """The code with which the server closes."""
+    """Return the code with which the server closes."""
     while True:
         kind, data = read_frame(sock)
         if kind == CLOSE:
@@ -128,13 +128,13 @@ def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def protocol_of(fronts: Fronts) -> Any:
-    """The server's end of the only connection."""
+    """Return the server's protocol of the only connection."""
     (found,) = fronts.servings["/"].state.connections
     return found
 
 
 def test_pings_of_a_client_that_reads_no_pongs(served: tuple[Fronts, App]) -> None:
-    """Pongs would pile up without end; they are not sent, as pings are not read."""
+    """Pongs would accumulate without limit, so the server stops reading pings."""
     fronts, _ = served
     with joined(fronts, b"/") as sock:
         flood = frame(PING, b"x" * 125) * 500
@@ -181,7 +181,7 @@ def test_a_message_in_very_many_fragments(served: tuple[Fronts, App], size: int)
 
 
 def bomb(size: int) -> bytes:
-    """So many zeros, compressed as a message."""
+    """Return a compressed message of `size` zeros."""
     made = zlib.compressobj(9, zlib.DEFLATED, -12)
     data = made.compress(bytes(size)) + made.flush(zlib.Z_SYNC_FLUSH)
     return data[:-4]
@@ -231,7 +231,7 @@ def test_a_mistake_is_told_by_its_code_though_the_client_sends_on(served: tuple[
     fronts, _ = served
     for what, (data, code) in MISTAKES.items():
         with joined(fronts, b"/") as sock:
-            # What follows is looked at together with what is wrong, so that a text has nothing behind it.
+            # Data after the error is parsed together with it, so a text has no data after it.
             sock.sendall(data + (b"" if code == 1007 else os.urandom(3_000_000)))
             assert closed_with(sock) == code, what
 

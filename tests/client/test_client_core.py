@@ -1,4 +1,4 @@
-"""The client core by itself: messages in, messages out; no node, lock or thread."""
+"""The client core without a node, lock or thread: messages in, messages out."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Core(ClientCore):
         self.shown.append(error)
 
     def take(self, *message: Any) -> None:
-        """Take one message of the node."""
+        """Process one message from the node."""
         self.handlers[message[0]](message)
 
     def said(self) -> list[Any]:
-        """The messages since the last look."""
+        """Remove and return the messages sent so far."""
         found = [tuple(message) for message in self.sent]
         self.sent.clear()
         return found
@@ -145,7 +145,7 @@ def test_errors_are_counted_and_shown_once_if_nobody_looks(core: Core) -> None:
     assert core.shown == [FAILURE]
 
 
-# -- refs that travel
+# -- refs in messages
 
 
 def test_a_pending_ref_that_escapes_is_published_with_its_result(core: Core) -> None:
@@ -299,7 +299,7 @@ def test_a_ref_of_another_session_has_no_value_here(core: Core) -> None:
         core.ask_for(ObjectRef(OTHER))
 
 
-# -- questions
+# -- requests
 
 
 def test_a_reply_goes_to_its_question_and_an_unknown_one_nowhere(core: Core) -> None:

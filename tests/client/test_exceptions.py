@@ -73,7 +73,7 @@ def test_the_tree_has_rays_names_and_bases(name):
     assert cls.__module__ == "skate.exceptions"
 
 
-#: What Ray has no name for, because it waits forever or knows no node that stays on one machine.
+#: Exceptions that Ray lacks, because it waits forever or has no standing node on one machine.
 OURS = {"DeadlockError", "NodeGoneError"}
 
 
@@ -275,7 +275,7 @@ class Final(Exception):
 
 
 def raised(exc):
-    """`exc` as it is after having been raised."""
+    """Raise `exc`, and return it."""
     try:
         raise exc
     except BaseException as caught:  # whatever was raised comes back
@@ -391,7 +391,7 @@ def test_a_class_made_for_a_local_class_does_not_live_for_ever():
         return weakref.ref(Local)
 
     reference = make()
-    # The class made for it goes in the first round, and with it what kept Local.
+    # The first collection frees the generated class, which referred to Local.
     gc.collect()
     gc.collect()
     assert reference() is None

@@ -1,4 +1,4 @@
-"""Local mode beyond its conformance tests: order, waiting, errors, the tools on top."""
+"""Local mode beyond its conformance tests: order, waiting, errors, and `ray.util`."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ _barrier = threading.Barrier(2, timeout=10)
 
 
 def wait_at_the_barrier() -> None:
-    """Pickled by name, so that all share one barrier."""
+    """Wait at the barrier. This function is pickled by name, so that all tasks share one barrier."""
     _barrier.wait()
 
 
@@ -373,7 +373,7 @@ def test_two_threads_run_side_by_side() -> None:
     assert len(set(found)) == 2
 
 
-# the tools on top
+# ray.util
 
 
 def test_placement_groups() -> None:

@@ -11,7 +11,7 @@ from skate.core.resource.resources import UNIT
 
 
 class PlacementGroup:
-    """Stands for a placement group: options know it by the name of its class."""
+    """A substitute for a placement group, which options recognize by the name of its class."""
 
 
 class PlacementGroupSchedulingStrategy:
@@ -26,7 +26,7 @@ class NodeAffinitySchedulingStrategy:
 
 
 class IndexOnly:
-    """A number as NumPy's integers are: with ``__index__`` and ``__float__``, but no int."""
+    """A number like NumPy's integers: it has ``__index__`` and ``__float__``, but is not an int."""
 
     def __init__(self, value):
         self.value = value

@@ -1,4 +1,4 @@
-"""The small modules of the public face: re-exported names, and names that are rejected with a reason."""
+"""Small public modules: re-exported names, and names that are rejected with a reason."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_what_experimental_lacks_says_why() -> None:
         experimental.set_resource("widget", 1)
 
 
-# what cannot be a task
+# functions that cannot be tasks
 
 
 def test_a_coroutine_function_is_no_task() -> None:

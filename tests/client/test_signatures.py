@@ -84,7 +84,7 @@ FUNCTIONS = [
 
 
 def accepted_by_python(function, args, kwargs):
-    # The call itself is the judge: inspect's bind() errs on positional-only names before Python 3.13.
+    # Compare with the call itself: inspect's bind() is wrong about positional-only names before Python 3.13.
     try:
         made = function(*args, **kwargs)
     except TypeError:
@@ -346,7 +346,7 @@ def test_checking_a_received_signature_needs_no_inspect():
         "except TypeError as e:\n    print(e)\n"
         "print('inspect' in sys.modules)\n"
     )
-    # -S: the site packages of a test machine may import inspect on their own account.
+    # -S: site packages of the test machine may import inspect themselves.
     source = next(path for path in signatures.__spec__.loader.path.split("skate/client") if path)
     run = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {source!r})\n{program}"],

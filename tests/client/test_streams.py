@@ -1,4 +1,4 @@
-"""Streams of this engine beyond what Ray promises: the ref of a whole stream that travels, and a reader that closes."""
+"""Streams beyond Ray's contract: the ref of a whole stream in another process, and a reader that closes its stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def session() -> Any:
 
 @ray.remote(num_cpus=0)
 class Gate:
-    """Opens once."""
+    """A gate that opens once."""
 
     def __init__(self) -> None:
         self._open = False

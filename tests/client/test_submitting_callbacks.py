@@ -1,4 +1,4 @@
-"""A callback of a result may submit tasks itself: its messages are sent, although the node is processing effects."""
+"""Callbacks of results that submit tasks: their messages are sent although the node is processing effects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_chain_of_calls_each_submitted_by_the_callback_of_the_last(session: No
         if len(seen) == 400:
             others.append(finish.come.remote())
             return
-        # Two go out: one that continues the chain and one to the other actor, whose channel had been lost sight of.
+        # Two calls: one continues the chain, and one goes to the other actor, whose channel was once not flushed.
         others.append(echoes[1].echo.remote(len(seen)))
         echoes[0].echo.remote(len(seen)).future().add_done_callback(answered)
 

@@ -1,4 +1,4 @@
-"""A thread of an async actor may wait for a value, though the actor's event loop is what reads its channel."""
+"""Threads of an async actor can wait for values, although the actor's event loop reads its channel."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class Asks:
 
 def test_a_thread_is_told_of_what_the_loop_has_read(session: None) -> None:
     other, asks = Echo.remote(), Asks.remote()
-    # Before the loop told the thread, each of these waited for whatever came next, which was nothing.
+    # When the loop did not notify the thread, each of these waited for the next message, which never arrived.
     assert skate.get(asks.ask.remote(other, 200), timeout=30) == list(range(200))

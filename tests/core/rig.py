@@ -1,4 +1,4 @@
-"""A core alone: messages in, effects out, `check()` after each."""
+"""A test rig for a core without a shell: messages in, effects out, `check()` after each message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ E = TypeVar("E")
 
 
 class Rig:
-    """A node with drivers 1, 2, ... and whatever workers it spawns."""
+    """A core with drivers 1, 2, ... and the workers that it spawns."""
 
     def __init__(self, cpus: int = 1, drivers: int = 1, **options: Any) -> None:
         options.setdefault("node_id", NODE_TAG + bytes(20))
@@ -31,7 +31,7 @@ class Rig:
     # -- in
 
     def join(self) -> int:
-        """One more driver; returns its id."""
+        """Add a driver; return its id."""
         return admit_client(self.core, se.DriverJoined(se.DRIVER_JOINED, "job", "", False), self.now)
 
     def tell(self, event: se.ShellEvent) -> None:
@@ -62,23 +62,23 @@ class Rig:
     # -- out
 
     def heard(self, cid: int, word: int) -> list[tuple[Any, ...]]:
-        """The messages of one kind that a process was sent, which are forgotten then."""
+        """Remove and return the messages of one kind that were sent to a process."""
         found = [message for to, message in self.said if to == cid and message[0] == word]
         self.said = [each for each in self.said if each[0] != cid or each[1][0] != word]
         return found
 
     def shell(self, kind: type[E]) -> list[E]:
-        """The effects of one kind that the shell was to carry out, which are forgotten then."""
+        """Remove and return the effects of one kind for the shell."""
         found = [effect for to, effect in self.said if to == SHELL and isinstance(effect, kind)]
         self.said = [each for each in self.said if each[0] != SHELL or not isinstance(each[1], kind)]
         return found
 
     def shell_cids(self, kind: type[Spawn] | type[KillWorker] | type[EndTask]) -> list[int]:
-        """The processes that the shell was to spawn or kill."""
+        """Return the processes to be spawned or killed by the shell."""
         return [effect.cid for effect in self.shell(kind)]
 
     def results(self, cid: int = 1) -> dict[bytes, str]:
-        """The caller's results: "ok" or the class of an error, by task id."""
+        """Return the results that a caller received: "ok" or the class of an error, by task id."""
         return {
             message[1][:24]: message[3][0] if message[2] == m.ERROR else "ok"
             for to, message in self.said
@@ -86,7 +86,7 @@ class Rig:
         }
 
     def result(self, task_id: bytes, cid: int = 1) -> str | None:
-        """The result of one call, as its caller knows it."""
+        """Return the result of one call that its caller received."""
         return self.results(cid).get(task_id)
 
     # -- messages of clients
@@ -121,7 +121,7 @@ class Rig:
         return actor_id
 
     def living(self, **life: Any) -> tuple[bytes, int]:
-        """An actor that is up, and its worker."""
+        """Start an actor; return its id and its worker."""
         actor_id = self.create(**life)
         worker = self.core.actors.actors[actor_id].worker.cid
         self.done(worker, actor_id, returns=())
@@ -170,5 +170,5 @@ class Rig:
 
 
 def first(task_id: bytes) -> bytes:
-    """The id of a task's first result."""
+    """Return the id of a task's first result."""
     return task_id + b"\x01\0\0\0"

@@ -1,4 +1,4 @@
-"""A core with room for four values in memory, and a disk that the test controls."""
+"""A test rig with memory for four values, and a disk that the test controls."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ DISK = 64 * UNIT
 
 
 class Store(Rig):
-    """A Rig whose processes answer RECALL at once, except those in `looking`; the disk acts only when told to."""
+    """A Rig whose processes answer RECALL immediately, except those in `looking`. Tests trigger the disk."""
 
     def __init__(self, drivers: int = 1, **options: Any) -> None:
         given = {"arena_bytes": ROOM, "disk_bytes": (DISK,), **options}
         super().__init__(drivers=drivers, **given)
-        #: Processes that look at all their values, and those that do not answer.
+        #: Processes with views of all their values, and those that do not answer.
         self.looking: set[int] = set()
         self.silent: set[int] = set()
-        self.asked: list[int] = []  # who was recalled, in this order
+        self.asked: list[int] = []  # the processes that received RECALL, in order
 
-    # -- the machine
+    # -- the shell
 
     def obey(self) -> None:
-        """Let all processes answer RECALL, until none is asked again."""
+        """Let all processes answer RECALL, until no more are sent."""
         while recalls := [
             each
             for each in self.said
@@ -43,7 +43,7 @@ class Store(Rig):
                 self.say(cid, m.RECALLED, number, oid, -1 if cid in self.looking else grants)
 
     def work(self, *, full: bool = False, unreadable: bool = False) -> int:
-        """Let the disk do all that it was told, and what comes of that; returns the copies written."""
+        """Carry out all requests to the disk, and those that follow; return the copies written."""
         written = 0
         while True:
             self.obey()
@@ -63,18 +63,18 @@ class Store(Rig):
     # -- processes
 
     def want(self, cid: int = 1, size: int = UNIT) -> bytes:
-        """A process asks for memory; returns the id of the value."""
+        """Request memory for a value; return the id of the value."""
         oid = self.oid(cid)
         self.say(cid, m.ALLOCATE, self.count, oid, size)
         return oid
 
     def answer(self, cid: int = 1) -> Any:
-        """The last answer to the process: an offset, an error, or None if it still waits."""
+        """Return the last answer to a process: an offset, an error, or None if it still waits."""
         replies = self.heard(cid, m.REPLY)
         return replies[-1][3] if replies else None
 
     def put(self, cid: int = 1, size: int = UNIT) -> bytes:
-        """A value is written, once there is room for it."""
+        """Write a value once there is memory for it."""
         oid = self.want(cid, size)
         self.work()
         offset = self.answer(cid)
@@ -83,17 +83,17 @@ class Store(Rig):
         return oid
 
     def get(self, oid: bytes, cid: int = 1) -> Any:
-        """A process asks for a value: (kind, payload), or None if it still waits."""
+        """Request a value for a process; return (kind, payload), or None if it still waits."""
         self.say(cid, m.FETCH, oid)
         self.work()
         return self.got(cid)
 
     def got(self, cid: int = 1) -> Any:
-        """The last message to a process."""
+        """Return the last value sent to a process as (kind, payload), or None."""
         values = self.heard(cid, m.VALUE)
         return values[-1][2:4] if values else None
 
-    # -- what there is
+    # -- state
 
     def kind(self, oid: bytes) -> int:
         kind: int = self.core.objects.records[oid].kind

@@ -19,7 +19,7 @@ def invoked(rig, worker):
 
 
 def pending(rig, cid=1):
-    """A ref whose value is still to come, and the task that makes it."""
+    """Submit a task; return the ref of its pending value, and the task."""
     task = rig.submit(cid=cid)
     rig.say(cid, m.ESCAPE, first(task))
     return first(task), task
@@ -91,7 +91,7 @@ def test_an_actor_leaves_when_nobody_can_call_it_and_all_is_answered():
     assert rig.heard(worker, m.EXIT) == []
     rig.done(worker, call)
     assert len(rig.heard(worker, m.EXIT)) == 1
-    assert rig.ask("get_actor", "", "a")[0] == "refused"  # it is on its way out
+    assert rig.ask("get_actor", "", "a")[0] == "refused"  # the actor is ending
     rig.lose(worker)
     assert state(rig, actor_id) == DEAD
 

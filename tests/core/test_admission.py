@@ -1,4 +1,4 @@
-"""Requests for memory wait in fair queues while room is being made, and for nothing else."""
+"""Requests for memory wait in fair queues while memory is freed, and for no other reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.core.store import ROOM, UNIT, Store
 
 
 def fill(store: Store, cid: int = 1) -> list[bytes]:
-    """Memory is full of values that could be moved."""
+    """Fill the memory of a store with values that can be moved; return their ids."""
     return [store.put(cid) for _ in range(4)]
 
 
@@ -143,7 +143,7 @@ def test_restores_and_writers_take_turns() -> None:
 
 
 def served(store: Store, *processes: int) -> list[int]:
-    """Processes that were given memory just now; they write their values at once."""
+    """Return the processes that have just received memory, and write their values."""
     found = []
     for cid in processes:
         for reply in store.heard(cid, m.REPLY):

@@ -15,7 +15,7 @@ CAPACITY = 4 << 20
 
 
 class AllocatorMachine(RuleBasedStateMachine):
-    """Compares an Allocator with the plainest model there is: a list of the ranges in use."""
+    """Compares an Allocator with a simple model: a list of the ranges in use."""
 
     offsets = Bundle("offsets")
 

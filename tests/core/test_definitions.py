@@ -57,7 +57,7 @@ def test_a_function_stays_while_a_task_that_nobody_names_needs_it():
     assert not rig.core.scheduler.workers[worker].known
     define(rig, b"f")
     submit(rig, b"f")
-    assert [each[1] for each in rig.heard(worker, m.FUNCTION)] == [b"code of f"]  # sent anew
+    assert [each[1] for each in rig.heard(worker, m.FUNCTION)] == [b"code of f"]  # sent again
 
 
 def test_a_function_stays_while_another_template_names_its_code():
@@ -126,7 +126,7 @@ def test_a_bounded_number_of_the_dead_is_remembered():
         rig.say(1, m.FREE, actor_id, 1)
         rig.said.clear()
     assert len(rig.core.actors.actors) <= DEAD_MAX + 1
-    call = rig.call(kept)  # somebody holds it still, so it is known how it died
+    call = rig.call(kept)  # a process still holds it, so the cause of its death is kept
     assert "ray.kill" in str(rig.heard(1, m.RESULT)[-1]), call
 
 

@@ -16,7 +16,7 @@ def finish(rig, task, **answer):
 
 
 def escaped(rig, task, cid=1):
-    """The result of a task, passed on by its caller."""
+    """Return the result of a task, passed on by its caller."""
     rig.say(cid, m.ESCAPE, first(task))
     return first(task)
 
@@ -118,7 +118,7 @@ def test_a_stream_that_is_made_again_repeats_nothing():
 
 
 def test_a_second_attempt_is_told_what_the_reader_of_its_stream_has_taken():
-    """The repeated items are ones the reader has: it would wait for the reader, who waits for new ones."""
+    """The reader already has the repeated items. Otherwise the task would wait for the reader, which waits for new items."""
     rig = Rig()
     task = rig.submit(streaming=True, retries=1)
     worker = rig.worker_of(task)
@@ -167,7 +167,7 @@ def test_a_worker_that_does_not_leave_with_a_task_cancelled_by_force_is_ended_if
     rig.say(1, m.CANCEL, forced, True, True)
     rig.tick(0.1)
     assert rig.shell_cids(EndTask) == []
-    for _ in range(2):  # the first word of it may have come before the worker had begun the task
+    for _ in range(2):  # the first message about it may have arrived before the worker began the task
         rig.tick(1.0)
         assert rig.shell_cids(EndTask) == [worker]
     rig.lose(worker)
@@ -180,7 +180,7 @@ def test_force_that_comes_too_late_does_not_hit_the_next_task():
     forced, next_one = rig.submit(), rig.submit(retries=0)
     worker = rig.worker_of(forced)
     rig.say(1, m.CANCEL, forced, True, True)
-    rig.done(worker, forced)  # it was quicker
+    rig.done(worker, forced)  # the task ended first
     assert rig.worker_of(next_one) == worker
     rig.tick(1.0)
     assert rig.shell_cids(EndTask) == rig.shell_cids(KillWorker) == []

@@ -23,7 +23,7 @@ def lose(head: Head, cid: int) -> None:
 
 
 class EndsOnly(deque[Any]):
-    """A queue of which only the ends are taken."""
+    """A queue that allows access to its ends only."""
 
     def remove(self, value: Any) -> None:
         raise AssertionError(f"{value} is searched for in a queue of {len(self)}")
@@ -41,7 +41,7 @@ def test_many_queued_tasks_that_end_at_once_are_not_searched_for(cancels: bool) 
     else:
         lose(head, head.driver)
     assert not group.queue
-    assert len(head.core.tasks) == 2  # which run, and were told
+    assert len(head.core.tasks) == 2  # these run, and were asked to end
 
 
 def test_the_end_of_a_worker_that_called_nothing_looks_at_no_tasks_of_others() -> None:

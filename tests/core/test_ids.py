@@ -1,4 +1,4 @@
-"""Ids: layout, faces, equality and refusals."""
+"""Ids: layout, public methods, equality and rejected values."""
 
 import pickle
 

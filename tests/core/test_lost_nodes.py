@@ -1,5 +1,4 @@
-"""Values and tasks that were on a node that is lost: which are recreated, by which node, and the errors for
-the others."""
+"""Values and tasks of a lost node: which are recreated, by which node, and the errors for the others."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ ITEM = ("item", True, ())
 
 
 def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[World, Any]:
-    """A driver whose values were on a node that is lost, and who asks for the first of them."""
+    """Lose the node that has a driver's values, and request the first of them."""
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
     strategy = ("node", nodes.nodes[1].node_id, True)

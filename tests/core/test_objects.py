@@ -1,4 +1,4 @@
-"""Objects: grants and pins, memory, and values that never come."""
+"""Objects: grants and pins, memory, and values that are never created."""
 
 from skate.protocol import messages as m
 from tests.core.rig import Rig, first
@@ -60,7 +60,7 @@ def test_a_fetched_value_in_the_arena_is_held_for_who_fetched_it():
 def test_a_value_whose_only_teller_died_is_an_error_for_all_who_wait():
     rig = Rig(drivers=2)
     oid = rig.oid(1)
-    rig.say(1, m.ESCAPE, oid)  # told of, but the value itself was never told
+    rig.say(1, m.ESCAPE, oid)  # announced, but the value itself was never sent
     rig.say(2, m.HOLD, oid)
     rig.say(2, m.FETCH, oid)
     waiting = rig.submit(oid, cid=2)
@@ -86,7 +86,7 @@ def test_memory_of_a_task_that_fails_after_it_was_set_apart_is_free_again():
     rig.done(worker, task, m.FAILED)
     assert rig.result(task) == "RayTaskError"
     assert rig.core.allocator.used == 0
-    rig.say(1, m.FREE, first(task), 1)  # it came with the result
+    rig.say(1, m.FREE, first(task), 1)  # received with the result
     assert not rig.core.objects.records
 
 

@@ -18,7 +18,7 @@ HERE, THERE, ELSEWHERE = (name.encode().ljust(28, b".") for name in ("here", "th
 
 
 class Site:
-    """A node as the planning of bundles sees it."""
+    """A node as the placement of bundles sees it."""
 
     def __init__(self, name: str, cpus: int, zone: str = "") -> None:
         self.name = name
@@ -36,7 +36,7 @@ def plan(strategy: str, cpus: list[int], *sites: Site, used: tuple[Site, ...] = 
 
 
 def core(cpus: int = 1) -> NodeCore:
-    """A node that knows of two others: "there" with two CPUs and "elsewhere" with four and a label."""
+    """Return a node with two others: "there" with two CPUs, and "elsewhere" with four and a label."""
     node = NodeCore({"CPU": cpus * CPU}, node_id=HERE)
     for cid, name, count, zone in ((50, THERE, 2, "a"), (51, ELSEWHERE, 4, "b")):
         node.cluster.join(
@@ -163,7 +163,7 @@ def test_a_lost_bundle_is_not_put_beside_the_others_of_a_strict_spread() -> None
     assert plan("STRICT_SPREAD", [1], a, b, used=(a,)) == {0: "b"}
 
 
-# -- whole nodes, with everything between them scripted
+# -- whole nodes, with scripted messages between them
 
 
 def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back() -> None:

@@ -1,4 +1,4 @@
-"""Placement groups: placing, waiting for room, removal while tasks run in them."""
+"""Placement groups: placement, waiting for resources, removal while their tasks run."""
 
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker

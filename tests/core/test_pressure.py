@@ -30,7 +30,7 @@ LIMIT = 1000 * MIB
 
 
 class Short(Rig):
-    """A node whose memory the test reads: `use` in MiB, and what each worker holds."""
+    """A node whose memory the test sets: `use` in MiB, and the memory of each worker."""
 
     def look(self, use: int, **held: int) -> None:
         resident = {int(name[1:]): size * MIB for name, size in held.items()}
@@ -149,7 +149,7 @@ def test_what_never_ends_holds_others_back_for_a_while_only():
     assert [rig.state(each) for each in waiting] == [QUEUED, QUEUED]
     rig.now += PATIENCE_SECONDS + 1
     rig.look(900, **w(rig.worker_of(forever), 800))
-    assert [rig.state(each) for each in waiting] == [SENT, QUEUED]  # one more, and then patience again
+    assert [rig.state(each) for each in waiting] == [SENT, QUEUED]  # one more, and then another wait
     rig.look(900, **w(rig.worker_of(forever), 800), **w(rig.worker_of(waiting[0]), 20))
     assert rig.state(waiting[1]) == QUEUED
 

@@ -1,4 +1,4 @@
-"""A core is made again from its log: the same effects at every step, the same state in the end."""
+"""The log of a core, replayed in a new core: the same effects at each step, and the same final state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.core.store import Store
 
 
 def state_of(core: NodeCore) -> dict[str, Any]:
-    """All that a core knows, as far as it can be compared with another one."""
+    """Return the state of a core, in a form that can be compared with that of another core."""
     return {
         "rows": core.inventory.view(("tasks", "actors", "objects", "workers", "environments")),
         "history": [(*entry[:9], entry[11]) for entry in core.history.finished],
@@ -33,7 +33,7 @@ def state_of(core: NodeCore) -> dict[str, Any]:
 
 
 class Logged(Rig):
-    """A rig whose core is on record from the first."""
+    """A rig that records all events of its core."""
 
     def __init__(self) -> None:
         super().__init__(drivers=0)

@@ -159,7 +159,7 @@ def test_freeing_twice_is_caught():
 
 
 class GpuPoolMachine(RuleBasedStateMachine):
-    """Against the plainest model: a list of who holds what."""
+    """Compares with a simple model: a list of holders and amounts."""
 
     held = Bundle("held")
 

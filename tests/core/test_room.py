@@ -1,4 +1,4 @@
-"""The ranking of very many nodes chooses what looking at each of them would."""
+"""The index of node capacities chooses the same nodes as a search over all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the actors of several nodes are, and who keeps them alive."""
+"""The locations of actors on several nodes, and the handles that keep them alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIFE = {"actor_name": "", "namespace": "", "max_restarts": 0, "max_task_retries"
 
 
 def test_a_host_counts_what_the_head_had_been_given_before() -> None:
-    """A task made an actor and returned its handle to the head; then the head has the actor run here."""
+    """Create an actor in a task that returns its handle to the head, which then places the actor on this node."""
     node = NodeCore({"CPU": CPU}, node_id=HERE)
     head = {"node_id": HEAD, "total": {"CPU": CPU}, "labels": {}, "head": True}
     node.cluster.join(50, head, 0.0)
@@ -26,7 +26,7 @@ def test_a_host_counts_what_the_head_had_been_given_before() -> None:
     fields = {"job": "job", "namespace": "", "attempt": 0, "retries": 0, "life": {**LIFE, "restarts": 0}}
     node.step(50, (m.TEMPLATE, spec.key, spec.fields()), 0.0)
     node.step(50, (*creation, fields), 0.0)
-    node.step(50, (m.FREE, ACTOR, 1), 0.0)  # the handle is gone there, but others have it
+    node.step(50, (m.FREE, ACTOR, 1), 0.0)  # the handle was deleted there, but other processes have it
     assert node.actors.actors[ACTOR].holders == {1: 1, 50: 1}
     node.step(50, (m.FREE, ACTOR, 1), 0.0)
     assert node.actors.actors[ACTOR].holders == {1: 1}

@@ -11,7 +11,7 @@ QUEUED = 1
 
 
 def quick(rig, spec="quick"):
-    """Have the node learn that tasks of this name are short."""
+    """Let the node measure that tasks of this name are short."""
     task = rig.submit(name=spec)
     worker = rig.worker_of(task)
     rig.done(worker, task)
@@ -55,7 +55,7 @@ def test_what_waits_behind_a_long_task_is_asked_back_once_another_worker_could_r
     busy = rig.worker_of(behind)
     (other,) = {rig.worker_of(task) for task in running} - {busy}
     rig.tick(STALL_SECONDS * 2)
-    assert rig.heard(busy, m.TAKE_BACK) == []  # no other could
+    assert rig.heard(busy, m.TAKE_BACK) == []  # no other worker could take it
     rig.done(other, next(task for task in running if rig.worker_of(task) == other))
     rig.tick(STALL_SECONDS * 2)
     assert len(rig.heard(busy, m.TAKE_BACK)) == 1
@@ -105,7 +105,7 @@ def test_a_class_that_never_runs_dry_lets_others_have_a_turn():
             break
     assert rig.state(lonely) == SENT
     rig.done(rig.worker_of(lonely), lonely)
-    assert rig.free == 0  # and the crowd continues
+    assert rig.free == 0  # and the other tasks continue
 
 
 def test_a_worker_that_is_to_leave_gets_nothing_more_to_do():

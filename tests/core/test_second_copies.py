@@ -16,7 +16,7 @@ from skate.simulation.programs import Spec
 
 
 def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[World, Any]:
-    """A driver whose value was made on the second node, without retries, and read on others."""
+    """Create a driver's value on the second node, without retries, and read it on others."""
     nodes = World(random.Random(1), [1, 1, 1, 1], faults=replace(CALM, arena_bytes=arena_bytes))
     driver = nodes.nodes[0].driver()
     driver.todo.append(("submit", Spec("first", large=True, strategy=on(nodes, 1))))

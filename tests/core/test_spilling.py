@@ -1,4 +1,4 @@
-"""Values leave memory when others need the room, and come back when they are wanted."""
+"""Values are spilled when others need memory, and restored when they are read."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_arguments_of_tasks_that_run_or_are_next_stay(begun: bool) -> None:
         assert store.worker_of(task)
 
 
-# -- back
+# -- restored values
 
 
 def test_a_value_comes_back_when_it_is_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Several simulated nodes, and what became of their tasks."""
+"""Several simulated nodes, and the results of their tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the tests with real processes: programs that end with the test, whatever its outcome."""
+"""Fixtures of the tests with real processes: programs that end with the test, even if it fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.process.standing import Node
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
-    """Starts a driver: ``program("ray.init(START)")``; see `programs.Program`."""
+    """Start a driver: ``program("ray.init(START)")``; see `programs.Program`."""
     started: list[Program] = []
 
     def start(text: str = "", *arguments: str, **options: Any) -> Program:
@@ -29,7 +29,7 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    """A node that stays, still to be started: ``node.start()``."""
+    """Return a standing node that is not started yet: ``node.start()``."""
     made = Node(tmp_path / "node")
     yield made
     made.kill()
@@ -37,7 +37,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 @pytest.fixture
 def run(program: Callable[..., Program]) -> Callable[..., Program]:
-    """Runs a driver to its end, which has to be a good one that leaves nothing behind."""
+    """Run a driver, which must succeed and leave nothing behind."""
 
     def to_its_end(text: str = "", *arguments: str, code: int = 0, **options: Any) -> Program:
         started = program(text, *arguments, **options)

@@ -1,7 +1,7 @@
-"""Drivers as real processes: start one, watch it, and check that nothing is left of it.
+"""Drivers as real processes: start one, watch it, and check that it leaves nothing behind.
 
-A program runs in a process group of its own and carries a mark in its environment that every process it starts
-inherits, so that orphans are found whoever their parent is by then.
+A program runs in its own process group. Its environment contains a mark, which all its processes inherit, so that orphans
+are found as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.conformance.waiting import wait_for
 T = TypeVar("T")
 
 SOURCE = str(Path(skate.__file__).parents[1])
-#: What programs import from: Skate, and `waiting`, so that they wait for conditions as the tests do.
+#: The import path of programs: Skate, and `waiting`, so that they wait for conditions like the tests.
 PATHS = os.pathsep.join([SOURCE, str(Path(__file__).parents[1] / "conformance")])
 #: How long the processes of a driver may outlive it on a loaded machine, in seconds.
 GONE_S = 2.0
@@ -35,7 +35,7 @@ MARK = "SKATE_TEST_PROGRAM"
 
 
 class Program:
-    """One driver: `text` is Python, in which `ray` is Skate and START stands for the arguments of `init`."""
+    """A driver. `text` is Python code in which `ray` is Skate, and START is replaced by the arguments of `init`."""
 
     def __init__(
         self,
@@ -93,13 +93,13 @@ class Program:
         return wait_for(found, timeout_s, f"{text!r} on stdout; {self.story()}")  # type: ignore[return-value]
 
     def tell(self, text: str) -> None:
-        """Write a line to its stdin."""
+        """Write a line to the driver's stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
     def end(self, timeout_s: float = PROGRAM_S) -> int:
-        """Wait for its end; returns the exit code."""
+        """Wait until the driver ends; return the exit code."""
         with contextlib.suppress(BrokenPipeError):
             if self.process.stdin is not None and not self.process.stdin.closed:
                 self.process.stdin.close()
@@ -109,11 +109,11 @@ class Program:
             raise AssertionError(f"the program did not end within {timeout_s:g} s; {self.story()}") from None
 
     def others(self) -> dict[int, str]:
-        """The living processes that carry its mark, itself excepted: pid to command line."""
+        """Return the living processes with the driver's mark, except the driver: pid to command line."""
         return {pid: words for pid, words in marked(self.mark).items() if pid != self.process.pid}
 
     def gone(self, within_s: float = GONE_S) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until no process of the driver is left."""
         self.process.wait(PROGRAM_S)
         wait_for(
             lambda: not self.others(), within_s, f"the end of the driver's processes; left: {self.others()}"
@@ -130,12 +130,12 @@ class Program:
                 self.process.stdin.close()
 
     def story(self) -> str:
-        """Its output, for the message of a failed assertion."""
+        """Return the driver's output, for the message of a failed assertion."""
         return f"stdout:\n{self.out[-4000:]}\nstderr:\n{self.err[-4000:]}"
 
 
 def marked(mark: str) -> dict[int, str]:
-    """The living processes that carry a mark: pid to command line."""
+    """Return the living processes with a mark: pid to command line."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -143,7 +143,7 @@ def marked(mark: str) -> dict[int, str]:
                 continue
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         if state != "Z":
             found[int(folder.name)] = words.strip()[:120]
@@ -151,13 +151,13 @@ def marked(mark: str) -> dict[int, str]:
 
 
 def prepared(text: str) -> str:
-    """A program's text with its imports, its options filled in."""
+    """Return a program's text with imports and options added."""
     body = textwrap.dedent(text).replace("START", QUIET)
     return body if body.startswith("from __future__") else "import skate as ray\n" + body
 
 
 def seconds_until(condition: Callable[[], object], deadline_s: float) -> float:
-    """Seconds until a condition holds; at least `deadline_s` if it does not within that time."""
+    """Wait for a condition; return the seconds it took, at least `deadline_s` if it did not become true."""
     begun = time.monotonic()
     with contextlib.suppress(AssertionError):
         wait_for(condition, deadline_s)
@@ -165,7 +165,7 @@ def seconds_until(condition: Callable[[], object], deadline_s: float) -> float:
 
 
 def listening_ports(pids: list[int]) -> Iterator[str]:
-    """Lines of the kernel's TCP and UDP tables that belong to one of these processes."""
+    """Return the lines of the kernel's TCP and UDP tables that belong to these processes."""
     inodes = set()
     for pid in pids:
         for entry in Path(f"/proc/{pid}/fd").glob("*"):

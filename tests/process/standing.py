@@ -21,7 +21,7 @@ COMMAND_S = 40.0
 
 
 class Node:
-    """One node that stays; `folder` is its SKATE_TMPDIR."""
+    """A standing node; `folder` is its SKATE_TMPDIR."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,13 +31,13 @@ class Node:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which a program finds it."""
+        """Return the environment variables with which programs find the node."""
         return {"SKATE_TMPDIR": str(self.folder)}
 
     def command(
         self, *words: str, check: bool = True, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a verb of the command line to its end."""
+        """Run a command of `skate`; return when it has ended."""
         done = subprocess.run(
             [sys.executable, "-m", "skate", *words],
             env={**os.environ, "PYTHONPATH": SOURCE, MARK: self.mark, **self.environment, **environment},
@@ -63,12 +63,12 @@ class Node:
         return done.stdout
 
     def status(self) -> dict[str, Any]:
-        """The output of `skate status`, as data."""
+        """Return the output of `skate status` as data."""
         found: dict[str, Any] = json.loads(self.command("status", "--json").stdout)
         return found
 
     def actors(self) -> dict[str, dict[str, Any]]:
-        """The living actors by class."""
+        """Return the living actors by class."""
         return {each["class_name"]: each for each in self.status()["actors"]}
 
     def stop(self, *flags: str) -> str:
@@ -80,7 +80,7 @@ class Node:
         return marked(self.mark)
 
     def gone(self, within_s: float = GONE_S) -> None:
-        """Wait until none of its processes is left."""
+        """Wait until no process of the node is left."""
         wait_for(lambda: not self.processes(), within_s, f"the end of the node; left: {self.processes()}")
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""However a cluster of several nodes ends, nothing of it stays: no process of any node, no port, no file."""
+"""A cluster of several nodes leaves no process, port or file behind, however it ends."""
 
 from __future__ import annotations
 

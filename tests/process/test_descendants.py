@@ -1,4 +1,4 @@
-"""Processes started by user code in a worker end with it, and with the session at the latest, however either ends."""
+"""Processes started by user code in a worker end with the worker, or at the latest with the session, however these end."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_driver_killed_while_modules_are_preloaded_leaves_nothing(
 
 
 def zygote_of(started: Program) -> int:
-    """The one child of the driver."""
+    """Return the only child of the driver."""
     parents = {
         pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] for pid in started.others()
     }

@@ -72,7 +72,7 @@ SETUP = """
 
 @contextlib.contextmanager
 def driver(text: str, folder: Path, stdout: int) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A driver with that stdout, and the file of its stderr; killed at the end."""
+    """Start a driver with this stdout; yield it and the file of its stderr, and kill it at the end."""
     path = folder / "flood.py"
     path.write_text(prepared(SETUP + text))
     with open(folder / "err", "wb") as err:
@@ -121,7 +121,7 @@ def test_a_flood_is_bounded_and_holds_up_nobody_else(what: str, tmp_path: Path) 
         errors = err.read_bytes()
     assert code == 0, errors[-2000:].decode(errors="replace")
     assert size >= (1 << 20), size
-    grown = int(errors.rpartition(b"SAID ")[2].split()[0])  # the last of the flood may come after it
+    grown = int(errors.rpartition(b"SAID ")[2].split()[0])  # the end of the flood may arrive after it
     assert grown < 100, f"the driver grew by {grown} MiB"
 
 
@@ -157,7 +157,7 @@ def test_a_driver_whose_stdout_nobody_reads_slows_its_printers_and_nothing_else(
 
 
 def test_a_driver_whose_stdout_is_closed_computes_on(tmp_path: Path) -> None:
-    """As in `python program.py | head -1`."""
+    """The reader of stdout closes it early, as in `python program.py | head -1`."""
     text = """
     counter = Counter.remote()
     refs = [at_once.remote(3) for _ in range(5)]

@@ -1,4 +1,4 @@
-"""However a driver ends, nothing of it stays: no process, port, file, descriptor or thread."""
+"""A driver leaves no process, port, file, descriptor or thread behind, however it ends."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program
 
 
 def test_interrupts_while_sessions_begin_and_end(program: Callable[..., Program]) -> None:
-    """No partial session is left, at whatever point of init or shutdown the signal arrives."""
+    """No partial session is left if a signal arrives at any point of init or shutdown."""
     started = program(
         """
         import os, random, signal, threading, time
@@ -215,7 +215,7 @@ def test_a_handler_of_the_users_is_left_alone(program: Callable[..., Program], t
 def test_task_that_ignores_interrupts_may_do_so_and_a_worker_goes_on(
     program: Callable[..., Program], tmp_path: object
 ) -> None:
-    """Ctrl-C in a terminal reaches every process of the group, and still no task ends by it."""
+    """Ctrl-C in a terminal reaches all processes of the group, but ends no task."""
     started = program(
         SETUP
         + """

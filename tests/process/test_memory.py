@@ -1,4 +1,4 @@
-"""Memory of large values: given back, kept while it is looked at, and returned to the system when it is unused."""
+"""Memory of large values: freed, kept while a view exists, and returned to the system when it is unused."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_pipe_that_nobody_reads_blocks_no_task(program: Callable[..., Program]) 
 
 
 def test_stdout_that_is_replaced_gets_the_lines(run: Callable[..., Program]) -> None:
-    """As notebooks and pytest's capture do."""
+    """Replaces sys.stdout, like notebooks and pytest's capture."""
     run(
         """
         import contextlib, io

@@ -125,7 +125,7 @@ def test_a_thousand_actors_beyond_the_usual_limit_of_descriptors(run: Callable[.
     )
     _, limit, _, kib = done.lines[-1].split()
     assert int(limit) > 1024
-    assert int(kib) < 20_000  # what an actor has for itself; the rest it shares with the zygote
+    assert int(kib) < 20_000  # the private memory of an actor; it shares the rest with the zygote
 
 
 def test_limit_of_descriptors_that_cannot_be_raised_is_an_error_that_says_so(
@@ -163,7 +163,7 @@ def test_limit_of_descriptors_that_cannot_be_raised_is_an_error_that_says_so(
 
 
 def test_many_workers_one_after_the_other(run: Callable[..., Program]) -> None:
-    """Three hundred processes that come and go leave no descriptor of the driver behind."""
+    """Three hundred processes that start and end leave no descriptor in the driver."""
     run(
         """
         import os

@@ -1,4 +1,4 @@
-"""The ways in which a program is started, and what of it workers can see."""
+"""The ways to start a program, and the parts of it that workers can see."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_typed_into_the_interactive_interpreter(program: Callable[..., Program],
 
 
 def test_cells_of_a_notebook(run: Callable[..., Program]) -> None:
-    """A notebook runs each cell by exec in a __main__ without a file, and redefines what it likes."""
+    """Like a notebook, run cells by exec in a __main__ without a file, with redefinitions."""
     done = run(
         """
         import sys, types
@@ -363,7 +363,7 @@ FLAGS = {
 
 @pytest.mark.parametrize("flags", FLAGS)
 def test_interpreter_flags(flags: str, run: Callable[..., Program]) -> None:
-    """No warning of any kind comes from a program that does everything once, and -O changes nothing."""
+    """A program that uses each feature once causes no warnings, also with -O."""
     done = run(
         DEFINITIONS
         + """

@@ -1,4 +1,4 @@
-"""Tasks that take more memory than there is, in real processes under a small limit."""
+"""Tasks that use more memory than the limit, in real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node in a separate process: started, found, rejected, stopped, killed; and nothing of it is left."""
+"""A node in a separate process: started, found, rejected, stopped and killed, without leftovers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_start_prints_how_to_go_on_and_stop_leaves_nothing(node: Node) -> None:
 def test_start_is_quick(node: Node) -> None:
     begun = time.monotonic()
     node.start()
-    # The promise is well under a second; a loaded machine gets three.
+    # The documented time is well under a second; a loaded machine gets three seconds.
     assert time.monotonic() - begun < 3
 
 

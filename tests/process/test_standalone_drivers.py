@@ -16,7 +16,7 @@ from tests.process.test_standalone import JOIN, KEEPER
 def test_workers_belong_to_one_driver_each(
     node: Node, program: Callable[..., Program], tmp_path: Path
 ) -> None:
-    """Modules of one name, directories, variables, paths and __main__ do not mix."""
+    """Modules of the same name, directories, variables, paths and __main__ do not mix."""
     node.start()
     text = """\
     from __future__ import annotations
@@ -153,7 +153,7 @@ def test_output_goes_to_the_driver_whose_it_is_and_then_to_a_file(
 
 
 def pid_in(text: str) -> str:
-    """The pid in the first line that a worker has printed."""
+    """Return the pid in the first line that a worker has printed."""
     return text.partition("pid=")[2].partition(")")[0]
 
 
@@ -177,7 +177,7 @@ def test_last_words_are_printed_before_a_driver_ends(node: Node, run: Callable[.
 def test_driver_that_does_not_print_holds_up_its_own_workers_only(
     node: Node, program: Callable[..., Program], run: Callable[..., Program]
 ) -> None:
-    """The backlog is bounded, and nothing of it is lost once the driver resumes."""
+    """The backlog is bounded, and no output is lost once the driver resumes."""
     node.start()
     slow = program(
         JOIN
@@ -210,7 +210,7 @@ def test_driver_that_does_not_print_holds_up_its_own_workers_only(
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process takes up."""
+    """Return the memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -323,7 +323,7 @@ def test_interrupt_threads_asyncio_and_forks(node: Node, program: Callable[..., 
 
 
 def test_call_goes_out_though_nobody_waits(node: Node, run: Callable[..., Program], tmp_path: Path) -> None:
-    """Also the last of many, which are written together."""
+    """Calls are sent although the driver does not wait, including the last of many that are written together."""
     node.start()
     ended = run(
         JOIN

@@ -87,7 +87,7 @@ SERVICE = """
 
 
 def of_program(node: Node, driver: Program) -> bool:
-    """True if a program is among the node's drivers."""
+    """Return True if a program is among the node's drivers."""
     return any(each["pid"] == driver.process.pid for each in node.status()["drivers"])
 
 
@@ -134,7 +134,7 @@ def test_what_ends_with_a_driver_and_what_stays(
 def test_detached_actor_restarts_after_its_driver_was_killed(
     node: Node, program: Callable[..., Program], run: Callable[..., Program], tmp_path: Path
 ) -> None:
-    """With the modules, the directory and the variables of the driver that made it."""
+    """A restarted actor has the modules, the directory and the variables of the driver that created it."""
     node.start()
     folder = tmp_path / "maker"
     folder.mkdir()

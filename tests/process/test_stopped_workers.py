@@ -1,4 +1,4 @@
-"""Workers that do not listen: stopped, or in C code with the GIL held. Others continue, and force works on them."""
+"""Workers that read no messages, because they are stopped or hold the GIL in C code: others continue, and `force` ends them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SETUP = """
             return os.getpid()
 """
 
-# What the driver is doing when it is killed; it says "up" when it does.
+# The driver's work when it is killed; it prints "up" once it has started.
 BUSY = {
     "idle": "",
     "workers busy in Python": """

@@ -1,4 +1,4 @@
-"""Repeated work of a long program fills no table: of the driver, of the node, or of its workers."""
+"""Repeated work in a long program fills no table of the driver, the node or the workers."""
 
 from __future__ import annotations
 

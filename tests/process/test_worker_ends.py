@@ -1,4 +1,4 @@
-"""Workers that end in every way a process can: attempts are counted exactly, nothing queued is lost."""
+"""Workers that end in every possible way: attempts are counted exactly, and no queued call is lost."""
 
 from __future__ import annotations
 

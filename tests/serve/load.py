@@ -1,4 +1,4 @@
-"""Clients that keep asking, over HTTP or through a handle, and count what they are answered."""
+"""Clients that send requests continuously, over HTTP or through a handle, and count the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Load:
-    """So many threads, each with a connection, from `begin` to `end`."""
+    """Threads that send requests inside a `with` block, each over its own connection."""
 
     def __init__(self, port: int, path: str = "/", threads: int = 8) -> None:
         self.port = port
@@ -47,11 +47,11 @@ class Load:
         connection.close()
 
     def lost(self) -> dict[str, int]:
-        """Everything but good answers."""
+        """Return all answers except good ones, with their counts."""
         return {said: count for said, count in self.answers.items() if not said.startswith("200")}
 
     def good(self) -> int:
-        """Good answers so far."""
+        """Return the number of good answers so far."""
         with self._lock:
             return sum(count for said, count in self.answers.items() if said.startswith("200"))
 
@@ -68,7 +68,7 @@ def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 40) -> 
 
 
 class Calls:
-    """Threads that keep calling a handle, and count what they get."""
+    """Threads that call a handle continuously inside a `with` block, and count the results."""
 
     def __init__(self, handle: Any, threads: int = 8) -> None:
         self.handle = handle
@@ -91,10 +91,10 @@ class Calls:
         while not self._stop.is_set():
             try:
                 self.answers[str(self.handle.remote().result(timeout_s=30))] += 1
-            except Exception as error:  # whatever it is, the test counts it
+            except Exception as error:  # the test counts all errors
                 self.errors.append(error)
 
     def more(self, count: int) -> None:
-        """Wait for so many good answers from now on."""
+        """Wait for this number of further good answers."""
         before = self.answers.total()
         wait_for(lambda: self.answers.total() >= before + count, f"{count} more answers")

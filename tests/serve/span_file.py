@@ -1,4 +1,4 @@
-"""An exporter of spans for tests of several processes: each span is a line of JSON in the file that the environment names."""
+"""An exporter of spans for tests with several processes: each span is a line of JSON in a file named by a variable."""
 
 from __future__ import annotations
 

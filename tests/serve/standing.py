@@ -1,4 +1,4 @@
-"""A node that stays and the `serve` command against it, as a user has them in a shell."""
+"""A standing node, and the `serve` command used with it from a shell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def get(port: int, path: str = "/") -> tuple[int, str]:
-    """Status and body; 0 if nothing listens."""
+    """Send a GET request; return the status and the body, or status 0 if nothing listens."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()
@@ -41,7 +41,7 @@ def get(port: int, path: str = "/") -> tuple[int, str]:
 
 
 class Site:
-    """A node, a folder with a program in it, and the ports that are free for them."""
+    """A standing node, a folder with a program, and two free ports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Site:
         return path
 
     def serve(self, *words: str, code: int = 0, folder: Path | None = None, **more: str) -> str:
-        """Run `serve ...` to its end, which has to have this exit status; what it printed, on either stream."""
+        """Run `serve ...`, which must exit with `code`; return its output and errors."""
         environment = {
             **os.environ,
             "PYTHONPATH": SOURCE,
@@ -87,7 +87,7 @@ class Site:
     def ask(
         self, method: str = "GET", body: Any = None, token: str = TOKEN, path: str = ""
     ) -> tuple[int, Any]:
-        """A request of the REST API: status, and what the JSON says."""
+        """Send a request to the REST API; return the status and the parsed JSON."""
         request = urllib.request.Request(
             f"{self.rest}/api/serve/applications/" if not path else self.rest + path,
             method=method,
@@ -102,7 +102,7 @@ class Site:
                 return error.code, json.load(error)
 
     def running(self, app: str) -> dict[str, Any]:
-        """The application, once it runs and its deployments are what is wanted."""
+        """Wait until the application and all its replicas are running; return its details."""
 
         def found() -> Any:
             told = self.ask()[1]["applications"].get(app, {"status": "none", "message": ""})
@@ -117,7 +117,7 @@ class Site:
         return told
 
     def pids(self, app: str) -> dict[str, set[int]]:
-        """The processes of each deployment of a running application."""
+        """Return the processes of each deployment of a running application."""
         return {
             name: {each["pid"] for each in one["replicas"]}
             for name, one in self.running(app)["deployments"].items()

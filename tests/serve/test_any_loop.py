@@ -1,4 +1,4 @@
-"""Serve asks nothing of an event loop that asyncio does not promise: uvloop's handles do not tell their time."""
+"""Serve needs only the documented interface of an event loop: uvloop's timer handles have no time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skate import serve
 
 
 class Silent:
-    """A handle that can be cancelled, and no more."""
+    """A timer handle that can only be cancelled."""
 
     _source_traceback = None
 

@@ -1,4 +1,4 @@
-"""On a node that stays, what is served outlives the program that deployed it, and the controller's own death."""
+"""On a standing node, applications outlive the program that deployed them, and the death of their controller."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 
 class Load:
-    """Asks over and over until it is told to stop; what did not answer well is kept."""
+    """A thread that sends requests until `stop`, and records wrong answers."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -99,7 +99,7 @@ class Load:
 
 
 def controller(site: Site) -> int:
-    """The process of the controller; 0 while it is being started again."""
+    """Return the pid of the controller, or 0 while it restarts."""
     return site.node.actors().get("Controller", {}).get("pid") or 0
 
 
@@ -114,7 +114,7 @@ def test_another_driver_and_a_killed_controller(site: Site, program: Callable[..
     assert {len(pids) for pids in before.values()} == {1, 2}
     load = Load(site.port)
     try:
-        for _ in range(2):  # and what has taken over can be taken over from
+        for _ in range(2):  # the new controller can be replaced as well
             load.more(5)
             killed = controller(site)
             os.kill(killed, signal.SIGKILL)

@@ -36,7 +36,7 @@ def http() -> Iterator[httpx.Client]:
 
 
 class Stamp:
-    """A middleware of plain ASGI: one more header."""
+    """A plain ASGI middleware that adds a header."""
 
     def __init__(self, app: Any, word: str) -> None:
         self.app = app
@@ -184,7 +184,7 @@ def test_starlette_with_mounts(http: httpx.Client) -> None:
 
 
 def test_plain_asgi(http: httpx.Client) -> None:
-    """An application of three parameters that knows nothing of lifespans, and reads its body in pieces."""
+    """An ASGI application without lifespan support that reads its body in pieces."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert scope["type"] == "http"

@@ -1,4 +1,4 @@
-"""How many replicas a load needs: pure, so tried with any figures."""
+"""The number of replicas that a load needs, for arbitrary figures."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def told(total: float, running: int, target: int) -> AutoscalingContext:
 def test_a_step_is_taken_only_when_it_was_wanted_for_its_whole_delay(
     config: AutoscalingConfig, steps: list[tuple[float, float]]
 ) -> None:
-    """So nothing flaps: between two steps in opposite directions lies at least the delay of the second."""
+    """Steps in opposite directions are at least the delay of the second one apart, so the number does not oscillate."""
     scaler, target, now = Scaler(), config.first, 0.0
-    #: What was wanted since the last step, and when.
+    #: The targets computed since the last step, with their times.
     wants: list[tuple[float, int]] = []
     for passed, total in steps:
         now += passed

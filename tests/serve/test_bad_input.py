@@ -1,4 +1,4 @@
-"""Mistakes of users: each is reported at once, with what was asked, what was given, and what to do."""
+"""Mistakes of users: each is reported immediately, with the expected and the given value, and the remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def port() -> Iterator[int]:
 
 @serve.deployment(**LIGHT)
 class Told:
-    """Takes a user_config; a bad one is refused."""
+    """A deployment that rejects a bad user_config."""
 
     def __init__(self) -> None:
         self.word = ""
@@ -83,7 +83,7 @@ def test_a_user_config_that_is_refused(port: int) -> None:
         told({"wrd": "x"})
     assert isinstance(caught.value.__cause__, KeyError)
     assert told({"word": "good"}).remote().result() == "good"
-    # Told in place: the replica continues with what it has, and says so.
+    # Reconfigured in place: the replica continues with its old user_config, and reports the error.
     with pytest.raises(RuntimeError, match="'Told': reconfigure failed: KeyError: 'word'"):
         told({"wrd": "x"})
     app = serve.status().applications["told"]
@@ -245,7 +245,7 @@ def test_handles_of_what_has_gone(port: int) -> None:
 
 
 def test_without_serve(port: int) -> None:
-    """The last of the module: it ends Serve."""
+    """Must run last in this module, because it ends Serve."""
     handle = serve.run(Plain.bind(), name="last", route_prefix="/last")
     assert handle.remote().result() == "plain"
     serve.shutdown()

@@ -1,4 +1,4 @@
-"""`@serve.batch` on a clock of its own: what makes a batch, when it begins, and who gets what."""
+"""`@serve.batch` on a virtual clock: the contents of batches, their start, and the recipients of results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from serve.virtual import run
 
 from skate import serve
 
-#: Sums of floats that stand for the same moment differ by less.
+#: Sums of floats for the same time differ by less.
 TINY = 1e-6
 
 
 @dataclass
 class Seen:
-    """A batched function's record: each batch with its time and the batch size then; the times batches ended."""
+    """The record of a batched function: the time, values and maximum size of each batch, and the times when batches ended."""
 
     batches: list[tuple[float, list[int], int]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
@@ -72,13 +72,13 @@ def test_what_holds_for_every_batch(
         return await asyncio.gather(*calls, return_exceptions=True)
 
     answers = run(main())
-    # In the order they came, each in one batch, none too large, never more at the same time than may be.
+    # In order of arrival, each in one batch, no batch too large, and never too many at the same time.
     assert [value for _, values, _ in seen.batches for value in values] == list(range(len(gaps)))
     assert all(1 <= len(values) <= largest for _, values, _ in seen.batches)
     assert seen.most <= concurrent
     for begun, values, _ in seen.batches:
         due = came[values[0]] + wait_s
-        # Not before its time, unless it is full; not after it, unless it had to wait for another one to end.
+        # A batch starts early only if it is full, and late only if it waited for another one to end.
         assert begun >= due - TINY or len(values) == largest
         assert begun <= due + TINY or any(abs(begun - each) < TINY for each in seen.ended)
         for value in values:
@@ -145,14 +145,14 @@ def test_size_and_time_may_change_while_it_runs(steps: list[tuple[int, float, in
 
     total = sum(count for _, _, count in steps)
     assert run(main()) == [number * 10 for number in range(total)]
-    # One that began at the very moment of a change may still be of the size before.
+    # A batch that began at the time of a change may still have the previous size.
     assert all(len(values) <= max(largest, changed.get(at, 0)) for at, values, largest in seen.batches)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=15), st.integers(4, 10))
 def test_a_size_of_ones_own(weights: list[int], largest: int) -> None:
-    """The padded size of a batch: it is no sum of what its members count for."""
+    """The padded size of a batch is not the sum of the sizes of its members."""
     batches: list[list[int]] = []
 
     def padded(values: list[int]) -> int:
@@ -170,7 +170,7 @@ def test_a_size_of_ones_own(weights: list[int], largest: int) -> None:
     assert all(padded(values) <= largest for values in batches)
     fits = [weight for weight in weights if weight <= largest]
     assert [value for values in batches for value in values] == fits
-    # As many as fit: no batch could have taken the call that came next as well.
+    # Batches are as large as possible: none could have taken the next call as well.
     left = list(weights)
     for one in batches:
         while left[0] > largest:
@@ -215,7 +215,7 @@ def test_calls_that_waited_behind_a_slow_batch_do_not_wait_again() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), sizes, st.sets(st.integers(0, 8)), st.booleans())
 def test_streams_go_to_their_callers(lengths: list[int], largest: int, leave: set[int], fails: bool) -> None:
-    """Each caller has a stream of its own length; some leave after the first value; one batch may fail at its third round."""
+    """Each stream has its own length. Some callers leave after the first value; batches may fail in their third round."""
     rounds: list[int] = []
 
     @serve.batch(max_batch_size=largest, batch_wait_timeout_s=0.01)

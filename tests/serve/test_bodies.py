@@ -1,4 +1,4 @@
-"""A limit on the bodies of requests: 413 in words, nothing read on, nothing kept; and what answers look like on the wire."""
+"""The limit on request bodies: 413 with an explanation, no further reading, no memory kept; and responses on the wire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Plain:
         if request.url.path.endswith("/careless"):
             try:
                 await request.body()
-            except Exception as error:  # what a careless handler does
+            except Exception as error:  # like a careless handler
                 return f"continued after {type(error).__name__}"
         if request.url.path.endswith("/unread"):
             return "did not look"
@@ -69,7 +69,7 @@ def port() -> Iterator[int]:
 
 
 def post(port: int, path: str, body: Any, chunked: bool = False) -> tuple[int, str, bool]:
-    """Status, text, and whether the connection ends."""
+    """Send a POST request; return the status, the text, and True if the connection ends."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {"content-type": "application/json"}
     connection.request("POST", path, iter([body]) if chunked else body, headers, encode_chunked=chunked)
@@ -114,7 +114,7 @@ def test_expect_100_continue_is_answered_413_instead(port: int) -> None:
 
 
 def test_a_client_that_still_sends_gets_its_answer(port: int) -> None:
-    """20 MB do not fit into the buffers between: a server that closed at once would break the client's sending."""
+    """20 MB do not fit into the socket buffers, so a server that closed immediately would interrupt the client's sending."""
     assert post(port, "/plain", b"x" * 20_000_000)[0] == 413
 
 

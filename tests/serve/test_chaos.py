@@ -1,4 +1,4 @@
-"""Processes and nodes that end while handles, streams and WebSockets are at work: what each loses, and what comes back."""
+"""Processes and nodes that end while handles, streams and WebSockets are active: what is lost, and what recovers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def app(word: str, **options: Any) -> Any:
 
 
 def replicas(name: str) -> set[str]:
-    """The actors of an application's replicas, known or unknown to the controller."""
+    """Return the replica actors of an application, including those unknown to the controller."""
     begin = f"{REPLICA_PREFIX}{name}#"
     found = list_named_actors(all_namespaces=True)
     return {each["name"] for each in found if each["name"].startswith(begin)}
@@ -100,7 +100,7 @@ def test_a_rolling_update_and_fewer_replicas_fail_no_call_of_a_handle(port: int)
 
 
 def test_a_controller_killed_while_it_deploys_leaves_nothing_unknown(port: int) -> None:
-    """Whatever it had begun, the next one comes to what is wanted, and no unknown replica is left."""
+    """The next controller completes the deployment, and no unknown replica is left."""
     handle = serve.run(app("v0", num_replicas=2), name="mid", route_prefix="/mid")
     with Calls(handle, threads=2) as calls:
         for number, moment in ((1, 0.03), (2, 0.12)):
@@ -120,7 +120,7 @@ def test_a_controller_killed_while_it_deploys_leaves_nothing_unknown(port: int) 
 
 
 def slow(word: str) -> Any:
-    """Answers plain requests, streams of a second, and a WebSocket that echoes."""
+    """Return an application with plain requests, streams that take a second, and an echoing WebSocket."""
     web = FastAPI()
 
     @serve.deployment(name="Slow", num_replicas=2, max_ongoing_requests=20, **LIGHT)
@@ -176,7 +176,7 @@ def test_streams_and_web_sockets_end_well_during_an_update(port: int) -> None:
                 await asyncio.sleep(0.05)  # the client's own pause
                 await socket.send(str(number))
                 said.append(await socket.recv())
-                if number == 8:  # the last word is said when what serves from now on is there
+                if number == 8:  # the last message is sent once the update is complete
                     await update
             await asyncio.gather(*readers)
             return said

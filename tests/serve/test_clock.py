@@ -1,4 +1,4 @@
-"""The controller decides by a clock that nobody sets: when that of the wall jumps, nothing starts and nothing ends."""
+"""The controller uses the monotonic clock: if the wall clock jumps, no replica starts or ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def running() -> Iterator[None]:
 
 
 class Jump:
-    """A policy, which runs in the controller: it sets that process's clock a day on, and counts its own turns."""
+    """A policy that sets the clock of the controller's process forward by a day, and counts its calls."""
 
     def __init__(self, tally: str) -> None:
         self.tally = Tally(Path(tally))
@@ -80,7 +80,7 @@ def test_delays_are_not_over_when_the_wall_clock_jumps(tmp_path: Path) -> None:
 def test_the_clock_of_a_restarted_controller_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     left = clock.mark()
     told = clock.now()
-    monkeypatch.setattr(clock, "_epoch", clock._epoch + JUMP_SECONDS)  # it began anew, after a jump
+    monkeypatch.setattr(clock, "_epoch", clock._epoch + JUMP_SECONDS)  # it restarted after a jump
     clock.resume(("another boot", left[1]))
     assert clock.now() - told > JUMP_SECONDS - 60, "another machine's clock is not taken over"
     clock.resume(left)

@@ -1,4 +1,4 @@
-"""The `serve` command and the REST API against a node that stays, as real processes."""
+"""The `serve` command and the REST API with a standing node, as real processes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def nothing_left_by_the_test(nothing_left_by_the_module: None) -> None:
-    """The node stays from test to test; what is left at the end is looked at for the whole module."""
+    """Skip the check after each test, because the tests share a node. The check for the whole module remains."""
 
 
 def config(**deployments: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_what_is_unchanged_keeps_running(site: Site) -> None:
 
 
 def test_a_program_in_another_folder(site: Site, tmp_path: Path) -> None:
-    """The node was started elsewhere, and Serve by another program; modules of one name do not mix."""
+    """The node and Serve were started from other folders; modules of the same name do not mix."""
     (tmp_path / "program.py").write_text(
         "import os\nimport words\nfrom skate import serve\n"
         "@serve.deployment(ray_actor_options={'num_cpus': 0})\ndef where(request):\n"

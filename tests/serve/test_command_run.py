@@ -1,4 +1,4 @@
-"""`serve run` as a process of its own, with and without --reload."""
+"""`serve run` as a separate process, with and without --reload."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ app = build({"word": "plain "})
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Callable[..., Program]]:
-    """Starts `serve run ...` in a folder with a program; ended with the test."""
+    """Start `serve run ...` in a folder with a program; it ends with the test."""
     started: list[Program] = []
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "words.py").write_text("TEXT = 'one'\n")
@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Program]]:
 
 
 def refused(program: Program) -> str:
-    """Its complaint; it must exit with 1 and leave nothing."""
+    """Return the error of a program, which must exit with 1 and leave nothing behind."""
     assert program.end() == 1, program.story()
     program.gone()
     assert program.err.startswith("serve run: "), program.story()

@@ -14,7 +14,7 @@ from skate.serve.routing.board import ONGOING, STARTED, WAITING
 
 
 def made(limit: int) -> Gate:
-    """A gate whose counts stand in a list rather than in shared memory."""
+    """Return a gate whose counters are in a list instead of shared memory."""
     return Gate(SimpleNamespace(cells=[0] * 8), limit)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit:
         wait = len(tasks) - len(entered) - len(gone)
         assert gate.cells[ONGOING] == len(inside) and gate.cells[WAITING] == wait == gate.waiting
         assert not wait or len(inside) >= limit, "a caller waits although there is room"
-        # Now everybody leaves, one after the other.
+        # Now all calls leave, one after another.
         while inside:
             inside.pop()
             gate.leave(0.0, False)
@@ -87,7 +87,7 @@ def test_a_request_that_goes_in_the_moment_of_its_turn_passes_it_on() -> None:
         await gate.enter()
         first, second = asyncio.ensure_future(gate.enter()), asyncio.ensure_future(gate.enter())
         await asyncio.sleep(0)
-        gate.leave(0.0, False)  # it is the turn of the first
+        gate.leave(0.0, False)  # the first one is next
         first.cancel()
         await asyncio.wait_for(second, 1)
         assert first.cancelled() and gate.cells[ONGOING] == 1
@@ -103,7 +103,7 @@ def test_one_that_went_before_its_turn_is_passed_over() -> None:
         first, second = asyncio.ensure_future(gate.enter()), asyncio.ensure_future(gate.enter())
         await asyncio.sleep(0)
         first.cancel()
-        gate.leave(0.0, False)  # before the first has noticed
+        gate.leave(0.0, False)  # before the first one is notified
         await asyncio.wait_for(second, 1)
         assert first.cancelled() and gate.cells[ONGOING] == 1 and gate.waiting == 0
 

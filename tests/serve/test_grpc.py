@@ -1,4 +1,4 @@
-"""gRPC requests, with services that need no generated code; and routers of one's own."""
+"""gRPC requests to services without generated code, and custom routers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an application has API keys, gRPC names no application to those who bring none."""
+"""If an application has API keys, gRPC lists applications only for requests with a key."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def listed(channel: Any, key: str | None = None) -> list[str]:
 
 @pytest.mark.parametrize("key", [None, "", "Bearer", "Bearer wrong", "Basic sesame", "sesame"])
 def test_without_a_right_key_no_application_is_named(channel: Any, key: str | None) -> None:
-    for _ in range(4):  # whichever replica answers
+    for _ in range(4):  # regardless of the replica that answers
         with pytest.raises(grpc.RpcError) as caught:
             listed(channel, key)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

@@ -1,4 +1,4 @@
-"""gRPC by a real client: all four kinds of methods, the context, statuses, health, reflection, models and deadlines."""
+"""gRPC with a real client: all four kinds of methods, the context, statuses, health, reflection, models and deadlines."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Demo:
 
 
 class Client:
-    """Calls one method after the other over a channel."""
+    """A client that calls methods over one channel."""
 
     def __init__(self, channel: Any, gate: Gate) -> None:
         self.channel = channel
@@ -130,7 +130,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 @pytest.mark.parametrize("app", ["one", "two"])
 def test_all_kinds_of_methods_of_each_application(client: Client, app: str) -> None:
-    """Whichever application's replica has the connection, the one that is named answers."""
+    """The named application answers, regardless of which application's replica has the connection."""
     said = (("application", app),)
     assert client.call("Echo", b"hi", app)[0] == f"{app}:hi".encode()
     counted = client.channel.unary_stream("/demo.Demo/Count")(b"50", metadata=said, timeout=30)

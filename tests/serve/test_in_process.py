@@ -1,4 +1,4 @@
-"""Deployments with `in_process=True`: calls are coroutines of the same loop, and all that a call promises still holds."""
+"""Deployments with `in_process=True`: calls are coroutines of the same loop, with all other guarantees of calls."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Inner:
 
 @serve.deployment(max_ongoing_requests=100, **LIGHT)
 class Outer:
-    """Runs what a test sends it, beside its inner deployments."""
+    """A deployment that runs functions of a test with its inner deployments."""
 
     def __init__(self, *inner: Any, **named: Any) -> None:
         self.inner = inner

@@ -1,4 +1,4 @@
-"""The head of an answer leaves with the first of its body, and never later than the loop's next round."""
+"""The head of a response is sent together with the first part of its body, at the latest in the loop's next iteration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Transport:
 
 
 class Loop:
-    """Remembers what it is asked to call."""
+    """A loop that records its scheduled calls."""
 
     def __init__(self) -> None:
         self.soon: list[Any] = []
@@ -41,7 +41,7 @@ class Loop:
         return self.now
 
     def run_later(self) -> None:
-        """Call what is due next, at its time."""
+        """Advance the clock to the next scheduled call, and run it."""
         seconds, call = self.later.pop(0)
         self.now += seconds
         call()
@@ -148,7 +148,7 @@ def test_a_last_answer_that_nobody_reads_does_not_keep_the_connection() -> None:
     transport.unsent = 10
     joining.close()
     assert [seconds for seconds, _ in loop.later] == [7]
-    transport.unsent = 5  # it reads a little
+    transport.unsent = 5  # the client reads a little
     loop.run_later()
     assert "abort" not in transport.calls
     loop.run_later()

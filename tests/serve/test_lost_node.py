@@ -1,4 +1,4 @@
-"""A node that is lost while handles are called: its replicas are made up for, and it takes only its own requests along."""
+"""A node that is lost during handle calls: its replicas are replaced, and only their own requests are lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_lost_node_is_made_up_for(two_nodes: Cluster) -> None:
         wait_for(lambda: len(calls.answers) == 2, "answers of both nodes")
         two_nodes.remove_node(other)
         calls.more(100)
-        # What the lost node had begun, or had been sent, is lost with it: one request of each thread at most.
+        # Requests that the lost node had begun or received are lost: at most one of each thread.
         assert len(calls.errors) <= 6, calls.errors
         two_nodes.add_node(num_cpus=2)
         wait_for(

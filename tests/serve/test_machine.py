@@ -1,4 +1,4 @@
-"""The controller's machine, with replicas that start, fail and end as Hypothesis likes."""
+"""The controller's state machine, with replicas that start, fail and end at random."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def app() -> ApplicationRecord:
 
 
 class World:
-    """Does what the machine wants, when it is told to."""
+    """Carries out the machine's actions when the test requests it."""
 
     def __init__(self) -> None:
         self.machine = Machine("r")

@@ -1,6 +1,6 @@
-"""The controller's machine with a small model of the world beside it: which processes there are, and what each was told last.
+"""The controller's state machine, compared with a simple model of the processes and their last messages.
 
-The controller may die at any moment; the one that comes after it remembers what had been published, which may be a little old.
+The controller may die at any moment. Its successor starts from the last published state, which may be slightly out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skate.serve.controller.states import ApplicationStatus, ReplicaState
 
 
 class World:
-    """Processes that do what the machine wants when they are told to."""
+    """Processes that carry out the machine's actions when the test requests it."""
 
     def __init__(self) -> None:
         self.machine = Machine("s")
@@ -52,7 +52,7 @@ class World:
             assert len(self.record.living()) <= self.most, f"more than {self.most}: {self.machine!r}"
 
     def allow(self, want: int, share: float) -> None:
-        """As many as there were, or are wanted, and a few more while they are replaced."""
+        """Set the permitted number of replicas: the current or the target number, and a few more during an update."""
         there = 0 if self.record is None else len(self.record.living())
         self.most = max(there, want) + max(1, math.floor(share * want))
 
@@ -91,14 +91,14 @@ class World:
         self.ended.add(name)
 
     def lose(self, number: int) -> None:
-        """A process dies, and the controller learns of it."""
+        """Kill a process, and notify the controller."""
         if self.living:
             name = sorted(self.living)[number % len(self.living)]
             self.end(name)
             self.take(self.machine.lost(KEY, name, self.now))
 
     def restart(self, age: int, dies: int) -> None:
-        """The controller dies, and perhaps a replica with it; the next one does as `Controller.remember` does."""
+        """Replace the controller, and possibly kill a replica; the new one does the same as `Controller.remember`."""
         self.open.clear()
         if dies % 3 == 0 and self.living:
             self.end(sorted(self.living)[dies % len(self.living)])
@@ -107,7 +107,7 @@ class World:
         self.machine.seed = f"s{self.restarts}-"
         known = {one.id for record in self.machine.each() for one in record.replicas.values()}
         for name in [name for name in self.living if name not in known]:
-            self.end(name)  # nobody would know of it any more
+            self.end(name)  # the new controller would not find it
         for record in self.machine.each():
             for name in [name for name in record.replicas if name not in self.living]:
                 record.replicas.pop(name)
@@ -181,7 +181,7 @@ def test_it_comes_to_what_is_wanted_whatever_happens(
     world.machine.free = None
     world.deploy("last", 3, {"n": "last"}, share)
     world.settle()
-    # What is wanted runs, was told what it is to be told, and nothing else lives.
+    # The target replicas run with the current settings, and no others live.
     states = {one.state for one in world.record.replicas.values()}
     assert states == {ReplicaState.RUNNING} and set(world.record.replicas) == set(world.living)
     assert list(world.living.values()) == [("last", {"n": "last"})] * 3, world.living
@@ -201,7 +201,7 @@ def test_it_comes_to_what_is_wanted_whatever_happens(
 def test_a_rolling_update_keeps_the_promised_share(
     count: int, share: float, spare: int, order: list[int]
 ) -> None:
-    """With room for `spare` more than run, and figures of room that are late: no more than the share is away at any time."""
+    """With room for `spare` further replicas, and outdated figures of it, no more than the share is missing at any time."""
     world = World()
     world.deploy("old", count, None, share)
     world.settle()

@@ -97,7 +97,7 @@ def ask(port: int, what: str, **headers: str) -> tuple[int, str, Any]:
 
 
 def metrics(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Values by name and labels, those of replicas added up."""
+    """Return the metrics by name and labels, summed over replicas."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/metrics", timeout=30) as answer:
         page = answer.read().decode()
     found: dict[Any, float] = {}

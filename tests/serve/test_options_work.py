@@ -1,4 +1,4 @@
-"""Options of deployments do what they say, by what is seen of them from outside."""
+"""Options of deployments have the documented effects, as seen from outside."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def nothing_served(port: int) -> Iterator[None]:
 
 
 def replicas(name: str, app: str = "default") -> list[dict[str, Any]]:
-    """The replicas of a deployment, as the REST API lists them."""
+    """Return the replicas of a deployment, as the REST API lists them."""
     from skate.serve.rest import details
 
     found: list[dict[str, Any]] = details()["applications"][app]["deployments"][name]["replicas"]

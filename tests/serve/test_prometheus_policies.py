@@ -1,4 +1,4 @@
-"""Policies that go by what a Prometheus server says."""
+"""Autoscaling policies that query a Prometheus server."""
 
 from __future__ import annotations
 

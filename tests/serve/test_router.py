@@ -1,4 +1,4 @@
-"""The router, with replicas that answer, die and come as Hypothesis likes; the replicas' boards are real."""
+"""The router, with replicas that answer, die and start at random. The replicas' boards are real."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Ref:
 
 
 class Replica:
-    """Works on what it is sent, until it dies."""
+    """A replica that works on its calls until it dies."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -71,7 +71,7 @@ class Replica:
         self.world.sent.append(number)
         if self.dead:
             self.world.to_dead += 1
-            self.world.failing.append(ref)  # it will be told in a moment
+            self.world.failing.append(ref)  # the failure is reported later
         else:
             self.under_way.append(ref)
             assert len(self.under_way) <= self.world.limit, f"{self.name} has more than it may"
@@ -86,7 +86,7 @@ class Replica:
 
 
 class World:
-    """Replicas, and the one router to them."""
+    """Replicas, and one router."""
 
     def __init__(self, limit: int, queue: int) -> None:
         self.limit = limit
@@ -172,7 +172,7 @@ def test_no_request_is_lost_or_made_twice(what: list[tuple[str, int]], limit: in
             world.router.send_waiting()
         world.tell_failures()
         assert queue < 0 or len(world.router.waiting) <= queue + world.renewed
-    # In the end there is a replica that works, and everything that waits comes to it.
+    # Finally a working replica exists, and receives all waiting calls.
     world.start()
     world.publish()
     while world.under_way():
@@ -197,7 +197,7 @@ def test_no_request_is_lost_or_made_twice(what: list[tuple[str, int]], limit: in
 def test_a_dead_replica_gets_one_request_at_most_for_each_that_is_told(
     replicas: int, limit: int, count: int
 ) -> None:
-    """One that has ended looks idle; it must not draw all requests until the controller has noticed."""
+    """A replica that has ended looks idle. It must not receive all requests until the controller detects its end."""
     world = World(limit, -1)
     for _ in range(replicas):
         world.start()
@@ -274,7 +274,7 @@ def boards() -> Iterator[Callable[[int], Board]]:
 
 
 def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[[int], Board]) -> None:
-    """Requests of others are seen; the busiest of all is never chosen, because it never wins."""
+    """The router sees requests of other routers, so the busiest replica is never chosen."""
     world = World(1000, -1)
     for _ in range(4):
         world.start()
@@ -289,7 +289,7 @@ def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[
         world.submit()
     counts = [len(each.under_way) for each in world.replicas]
     assert counts[0] == 0 and min(counts[1:]) > 30, counts
-    # It becomes free, and is taken at once.
+    # It becomes free, and is chosen immediately.
     shown[0].cells[ONGOING] = 0
     for _ in range(40):
         world.submit()
@@ -326,5 +326,5 @@ def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:
     ask()
     ask()
     assert [ref.replica.name for ref in world.under_way()] == ["r1", "r1"]
-    ask()  # that one is full: another loads it
+    ask()  # that replica is full, so another one loads the model
     assert len(world.under_way()) == 3 and len(world.replicas[1].under_way) == 2

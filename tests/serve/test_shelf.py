@@ -1,4 +1,4 @@
-"""The models of `@serve.multiplexed`: which stay, which go, and who waits for what."""
+"""The models of `@serve.multiplexed`: loading, unloading and waiting."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_those_used_last_stay(asked: list[str], limit: int) -> None:
 def test_whoever_asks_at_the_same_time(
     asked: list[tuple[str, float, bool]], limit: int, broken: set[str]
 ) -> None:
-    """Requests come, and some go again, while models load that take a second: no more are in memory than may be."""
+    """Requests arrive, and some are cancelled, while models load for a second. The models in memory stay within the limit."""
     held = most = loading = 0
 
     class Model:
@@ -113,7 +113,7 @@ def test_a_request_that_goes_leaves_the_others_their_model() -> None:
     async def main() -> Any:
         first = asyncio.ensure_future(load("m"))
         second = asyncio.ensure_future(load("m"))
-        await asyncio.sleep(0.5)  # both wait for the same
+        await asyncio.sleep(0.5)  # both wait for the same model
         first.cancel()
         return await asyncio.gather(first, second, return_exceptions=True)
 
@@ -142,7 +142,7 @@ def test_every_model_that_goes_is_finalized_once() -> None:
         for name in "abcd":
             assert (await load(name)).name == name
 
-        await close_all(load)  # as a replica does that ends
+        await close_all(load)  # like a replica that ends
 
     run(main())
     gc.collect()

@@ -80,7 +80,7 @@ class Spans:
                 return error.code, error.headers
 
     def of_trace(self, trace: str, count: int) -> dict[str, dict[str, Any]]:
-        """The spans of a trace by name, once there are so many: a span of a call may be written after its answer."""
+        """Wait for `count` spans of a trace and return them by name. The span of a call may be written after its answer."""
         deadline = time.monotonic() + 20
         while True:
             lines = self.file.read_text().splitlines() if self.file.exists() else []

@@ -1,4 +1,4 @@
-"""Serve on a node that stays: what is served outlives the program that began it (SERVE-18 of the inventory)."""
+"""Serve on a standing node: applications outlive the program that deployed them (SERVE-18 of the inventory)."""
 
 from __future__ import annotations
 

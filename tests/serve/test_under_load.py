@@ -1,4 +1,4 @@
-"""Updates, deaths and restarts while requests keep coming."""
+"""Updates, deaths and restarts under continuous load."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_killed_replica_takes_no_request_along_but_its_own(port: int) -> None:
         os.kill(handle.pid.remote().result(), signal.SIGKILL)
         before = load.good()
         wait_for(lambda: load.good() > before + 200, "answers after the kill")
-    # Each connection of the dead process loses the one request that it had under way, at most.
+    # Each connection of the dead process loses at most its current request.
     assert sum(load.lost().values()) <= 8, load.answers
     wait_for(
         lambda: (
@@ -117,6 +117,6 @@ def test_a_killed_controller_is_not_noticed_by_requests(port: int) -> None:
     )
     assert status.deployments["Versioned"].replica_states
     assert {handle.pid.remote().result() for _ in range(30)} == pids
-    # And it works on: an update, more replicas, another application beside it.
+    # Serve continues to work: an update, more replicas, another application.
     assert serve.run(version("after", num_replicas=1)).remote().result() == "after"
     serve.delete("default")

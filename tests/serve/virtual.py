@@ -1,4 +1,4 @@
-"""An event loop whose clock moves only when nothing is left to be done, so that waiting takes no time."""
+"""An event loop with a virtual clock, which advances only when there is nothing else to do. Waiting takes no real time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Skips over the time that it would have slept; a program that waits for nothing that can come is an error."""
+    """Advances its clock instead of sleeping, and fails if nothing can ever happen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end on a clock of its own."""
+    """Run a coroutine on its own virtual clock."""
     loop = VirtualLoop()
     try:
         answer = loop.run_until_complete(main)

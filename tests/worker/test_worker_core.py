@@ -1,4 +1,4 @@
-"""The worker's half of the protocol: messages in, messages and effects out, nothing else around it."""
+"""The worker core without a process: messages in, messages and effects out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Template:
 
 
 class Rig(WorkerCore):
-    """A core whose messages, releases and system calls are kept."""
+    """A core whose messages, releases and system calls are recorded."""
 
     def __init__(self) -> None:
         self.said: list[tuple[Any, ...]] = []
@@ -58,7 +58,7 @@ class Rig(WorkerCore):
         self.hear((m.INVOKE, task_id(number), group.encode(), b"", deps, 0))
 
     def take(self) -> Running | None:
-        """The main thread takes what is queued first; what runs now, or None if it waits for its group."""
+        """Let the main thread take the first queued call; return the call that runs, or None if it waits for its group."""
         sequence, message = self.queue.popleft()
         _, task, key, *_ = message
         running = Running(task, self.templates[key], 0)  # type: ignore[index]
@@ -79,7 +79,7 @@ def rig() -> Rig:
 
 
 def actor(rig: Rig, **limits: int) -> Rig:
-    """The rig with an actor, whose constructor was the first task."""
+    """Return a rig with an actor; the constructor was the first task."""
     rig.hear((m.CONSTRUCT, b"a" * 16, b"", b"", (), {}))
     rig.take()
     rig.running = None

@@ -132,11 +132,11 @@ def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
 
 
 def _no_such_actor(fields: dict[str, Any]) -> str:
-    text = f"Failed to look up actor with name {fields['name']!r}: none that lives has it in namespace {fields['namespace']!r}"
+    text = f"Failed to look up actor with name {fields['name']!r}: no living actor has it in namespace {fields['namespace']!r}"
     if fields["elsewhere"]:
         return f"{text}, but there is one in {fields['elsewhere']}; pass namespace= to get_actor"
     if fields["here"]:
-        return f"{text}; named there: {fields['here'][:20]}"
+        return f"{text}; the names there are {fields['here'][:20]}"
     return f"{text}; start it with options(name={fields['name']!r})"
 
 

@@ -1,4 +1,4 @@
-"""Requests go where their prompt has been, sessions stay where they are."""
+"""Routing by prefix and by session: requests go to the replica with their prompt, sessions stay at one replica."""
 
 from __future__ import annotations
 

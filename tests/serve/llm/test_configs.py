@@ -1,4 +1,4 @@
-"""Model configs and the resources of their replicas: nothing here needs a model, an engine or a GPU."""
+"""Model configs and the resources of their replicas, without a model, an engine or a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefill and decode apart, and data parallel groups: what is placed where, and what is handed from one to the other."""
+"""Separate prefill and decode, and data parallel groups: their placement, and the data they exchange."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def config(**engine: Any) -> LLMConfig:
 
 
 def deployments(app: Any) -> dict[str, Any]:
-    """The deployments of an application by name, those it is given included."""
+    """Return the deployments of an application by name, including those in its arguments."""
     found: dict[str, Any] = {}
 
     def look(each: Any) -> None:
@@ -85,13 +85,13 @@ def test_configs_that_do_not_fit_together_are_named(decode: dict[str, Any], matc
 
 
 def bundles(deployment: Any) -> list[dict[str, float]]:
-    """The placement of a replica."""
+    """Return the bundles of a replica's placement group."""
     found: list[dict[str, float]] = deployment._replica.actor_options["placement_group_bundles"]
     return found
 
 
 class Engine:
-    """Says what it was asked."""
+    """An engine that records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -106,7 +106,7 @@ class Engine:
 
 
 class Prefill:
-    """A handle of the deployment that computes prompts."""
+    """A substitute for the handle of the prefill deployment."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -119,10 +119,10 @@ class Prefill:
 
 
 class Bare(PDDecodeServer):
-    """One that nothing has to be stopped of."""
+    """A server that has nothing to stop."""
 
     def __del__(self) -> None:  # type: ignore[override]
-        """Serve awaits the one that it has; here nobody does."""
+        """Do nothing: the real method is a coroutine, which only Serve awaits."""
 
 
 def asked(answer: Any) -> tuple[Engine, Any, list[Any]]:

@@ -1,4 +1,4 @@
-"""The router by prefixes, in front of replicas that run: what begins alike goes where it has been."""
+"""The prefix router with running replicas: prompts with a common prefix go to the same replica."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.serve.llm.request_router import PrefixCacheAffinityRouter
 
 @pytest.fixture
 def session() -> Iterator[None]:
-    """A session in which Serve may run."""
+    """Start a session for Serve."""
     ray.init(num_cpus=4)
     try:
         yield

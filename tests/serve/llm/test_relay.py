@@ -1,4 +1,4 @@
-"""Events go from a replica to an ingress by a socket of their own: whole, in order, for all streams at once."""
+"""Events go from a replica to an ingress through their own socket: complete, in order, for all streams together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skate.serve.llm.relay import Inbox, Outboxes, Sent, Way
 
 
 class Handle:
-    """Answers as a replica would, and counts what goes by handle."""
+    """A substitute for a handle that answers like a replica, and records the items sent by handle."""
 
     def __init__(self, make: Callable[[], AsyncGenerator[Any, None]]) -> None:
         self.make = make
@@ -52,14 +52,14 @@ class Answers:
 
 @asynccontextmanager
 async def inbox() -> AsyncIterator[Inbox]:
-    """An ingress's end, closed with all that was sent to it."""
+    """Open the inbox of an ingress; close it and all outboxes at the end."""
     made = Inbox()
     yield made
     await made.close()
     for outboxes in opened:
         await outboxes.close()
     opened.clear()
-    # Transports close at the next turns of the loop.
+    # Transports close in the next iterations of the loop.
     for _ in range(3):
         await asyncio.sleep(0)  # a turn of the loop
 
@@ -176,7 +176,7 @@ def test_other_users_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
         async def made() -> AsyncGenerator[str, None]:
             monkeypatch.setattr(relay.os, "getuid", lambda: os.geteuid() + 1)
-            # Whoever connects is thrown out, so that nothing but the handle's answer is ever seen.
+            # All connections are closed, so only the handle's answer arrives.
             reader, writer = await asyncio.open_unix_connection("\0" + seen[0].address)
             writer.write(relay._HEAD.pack(seen[0].stream, 4) + b"evil")
             try:

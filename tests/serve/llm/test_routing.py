@@ -1,4 +1,4 @@
-"""Requests to several replicas: where their prompt has been, or where their session is; and only with a key."""
+"""Requests to several replicas: routed by prompt or session, and only with a key."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TOPICS = [letter * 100 for letter in "abcdef"]
 
 
 class Named(LLMServer):
-    """A model whose answers say which replica they are of."""
+    """A model whose answers contain the id of their replica."""
 
     async def completions(self, request: Any, raw_request_info: Any = None) -> Any:
-        """As before, with the replica's name in the id."""
+        """Answer with the replica's name as the id."""
         request.request_id = serve.get_replica_context().replica_id.unique_id
         async for each in super().completions(request, raw_request_info):
             yield each
@@ -73,7 +73,7 @@ def client(url: str) -> Iterator[Any]:
 
 
 def ask(client: Any, model: str, prompt: str, **more: Any) -> tuple[str, int]:
-    """The replica that answered, and how many of the prompt's tokens it had in its cache."""
+    """Send a prompt; return the replica that answered, and the number of the prompt's tokens in its cache."""
     found = client.completions.create(model=model, prompt=prompt, max_tokens=1, **more)
     details = found.usage.prompt_tokens_details
     return found.id, 0 if details is None else details.cached_tokens

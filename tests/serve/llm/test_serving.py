@@ -1,4 +1,4 @@
-"""Models behind Serve as OpenAI's client sees them: two models, an adapter, streams, errors, clients that go away."""
+"""Models behind Serve as OpenAI's client sees them: two models, an adapter, streams, errors, clients that disconnect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.llm.asking import ask
 
 peft = pytest.importorskip("peft", reason="LoRA adapters are read by peft")
 
-# peft asks transformers by a name that is on its way out.
+# peft uses a deprecated name of transformers.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -179,7 +179,9 @@ def test_a_client_that_goes_away_ends_its_request(url: str) -> None:
     handle = serve.get_deployment_handle("LLMServer:tiny", "default")
     body = {"model": "tiny", "prompt": "ab", "max_tokens": 200, "stream": True, "ignore_eos": True, "n": 100}
     with httpx.stream("POST", f"{url}/v1/completions", json=body) as answer:
-        lines = answer.iter_lines()  # kept, as httpx hangs up when it goes
+        lines = (
+            answer.iter_lines()
+        )  # keep a reference, because httpx disconnects when the response is deleted
         next(lines)
         assert handle.load.remote().result()[1] > 50
     began = time.monotonic()

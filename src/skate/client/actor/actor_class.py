@@ -126,7 +126,7 @@ class ActorClass:
             from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
 
             raise ActorAlreadyExistsError(
-                f"The name {name} (namespace={namespace}) is already taken by an actor that lives; choose another name, or pass "
+                f"The name {name} (namespace={namespace}) is already taken by a living actor; choose another name, or pass "
                 "get_if_exists=True to use that one"
             )
         descriptor = self._described()
@@ -251,7 +251,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """
     if not isinstance(name, str) or not name:
         raise ValueError(
-            f"Please supply a non-empty value to get_actor: the name of an actor is a text, not {name!r}"
+            f"Please supply a non-empty value to get_actor: got {name!r}, but the name of an actor is a non-empty string"
         )
     if namespace is not None and not isinstance(namespace, str):
         raise TypeError(f"namespace must be None or a string, not {namespace!r}")

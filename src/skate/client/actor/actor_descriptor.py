@@ -13,7 +13,7 @@ METHOD_OPTIONS = "__ray_method_options__"
 
 
 class ActorDescriptor:
-    """A handle's knowledge of its class: name, methods with their options and signatures."""
+    """The class of an actor as its handles need it: name, and methods with their options and signatures."""
 
     __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors")
 

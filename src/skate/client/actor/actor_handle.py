@@ -64,7 +64,7 @@ class ActorHandle:
 
     @property
     def _actor_id(self) -> Any:
-        from skate.core.ids import ActorID  # ids are public faces, not needed to run
+        from skate.core.ids import ActorID  # only users need id objects
 
         return ActorID(self._skate_id)
 
@@ -100,11 +100,10 @@ def _no_method(descriptor: ActorDescriptor, name: str) -> str:
 
     known = sorted(each for each in descriptor.methods if not each.startswith("__"))
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     return (
         f"the actor class {descriptor.class_name} has no method {name!r}, so its handle has no attribute {name!r}{hint} "
-        "An actor's attributes are read through "
-        f"methods of its own; it has: {', '.join(known) or 'none'}"
+        f"Read the actor's attributes through its methods, which are: {', '.join(known) or 'none'}"
     )
 
 
@@ -141,7 +140,7 @@ class _MethodState:
         return parameter_names(self.signature)
 
     def export(self, process: Process, handle: ActorHandle) -> None:
-        """Make the method known to the node of a session."""
+        """Register the method at the node of a session."""
         if process.closed or (handle._skate_hold is not None and handle._skate_hold.process is not process):
             raise RuntimeError(
                 f"{handle!r} belongs to a session that has ended; actors end with shutdown(); start it again"
@@ -186,7 +185,7 @@ class _MethodState:
 
 
 class ActorMethod:
-    """A method of an actor: `.remote(...)` calls it, `.options(...)` changes how."""
+    """A method of an actor: `.remote(...)` calls it, `.options(...)` changes its options."""
 
     __slots__ = ("_handle", "_state")
 

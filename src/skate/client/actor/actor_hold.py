@@ -1,4 +1,4 @@
-"""A process's share in keeping an actor alive."""
+"""The hold of a process on an actor, which keeps the actor alive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ActorHold:
-    """This process's share in keeping an actor alive, common to all its handles."""
+    """The hold of this process on an actor, shared by all its handles. It keeps the actor alive."""
 
     __slots__ = ("actor_id", "process", "grants", "waiting", "__weakref__")
 

@@ -105,10 +105,10 @@ class BlockingWait(Wait):
         return thread.name.startswith("skate-call-")
 
     def facts(self) -> WaitFacts:
-        """Return the line that waits, and how many other threads of the process may still do something."""
+        """Return the line that waits, and how many other threads of the process may make progress."""
         return {"where": self.where, "free": threads_free(self.process)}
 
-    # -- said to the user
+    # -- messages to the user
 
     def _note(self, ready: Ready) -> None:
         """Print a line about this wait on stderr."""
@@ -129,9 +129,9 @@ class BlockingWait(Wait):
                 f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not there"
             )
         text += f"; {'the first' if len(ids) > 1 else 'it'}"
-        text += f" was submitted at {site}" if site else " was made elsewhere"
+        text += f" was submitted at {site}" if site else " was created elsewhere"
         with process.pump.aside():
-            sys.stderr.write(f"{text}: {reason or 'no reason known here'}\n")
+            sys.stderr.write(f"{text}: {reason or 'the reason is unknown'}\n")
             sys.stderr.flush()
 
 
@@ -152,7 +152,7 @@ def site_of(thing: Any) -> str | None:
 
 
 def why(process: Process, any_id: bytes) -> str:
-    """Ask the node why an object is not ready; return an empty string if it does not know. The lock is held."""
+    """Ask the node why an object is not ready; return an empty string if the reason is unknown. The lock is held."""
     answer = process.wait_for_answer(process.ask("why", any_id), ANSWER_SECONDS)
     return str(answer[1]) if answer is not None and answer[0] else ""
 
@@ -173,13 +173,13 @@ def note_times() -> Iterator[float]:
 
 
 def threads_free(process: Process) -> int:
-    """Count the program's threads that do not wait here and could therefore still do something.
+    """Count the program's threads that do not wait here and may therefore make progress.
 
     Skate's own threads do not count, nor do daemon threads that run only library code, such as those of progress bars.
     """
     known = {wait.thread for wait in process.waits.values() if isinstance(wait, BlockingWait)}
     if not process.is_driver:
-        known.add(threading.main_thread().ident or 0)  # the node knows what runs in it
+        known.add(threading.main_thread().ident or 0)  # the node tracks the tasks that it runs
     frames = sys._current_frames()
     frames.pop(threading.get_ident(), None)  # our own frame: the cycle would keep the awaited refs alive
     return sum(

@@ -38,7 +38,7 @@ class ObjectRefGenerator:
     def _next_sync(self, timeout_s: float | None = None) -> Any:
         """Return the next ref, None at the end, or a nil ref if `timeout_s` seconds pass first."""
         stream = self._stream
-        process: Any = stream.process  # with a lock around it
+        process: Any = stream.process
         with process.lock:
             if not stream.moved():
                 wait_told(process, stream.moved, timeout_s, self)

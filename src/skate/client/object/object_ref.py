@@ -41,8 +41,8 @@ class ObjectRef(Generic[T]):
     """A reference to the result of a task or to a put value.
 
     There is one ObjectRef per object and process, which holds the state of the value in the process. `grants` counts the
-    messages, from or to the node, that record a hold of this process on the object. While it is zero, no other process knows
-    the object, and dropping the ref sends no message.
+    messages, from or to the node, that record a hold of this process on the object. While it is zero, no other process has a ref
+    to the object, and deleting the ref sends no message.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class ObjectRef(Generic[T]):
     def _is_ready(self) -> bool:
         return self._kind != PENDING
 
-    # -- public face
+    # -- public methods
 
     def binary(self) -> bytes:
         """Return the id as 28 bytes."""
@@ -143,18 +143,18 @@ class ObjectRef(Generic[T]):
 
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:
-        """Return a ref with a random id that no process knows."""
+        """Return a ref with a random id, which names no object."""
         return cls(os.urandom(28))
 
     def task_id(self) -> Any:
         """Return the id of the task that creates the value."""
-        from skate.core import ids  # ids are public faces, not needed to run
+        from skate.core import ids  # only users need id objects
 
         return ids.TaskID(ids.task_of(self._id))
 
     def job_id(self) -> Any:
         """Return the id of the job that the object belongs to."""
-        from skate.core import ids  # as above
+        from skate.core import ids  # only users need id objects
 
         return ids.JobID(ids.job_of(self._id))
 
@@ -257,7 +257,7 @@ class ObjectRef(Generic[T]):
 
     def __iter__(self) -> Any:
         raise TypeError(
-            "an ObjectRef cannot be iterated: it stands for one value; call ray.get(ref) for the value, or "
+            "an ObjectRef cannot be iterated, because it refers to one value; call ray.get(ref) for the value, or "
             "request several with num_returns=n"
         )
 
@@ -307,7 +307,7 @@ class Session(Protocol):
 def _process_of(ref: ObjectRef[Any]) -> Session:
     process: Any = ref._process
     if process is None or process.closed:
-        raise RuntimeError(f"{ref!r} belongs to no running session; its value is gone")
+        raise RuntimeError(f"{ref!r} does not belong to a running session, so its value is gone")
     session: Session = process
     return session
 

@@ -161,7 +161,7 @@ def _get_asking(
 
 def _not_there(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) -> Exception:
     if process.closed:
-        return RuntimeError("the session was shut down while a get waited")
+        return RuntimeError("the session was shut down while ray.get waited")
     return _timed_out(process, refs, timeout)
 
 
@@ -373,7 +373,7 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
     if isinstance(ray_waitable, ObjectRefGenerator):
         task_id = ray_waitable._stream.task_id
     elif isinstance(ray_waitable, ObjectRef):
-        from skate.core.ids import task_of  # ids are public faces, not needed to run
+        from skate.core.ids import task_of  # only users need id objects
 
         task_id = task_of(ray_waitable._id)
     else:

@@ -1,8 +1,8 @@
 """Views of values in shared memory.
 
-A process that knows where a value is may read it at any time, so the node sends RECALL before it moves a value. A ref counts its
-views, and the callers about to take one, in a list. Finalizers, which run in any thread at any time, only pop from the list;
-everything else happens under the engine lock.
+A process that has the location of a value may read it at any time, so the node sends RECALL before it moves a value. A ref
+counts its views, and the callers about to take one, in a list. Finalizers, which run in any thread at any time, only pop
+from the list; everything else happens under the engine lock.
 """
 
 from __future__ import annotations

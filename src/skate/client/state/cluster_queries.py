@@ -1,4 +1,4 @@
-"""Questions about the cluster: resources, nodes, and what ran when."""
+"""Queries of the cluster: resources, nodes and the timeline."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from skate.protocol.states import CREATION
 def _ask(verb: str) -> Any:
     process = session.current_or_none()
     if process is None:
-        raise RuntimeError("no session runs, so there is no cluster to query; call init() first")
+        raise RuntimeError("no session is running, so there is no cluster to query; call init() first")
     return process.request(verb)
 
 
 def cluster_resources() -> dict[str, float]:
-    """The total resources of all nodes, by resource."""
+    """Return the total resources of all nodes, by resource."""
     return to_amounts(_ask("cluster_resources"))
 
 
 def available_resources() -> dict[str, float]:
-    """The free resources, by resource."""
+    """Return the free resources of all nodes, by resource."""
     return to_amounts(_ask("available_resources"))
 
 
 def available_per_node() -> dict[str, dict[str, float]]:
-    """The free resources of each living node, by node id."""
+    """Return the free resources of each living node, by node id."""
     return {node["node_id"]: to_amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
 
 
 def nodes() -> list[dict[str, Any]]:
-    """One entry a node, with its id, resources and labels."""
+    """Return one entry per node, with its id, resources and labels."""
     found = []
     for node in _ask("nodes"):
         found.append(
@@ -63,9 +63,9 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """The tasks that ran lately, and what libraries did here, as Chrome trace events; written to a file if one is named.
+    """Return recent tasks and the spans of libraries in this process as Chrome trace events, or write them to a file.
 
-    Open it in chrome://tracing or Perfetto. Times are in microseconds.
+    Open the file in chrome://tracing or Perfetto. Times are in microseconds.
     """
     events = []
     epoch = time.time() - time.monotonic()
@@ -95,7 +95,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     events += spans.recorded()
     if filename is None:
         return events
-    import json  # only when a file is wanted
+    import json  # only needed for a file
 
     with open(filename, "w") as file:
         json.dump(events, file)
@@ -103,7 +103,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
 
 
 def object_location(ref: ObjectRef[Any]) -> dict[str, Any]:
-    """Where a ref's value is: the ids of nodes, its size in bytes (None if unknown), whether it was spilled."""
+    """Return the location of a ref's value: node ids, size in bytes (None if unknown), and whether it was spilled."""
     process = session.current()
     state = process.request("object_state", ref._id)
     if state is None:

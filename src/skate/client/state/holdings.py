@@ -1,8 +1,8 @@
 """The references to each object, collected from nodes and processes: one row for each reason that keeps a value alive.
 
-A process that has a ref, a view of a value that outlives its ref, a running task with it as an argument, a
-value or a function that contains it: each is a row, with the object's size and place, and the line that created
-it, and the task.
+A reason is a process that has a ref, a view of the value that outlives its ref, a pending task with the ref as an
+argument, or a value or function that contains the ref. Each row has the object's size, location and task, and the line
+that created it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Who = tuple[bytes, int]
 
 ADDRESS = "127.0.0.1"
 KINDS = ("pending", "inline", "arena", "error", "unknown", "remote")
-UNKNOWN_SITE = "unknown (its maker no longer holds it)"
+UNKNOWN_SITE = "unknown (the process that created it has no ref to it)"
 NOT_RECORDED = "not recorded (set SKATE_RECORD_REF_CREATION_SITES=1)"
 PUT = b"\xff" * 4
 
 
 def parsed(text: str | None) -> Any:
-    """A runtime environment from its JSON."""
-    import json  # only who lists environments pays for it
+    """Return a runtime environment from its JSON."""
+    import json  # only lists of environments and jobs need it
 
     return json.loads(text) if text else {}
 
@@ -79,7 +79,7 @@ class Holdings:
     # -- rows
 
     def rows(self) -> list[Row]:
-        """One row for each reason that keeps an object."""
+        """Return one row for each reason that keeps an object alive."""
         found = [*self._refs(), *self._records(), *self._handles()]
         return sorted(found, key=lambda row: -row["object_size"])
 
@@ -102,7 +102,7 @@ class Holdings:
                 for cid, grants in record["holders"].items():
                     who = (node, cid)
                     if (who, oid) not in told and who in self.processes:
-                        holder = "has not answered" if not self.processes[who].get("told") else "on the way"
+                        holder = "has not answered" if not self.processes[who].get("told") else "in transit"
                         rows.append(self._row(oid, record["kind"], "LOCAL_REFERENCE", who, grants, holder))
                 for user in record["used"]:
                     text = f"task {user['name']} ({user['state']})"
@@ -166,5 +166,5 @@ class Holdings:
 
 
 def rows(parts: list[Row]) -> list[Row]:
-    """The rows of all objects, the largest first."""
+    """Return the rows of all objects, the largest first."""
     return Holdings(parts).rows()

@@ -48,15 +48,15 @@ class Found:
 
 
 def find(kind: str, timeout: float) -> Found:
-    """The rows of a kind ("tasks", "actors", "objects", ...), waiting `timeout` seconds for processes to answer.
+    """Return the rows of a kind ("tasks", "actors", "objects", ...); wait up to `timeout` seconds for answers.
 
-    Raises RuntimeError if no session runs, ValueError for an unknown kind.
+    Raises RuntimeError if no session is running, ValueError for an unknown kind.
     """
     process = current_or_none()
     if process is None:
-        raise RuntimeError("no session runs, so there is nothing to list; call init() first")
+        raise RuntimeError("no session is running, so there is nothing to list; call init() first")
     if kind not in KINDS:
-        raise ValueError(f"there are no {kind!r} to list; there are: {', '.join(KINDS)}")
+        raise ValueError(f"cannot list {kind!r}; use one of: {', '.join(KINDS)}")
     asked, make = KINDS[kind]
     if not asked:
         return Found(make([]), [])
@@ -70,22 +70,22 @@ def _hex(value: bytes) -> str | None:
 
 
 def worker_id(cid: int) -> str:
-    """A process's id as `get_worker_id()` shows it."""
+    """Return a process's id in the format of `get_worker_id()`."""
     return cid.to_bytes(4, "big").hex().rjust(56, "0")
 
 
 def task_hex(task_id: bytes) -> str:
-    """A task's id; that of a creation is made of the actor's."""
+    """Return a task's id in hex. The id of an actor's creation is derived from the actor's id."""
     return task_id.hex() if len(task_id) == 24 else "f" * 16 + task_id.hex()
 
 
 def _millis(part: Row, at: float | None) -> int | None:
-    """A moment on a node's clock as milliseconds since 1970."""
+    """Convert a time on a node's clock to milliseconds since 1970."""
     return None if at is None else int((time.time() - (part["now"] - at)) * 1000)
 
 
 def _attempt_events(part: Row, task: Row) -> list[dict[str, Any]] | None:
-    """When an attempt began and ended, as far as it has; what came before is not kept."""
+    """Return the start and the end of an attempt, as far as it has got. Earlier states are not recorded."""
     found = []
     if task.get("start") is not None:
         found.append({"state": "RUNNING", "created_ms": _millis(part, task["start"])})
@@ -101,7 +101,7 @@ def _tasks(parts: list[Row]) -> list[Row]:
             key = task["task"], task["attempt"]
             before = rows.get(key)
             row = _task(part, task)
-            # Of a task that was given to another node both tell; the one where it ran knows more.
+            # Both nodes report a forwarded task. Keep the row of the node that ran it, which has more.
             if before is None or (row["worker_pid"] and not before["worker_pid"]):
                 rows[key] = row
     return list(rows.values())
@@ -307,7 +307,7 @@ def _environments(parts: list[Row]) -> list[Row]:
 
 
 def _events(parts: list[Row]) -> list[Row]:
-    """Processes and nodes that were lost, latest last."""
+    """Return the worker processes that were lost, latest last."""
     rows = []
     for part in parts:
         for worker in part.get("workers", ()):

@@ -1,6 +1,6 @@
-"""A survey of the cluster: reports the refs that this process holds, and asks the node to survey all processes.
+"""Surveys of the cluster: collect the rows of all nodes and processes, and report the refs of this process.
 
-Refs that never left a process are in no table, so that they cost nothing. A survey finds them among all objects that Python's
+Refs that never left a process are not in any table, so they cost nothing. A survey finds them among all objects that Python's
 garbage collector tracks, which takes a few milliseconds.
 """
 
@@ -39,7 +39,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
 
 
 def answer(process: Process, message: m.Survey) -> None:
-    """SURVEY: tell the node what this process holds; the lock is held."""
+    """Answer SURVEY with the refs and actors that this process holds. The lock is held."""
     _, key, kinds = message
     context = process.context
     part: dict[str, Any] = {
@@ -49,7 +49,7 @@ def answer(process: Process, message: m.Survey) -> None:
         "actor": b"" if context is None else context.actor_id or b"",
     }
     if "jobs" in kinds and process.is_driver:
-        import json  # only who lists jobs pays for it
+        import json  # only lists of jobs need it
 
         part["entrypoint"] = " ".join(sys.argv)
         part["environment"] = json.dumps(process.job_environment or {})
@@ -60,7 +60,7 @@ def answer(process: Process, message: m.Survey) -> None:
 
 
 def _refs(process: Process) -> list[tuple[Any, ...]]:
-    """The refs of this process: (id, kind, size, references to it, views of its value, containing ids, site)."""
+    """Return the refs of this process: (id, kind, size, references, views of the value, containing ids, site)."""
     refs: list[Any] = []
     views: dict[bytes, int] = {}
     released = ObjectRef._released
@@ -81,7 +81,7 @@ def _refs(process: Process) -> list[tuple[Any, ...]]:
                 if type(inner) is ObjectRef:
                     inside.setdefault(inner._id, []).append(ref._id)
     inner = held = None
-    # What counting itself adds, which differs from one version of Python to the next.
+    # Counting itself adds references, and their number differs between versions of Python: measure it with a probe.
     ref = _Probe()
     refs.append(ref)
     found = []
@@ -114,7 +114,7 @@ def _size(ref: ObjectRef[Any]) -> int:
 
 
 def _handles(process: Process) -> list[tuple[bytes, int]]:
-    """The actors that this process holds: (id, grants)."""
+    """Return the actors that this process holds, as (id, grants)."""
     found = []
     for actor_id, weak in list(process.actors.items()):
         hold = weak()

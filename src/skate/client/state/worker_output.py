@@ -1,4 +1,4 @@
-"""The last output of workers, as far as this process's node has kept it."""
+"""The recent output of workers, as far as the node in this process keeps it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ def _output() -> session.Output | None:
 
 
 def kept() -> list[tuple[int, str]]:
-    """(pid, "out" or "err") of every worker of which something is kept."""
+    """Return (pid, "out" or "err") for each worker stream with kept output."""
     output = _output()
     return [] if output is None else sorted(output.tails)
 
 
 def lines_of(pid: int, suffix: str) -> list[str] | None:
-    """The last lines of a worker, or None if none are kept here."""
+    """Return the last lines of a worker's stream, or None if none are kept."""
     output = _output()
     tail = None if output is None else output.tails.get((pid, suffix))
     return None if tail is None else list(tail.lines)

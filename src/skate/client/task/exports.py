@@ -1,4 +1,4 @@
-"""Functions and options as the node needs them, registered once: a function by its bytes, a template by its fields."""
+"""Registration of functions and templates at the node. A key is a hash: of a function's bytes, of a template's fields."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from skate.wire import values
 if TYPE_CHECKING:
     from skate.client.process import Process
 
-#: What a definition may capture; more belongs into an object.
+#: Maximum size of a pickled definition. Larger values belong in objects.
 FUNCTION_BYTES_MAX = 95 * 1024 * 1024
-#: What is named no more is kept for a while: a program may well make the same function again.
+#: Unused registrations to keep, because programs often create the same function again.
 UNUSED_MAX = 256
 
 
 def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes]:
-    """A function or class by value, the refs in it, and the key of its bytes."""
+    """Pickle a function or class by value; return its bytes, the refs in it, and the key of the bytes."""
     try:
         blob, met = values.pack_function(definition)
-    except Exception as error:  # whatever pickling ends in, the culprit is in the definition
+    except Exception as error:  # whatever pickling raises, the cause is in the definition
         from skate.wire.culprit import explain
 
         raise TypeError(
@@ -51,7 +51,7 @@ def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes
 
 
 def key_of(*parts: bytes) -> bytes:
-    """A short name for some bytes."""
+    """Return a hash of some bytes."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(part)
@@ -59,7 +59,7 @@ def key_of(*parts: bytes) -> bytes:
 
 
 def stamp_of(definition: Any) -> bytes:
-    """Identity of the source file that a definition is imported from, so that an edited module is sent again."""
+    """Return the identity of a definition's source file, so that an edited module is sent again."""
     module = sys.modules.get(getattr(definition, "__module__", None) or "")
     path = getattr(module, "__file__", None)
     if not path or getattr(module, "__name__", "") == "__main__" or "site-packages" in path:
@@ -72,7 +72,7 @@ def stamp_of(definition: Any) -> bytes:
 
 
 class Export:
-    """A registration of a process at its node, alive while the process may refer to it."""
+    """A registration at the node. It lives as long as this process may refer to it."""
 
     __slots__ = ("key", "function", "_unused", "__weakref__")
 
@@ -86,12 +86,12 @@ class Export:
 
 
 def own_key(process: Process, key: bytes) -> bytes:
-    """The name of a definition on the node: where that serves several programs, each has names of its own."""
+    """Return the key of a definition at the node. Each program of a standing node has its own keys."""
     return key_of(key, process.realm.encode()) if process.realm else key
 
 
 def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -> Export:
-    """Make a definition known to the node, once; the lock is held."""
+    """Register a definition at the node, once. The lock is held."""
     key = own_key(process, key)
     if key not in process.exported:
         held = tuple(process.escape(each) for each in met)
@@ -100,7 +100,7 @@ def export_function(process: Process, blob: bytes, met: list[Any], key: bytes) -
 
 
 def export_template(process: Process, fields: TemplateFields, function: Export | None = None) -> Export:
-    """Make a function with its options known to the node, to be submitted by its key. The lock is held."""
+    """Register a function with its options at the node, so that calls need only the key. The lock is held."""
     if process.realm:
         fields = {**fields, "job": process.realm}
     key = key_of(repr(sorted(fields.items(), key=lambda item: item[0])).encode())
@@ -121,7 +121,7 @@ def _export(process: Process, key: bytes, function: Export | None) -> Export:
 
 
 def _forget(process: Process) -> None:
-    """Unregister templates and functions at the node that nothing here refers to any more."""
+    """Unregister templates and functions that this process no longer refers to."""
     gone = []
     for _ in range(len(process.unused)):
         key = process.unused.popleft()
@@ -135,7 +135,7 @@ def _forget(process: Process) -> None:
 def common_fields(
     process: Process, options: dict[str, Any], name: str, function: bytes, kind: str
 ) -> TemplateFields:
-    """The fields that tasks and actors share: resources, strategy, environment."""
+    """Return the fields that tasks and actors share: resources, strategy, environment."""
     short = name.rpartition("<locals>.")[2]
     fields: TemplateFields = {
         "name": (options.get("name") if kind == "task" else None) or short,
@@ -145,7 +145,7 @@ def common_fields(
         "strategy": strategy_of(process, options, kind, name),
     }
     if kind == "actor":
-        # An actor is listed with where its class was defined, its calls are not; so does Ray.
+        # As in Ray, actors are listed with the scope that defines their class, but calls are not.
         fields["class_path"] = name
         fields["placement"] = placement_request(options)
     environment = environment_of(process, options.get("runtime_env"), f"{kind} {name}")
@@ -162,7 +162,7 @@ def _check_no_index(index: int) -> None:
 
 
 def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str) -> Strategy | None:
-    """Where to run, as the node reads it: ("bundle", group, index, capture), ("node", id, soft), ("labels", ...) or None."""
+    """Return the scheduling strategy as the node reads it, or None for the default."""
     placed = placement_of(options)
     context = process.context
     if placed is None:
@@ -207,14 +207,14 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
             selector_conditions(each["label_selector"] or {})
             for each in options.get("fallback_strategy") or ()
         ]
-        if others:  # any of them will do, the first is preferred
+        if others:  # a node may match any of them; the first is preferred
             return LabelStrategy("labels", (("", "any", (wanted, *others)),), wanted)
         return LabelStrategy("labels", wanted, ())
     return None
 
 
 def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name: str) -> None:
-    """Refuse at the call what no bundle of the group could ever hold."""
+    """Raise ValueError if no bundle of the group could ever hold the task or actor."""
     request = resource_request(options, kind=kind)
     if kind == "actor":
         request = {**placement_request(options), **request}
@@ -241,7 +241,7 @@ def _label_conditions(expressions: Any) -> tuple[Any, ...]:
 
 
 def selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
-    """A label selector as the node reads it: (key, operator, values), all of which must hold."""
+    """Return a label selector as the node reads it: a tuple of (key, operator, values), all of which must hold."""
     found = []
     for key, text in selector.items():
         text = text.strip()
@@ -256,11 +256,11 @@ def selector_conditions(selector: dict[str, str]) -> tuple[Any, ...]:
 
 
 def environment_of(process: Process, given: Any, where: str) -> tuple[str, str] | None:
-    """The runtime environment of a task: (its JSON, its key), the job's merged with its own; None for none."""
+    """Return the runtime environment of a task, merged with the job's, as (JSON, key); None if there is none."""
     job = process.job_environment if process.context is None else process.context.environment()
     if not given and not job:
         return None
-    import json  # only programs with runtime environments pay for these
+    import json  # imported only by programs with runtime environments
 
     from skate.runtime_env import prepare
     from skate.runtime_env.identity import env_key

@@ -1,8 +1,8 @@
-"""The checks of option values, one function a kind of value.
+"""Checks of option values, one function for each kind of value.
 
-Each takes the option's name and the value given, and returns the value to keep. TypeError says that it is the
-wrong sort of thing, ValueError that it is the right sort with a wrong value. Each message says what was given
-and what may be.
+Each takes the option's name and the given value, and returns the value to keep. It raises TypeError for a value of
+the wrong type, and ValueError for a wrong value of the right type. The messages contain the given value and the
+allowed ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SKATE_DIR = dirname(dirname(dirname(abspath(__file__)))) + sep
 
-# Resources that have an option of their own, by that option.
+# Resources that have their own option, and that option.
 _OWN_OPTION = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "memory"}
 
 _STRATEGIES = (
@@ -47,19 +47,20 @@ class UnknownOption(ValueError):
 
 def _wrong_type(name: str, value: object, wanted: str) -> TypeError:
     return TypeError(
-        f"The type of keyword '{name}' must be another: {name}={value!r} is of type {type(value).__name__}; use {wanted}"
+        f"The type of keyword '{name}' must be {wanted}, but {name}={value!r} is of type {type(value).__name__}"
     )
 
 
 def is_a(value: object, class_name: str) -> bool:
-    """True if `value` is an instance of a class of this name. By name, so that the class's module is imported only
-    by programs that use it.
+    """Return True if `value` is an instance of a class with this name.
+
+    Comparing names avoids importing the class, which most programs do not use.
     """
     return any(base.__name__ == class_name for base in type(value).__mro__)
 
 
 def warn_deprecated(text: str) -> None:
-    """A DeprecationWarning that points at the caller's line, however deep inside Skate it is given."""
+    """Issue a DeprecationWarning that points at the first line outside of Skate."""
     frame = sys._getframe(1)
     level = 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_SKATE_DIR):
@@ -72,11 +73,11 @@ def warn_deprecated(text: str) -> None:
 
 
 def quantity(name: str, value: Any) -> float | None:
-    """An amount of a resource: None, or 0 or more, no finer than 0.0001."""
+    """Check an amount of a resource: None, or >= 0 in steps of 0.0001."""
     if value is None:
         return None
     if not isinstance(value, (int, float)):
-        # NumPy's numbers, Fraction and Decimal say themselves that they are numbers; text does not.
+        # NumPy numbers, Fraction and Decimal have __float__ and are accepted; strings are not.
         if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
             raise _wrong_type(name, value, "a number of 0 or more")
         value = index(value) if hasattr(value, "__index__") else float(value)
@@ -110,7 +111,7 @@ def count(name: str, value: Any) -> int | None:
 
 
 def count_or_forever(name: str, value: Any) -> int | None:
-    """None, -1 for no limit, or 0 or more."""
+    """Check a number: None, -1 for no limit, or >= 0."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 0 or more, or -1 for no limit")
@@ -133,7 +134,7 @@ def positive(name: str, value: Any) -> int | None:
 
 
 def backpressure(name: str, value: Any) -> int | None:
-    """None or less than 0 for no limit, or 1 or more."""
+    """Check a number: None or negative for no limit, or >= 1."""
     if value is None:
         return None
     number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
@@ -146,7 +147,7 @@ def backpressure(name: str, value: Any) -> int | None:
 
 
 def bundle_index(name: str, value: Any) -> int:
-    """The deprecated index of a bundle: -1 for any, or 0 or more."""
+    """Check the deprecated index of a bundle: -1 for any, or >= 0."""
     number = _integer(name, value, "an integer, -1 for any bundle")
     if number < -1:
         raise ValueError(f"{name}={value} is negative; use 0 or more, or -1 for any bundle")
@@ -156,7 +157,7 @@ def bundle_index(name: str, value: Any) -> int:
 
 
 def num_returns(name: str, value: Any) -> int | str | None:
-    """None, 0 or more, "streaming", or (deprecated) "dynamic"."""
+    """Check a number of results: None, >= 0, "streaming", or the deprecated "dynamic"."""
     if value is None or value == "streaming":
         return value  # type: ignore[no-any-return]
     if value == "dynamic":
@@ -179,38 +180,38 @@ def streams(value: int | str | None) -> None:
     """Reject "streaming" and "dynamic" for a function that is not a generator function."""
     if value in ("streaming", "dynamic"):
         raise ValueError(
-            f"num_returns={value!r} can only be used with generator functions, those that yield; this one returns its value"
+            f"num_returns={value!r} can only be used with generator functions, and this function does not yield; use a number"
         )
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- strings and flags
 
 
 def text(name: str, value: Any) -> str | None:
-    """Check a text or None."""
+    """Check a string or None."""
     if value is None or isinstance(value, str):
         return value
-    raise _wrong_type(name, value, "text or None")
+    raise _wrong_type(name, value, "str or None")
 
 
 def actor_name(name: str, value: Any) -> str | None:
-    """None or text that is not empty."""
+    """Check the name of an actor: None or a non-empty string."""
     if text(name, value) == "":
         raise ValueError(
-            "Actor name cannot be an empty string: name='' cannot be looked up; give another one, or None for no name"
+            "Actor name cannot be an empty string: got name=''; use a non-empty name, or None for no name"
         )
     return value  # type: ignore[no-any-return]
 
 
 def namespace(name: str, value: Any) -> str | None:
-    """None or text that is not empty."""
+    """Check a namespace: None or a non-empty string."""
     if text(name, value) == "":
         raise ValueError("namespace='' is not a namespace; use a non-empty name, or None for the job's own")
     return value  # type: ignore[no-any-return]
 
 
 def lifetime(name: str, value: Any) -> str | None:
-    """None, "detached" or "non_detached"."""
+    """Check a lifetime: None, "detached" or "non_detached"."""
     if text(name, value) not in (None, "detached", "non_detached"):
         raise ValueError(f'{name}={value!r} is unknown; use "detached", "non_detached" or None')
     return value  # type: ignore[no-any-return]
@@ -220,7 +221,7 @@ def flag(name: str, value: Any) -> bool:
     """Check a bool."""
     if isinstance(value, bool):
         return value
-    raise _wrong_type(name, value, "True or False")
+    raise _wrong_type(name, value, "bool")
 
 
 def flag_or_none(name: str, value: Any) -> bool | None:
@@ -229,21 +230,21 @@ def flag_or_none(name: str, value: Any) -> bool | None:
         if value and name == "placement_group_capture_child_tasks":
             _warn_placement(name)
         return value
-    raise _wrong_type(name, value, "True, False or None")
+    raise _wrong_type(name, value, "bool or None")
 
 
 # ---------------------------------------------------------------- mappings and lists
 
 
 def mapping(name: str, value: Any) -> dict[str, Any] | None:
-    """None or a dict, kept as the object it is (a RuntimeEnv is one)."""
+    """Check a dict or None. The dict itself is kept, because it may be a RuntimeEnv."""
     if value is None or isinstance(value, dict):
         return value
     raise _wrong_type(name, value, "a dict or None")
 
 
 def resources(name: str, value: Any) -> dict[str, float] | None:
-    """None or a dict of custom resources, name -> amount."""
+    """Check a dict of custom resources, name -> amount, or None."""
     if mapping(name, value) is None:
         return None
     checked = {}
@@ -274,7 +275,7 @@ def resources(name: str, value: Any) -> dict[str, float] | None:
 
 
 def _check_devices(name: str, amount: float) -> None:
-    """Raise ValueError for parts of devices that cannot be shared, and for numbers of chips that cannot be used together."""
+    """Raise ValueError for a fraction of a device that cannot be shared, and for an unsupported number of TPU chips."""
     if name == "TPU" and amount not in (0, *TPU_CHIPS):
         raise ValueError(
             f"The number of requested 'TPU' was set to {amount:g} which is not a supported chip configuration. "
@@ -287,7 +288,7 @@ def _check_devices(name: str, amount: float) -> None:
 
 
 def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...]:
-    """True, False, or the exception classes to retry on."""
+    """Check the exceptions to retry on: True for all, False for none, or a list of classes."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, (list, tuple)):
@@ -302,11 +303,11 @@ def retry_exceptions(name: str, value: Any) -> bool | tuple[type[Exception], ...
 
 
 def concurrency_groups(name: str, value: Any) -> dict[str, int] | None:
-    """None or a dict of group -> how many calls it runs at once, 1 or more."""
+    """Check a dict of concurrency group -> number of concurrent calls (>= 1), or None."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        # The older spelling: [{"name": "io", "max_concurrency": 2}].
+        # The older form: [{"name": "io", "max_concurrency": 2}].
         if not all(isinstance(one, dict) and "name" in one and "max_concurrency" in one for one in value):
             raise ValueError(f"{name}={value!r}; use a dict of group name -> number of concurrent calls")
         value = {one["name"]: one["max_concurrency"] for one in value}
@@ -324,7 +325,7 @@ def concurrency_groups(name: str, value: Any) -> dict[str, int] | None:
 
 
 def label_selector(name: str, value: Any) -> dict[str, str] | None:
-    """None or a dict of label -> "value", "!value", "in(a,b)" or "!in(a,b)"."""
+    """Check a dict of label -> "value", "!value", "in(a,b)" or "!in(a,b)", or None."""
     if mapping(name, value) is None:
         return None
     for key, wanted in value.items():
@@ -344,7 +345,7 @@ def label_selector(name: str, value: Any) -> dict[str, str] | None:
 
 
 def fallback_strategy(name: str, value: Any) -> list[dict[str, Any]] | None:
-    """None or a list of {"label_selector": {...}}, tried in order."""
+    """Check a list of {"label_selector": {...}}, tried in order, or None."""
     if value is None:
         return None
     if not isinstance(value, list):
@@ -359,11 +360,11 @@ def fallback_strategy(name: str, value: Any) -> list[dict[str, Any]] | None:
     return kept
 
 
-# ---------------------------------------------------------------- where to run
+# ---------------------------------------------------------------- scheduling
 
 
 def scheduling_strategy(name: str, value: Any) -> Any:
-    """None, "DEFAULT", "SPREAD", or one of the strategy objects."""
+    """Check a strategy: None, "DEFAULT", "SPREAD", or a strategy object."""
     if value is None or value in ("DEFAULT", "SPREAD"):
         return value
     if isinstance(value, str):
@@ -377,7 +378,7 @@ def scheduling_strategy(name: str, value: Any) -> Any:
 
 
 def placement_group(name: str, value: Any) -> Any:
-    """The deprecated way to name a placement group: "default" for the parent's, None for none, or a group."""
+    """Check the deprecated placement_group: "default" for the parent's, None for none, or a group."""
     if isinstance(value, str):
         if value != "default":
             raise ValueError(f'{name}={value!r} is unknown; use a placement group, None or "default"')
@@ -393,7 +394,7 @@ def _warn_placement(name: str) -> None:
 
 
 def not_for_tasks(name: str, value: Any) -> None:
-    """An option that only actors have, and only for old programs."""
+    """Raise ValueError for an option that only actors accept."""
     if value is not None:
         raise ValueError(
             f"Setting 'object_store_memory' is not implemented for tasks: {name}={value!r}: a task cannot reserve object "
@@ -407,16 +408,16 @@ def deprecated_store_memory(name: str, value: Any) -> int | None:
     return count(name, value)
 
 
-#: The ways of tensors that can be named; programs add their own (`client/tensor/tensor_transports.py`).
+#: Names of tensor transports; programs add their own (`client/tensor/tensor_transports.py`).
 TENSOR_TRANSPORTS = {"GLOO", "NCCL", "NIXL", "CUDA_IPC"}
-#: Of these, the ones that are only names here: tensors go through the object store.
+#: Transports that are accepted only by name: their tensors go through the object store.
 THROUGH_STORE = frozenset({"NIXL", "CUDA_IPC"})
-#: Of these, the ones that need both sides to take part.
+#: Transports in which both sides take part.
 TWO_SIDED = frozenset({"GLOO", "NCCL"})
 
 
 def tensor_transport(name: str, value: Any) -> str | None:
-    """The name of a way for tensors, in capitals."""
+    """Check the name of a tensor transport; return it in upper case."""
     if value is None:
         return None
     if not isinstance(value, str):

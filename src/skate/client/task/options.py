@@ -1,9 +1,8 @@
-"""Options: what may be said of a task, an actor or a method besides its arguments.
+"""Options of tasks, actors and methods.
 
-Everything is checked where it is written (`@ray.remote(...)`, `.options(...)`): an unknown name or a bad
-value is a ValueError, a wrong type a TypeError. What comes out is a plain dict of the options that were
-given, checked and with numbers as plain numbers; an option set to None is kept, since it takes back what a
-decorator said.
+Options are checked where they are written (`@ray.remote(...)`, `.options(...)`): an unknown name or a wrong
+value raises ValueError, a wrong type TypeError. The result is a dict of the given options, with plain numbers.
+An option set to None is kept, because it overrides the decorator's value.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ _REMOTE_OPTIONS = {**ACTOR_OPTIONS, **TASK_OPTIONS}
 
 
 class UnknownMethodOption(ValueError, AssertionError):
-    """``@ray.method`` was given an option it does not have; Ray raises an AssertionError there."""
+    """Raised for an unknown option of ``@ray.method``, for which Ray raises an AssertionError."""
 
 
 # ---------------------------------------------------------------- tasks, actors, methods
@@ -98,10 +97,10 @@ def task_options(
     base: Mapping[str, Any] | None = None,
     generator: bool | None = None,
 ) -> dict[str, Any]:
-    """The options of a task, checked, laid over `base` (what its decorator said).
+    """Check the options of a task, and return them merged over `base`, those of its decorator.
 
-    `decorator` says whether they come from ``@remote(...)`` and not from ``.options(...)``. `generator` says
-    whether the function is a generator function, None when nobody looked. Raises ValueError and TypeError.
+    `decorator` is True for options of ``@remote(...)``, False for those of ``.options(...)``. `generator` is True
+    for a generator function, False for another, None if unknown. Raises ValueError and TypeError.
     """
     options = _checked(given, TASK_OPTIONS, "a task", ACTOR_OPTIONS, "actors")
     if not decorator and "max_calls" in options:
@@ -119,9 +118,9 @@ def task_options(
 def actor_options(
     given: Mapping[str, Any], *, decorator: bool, base: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The options of an actor, checked, laid over `base` (what its decorator said).
+    """Check the options of an actor, and return them merged over `base`, those of its decorator.
 
-    `decorator` says whether they come from ``@remote(...)`` and not from ``.options(...)``. Raises ValueError
+    `decorator` is True for options of ``@remote(...)``, False for those of ``.options(...)``. Raises ValueError
     and TypeError.
     """
     options = _checked(given, ACTOR_OPTIONS, "an actor", TASK_OPTIONS, "tasks")
@@ -144,10 +143,10 @@ def method_options(
     base: Mapping[str, Any] | None = None,
     generator: bool | None = None,
 ) -> dict[str, Any]:
-    """The options of an actor's method, checked, laid over `base` (what ``@method(...)`` said).
+    """Check the options of an actor's method, and return them merged over `base`, those of ``@method(...)``.
 
-    `decorator` says whether they come from ``@method(...)`` and not from ``actor.method.options(...)``.
-    Raises ValueError (for an unknown name in the decorator one that is an AssertionError too) and TypeError.
+    `decorator` is True for options of ``@method(...)``, False for those of ``actor.method.options(...)``.
+    Raises ValueError, for an unknown name in the decorator UnknownMethodOption, and TypeError.
     """
     allowed = METHOD_OPTIONS if decorator else METHOD_CALL_OPTIONS
     try:
@@ -215,7 +214,7 @@ def _check_placement(options: Mapping[str, Any]) -> None:
         )
 
 
-# ---------------------------------------------------------------- what the options ask for
+# ---------------------------------------------------------------- requested resources and placement
 
 
 def resource_request(options: Mapping[str, Any], *, kind: str) -> dict[str, int]:
@@ -262,10 +261,10 @@ def placement_request(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def placement_of(options: Mapping[str, Any]) -> tuple[Any, int, bool | None] | None:
-    """The placement group asked for, by either spelling, as (group, bundle index, capture children).
+    """Return the requested placement group, by either option, as (group, bundle index, capture children).
 
-    None where nothing is said, so that a parent's group may be inherited; the group itself is None where
-    ``placement_group=None`` says that none is wanted.
+    Return None if no option names a group, so that the parent's group may be inherited. The group itself is None
+    for ``placement_group=None``, which requests no group.
     """
     strategy = options.get("scheduling_strategy")
     if check.is_a(strategy, "PlacementGroupSchedulingStrategy"):

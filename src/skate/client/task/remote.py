@@ -1,4 +1,4 @@
-"""`remote`: the decorator that makes tasks of functions and actors of classes."""
+"""`remote`: the decorator for remote functions and actor classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BUILTIN_KINDS = ("builtin_function_or_method", "method_descriptor")
 
 
 def remote(*args: Any, **kwargs: Any) -> Any:
-    """Make a function run as tasks, or a class as actors; bare, with options, or called on either with options.
+    """Turn a function into a remote function, or a class into an actor class; with or without options.
 
     Raises AssertionError for anything but a function or class, ValueError and TypeError for bad options.
     """
@@ -22,7 +22,7 @@ def remote(*args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and kwargs and _is_definition(args[0]):
         return _make(args[0], kwargs)
     if args or not kwargs:
-        shown = f"; it was given {args[0]!r:.60}" if args else ""
+        shown = f"; got {args[0]!r:.60}" if args else ""
         raise (TypeError if args and callable(args[0]) else AssertionError)(options.remote_usage() + shown)
 
     def decorate(definition: Any) -> Any:
@@ -35,7 +35,7 @@ def remote(*args: Any, **kwargs: Any) -> Any:
 
 
 def _check_early(given: dict[str, Any]) -> None:
-    """Refuse what neither a task nor an actor takes, before the decorated thing is known."""
+    """Raise ValueError for an option of neither tasks nor actors, before the decorated object is known."""
     known = {**options.ACTOR_OPTIONS, **options.TASK_OPTIONS}
     if any(name not in known for name in given):
         options.task_options(

@@ -31,7 +31,7 @@ class RemoteFunction:
         self._is_generator = is_generator(function)
         self._options = options.task_options(given, decorator=True, generator=self._is_generator)
         if self._options.get("num_gpus") and self._options.get("max_calls") is None:
-            self._options["max_calls"] = 1  # only the end of a process gives back all the memory of its GPU
+            self._options["max_calls"] = 1  # only the end of a process frees all of its GPU memory
         self._signature: Any = None
         self._definition: Any = None
         self._call = _Call(self, self._options)
@@ -68,7 +68,7 @@ class RemoteFunction:
         return self._definition  # type: ignore[no-any-return]
 
     def signature(self) -> Any:
-        """The signature of the function."""
+        """Return the signature of the function."""
         if self._signature is None:
             self._signature = signatures.of_function(self._function, self._name)
         return self._signature
@@ -91,7 +91,7 @@ class _Call:
         self._options = given
         self._process: Process | None = None
         self._key = b""
-        self._exported: Any = None  # keeps the key in use
+        self._exported: Any = None  # keeps the key registered
         self._returns: Any = 1
         self._group: Any = None
         self._least = 1

@@ -1,8 +1,8 @@
-"""Signatures: call arguments are checked where the call is written, not where it runs.
+"""Signatures, to check the arguments of a call in the calling process.
 
-A worker would find the mistake too, but a round trip later and far from the line that made it. Nearly every
-call is plain positional, so a `Signature` keeps two numbers, the fewest and the most arguments such a call
-may have, and looks no further when they hold. All other calls are bound in full.
+A worker would find a mistake too, but a round trip later and far from the faulty line. Nearly all calls have only
+positional arguments. A `Signature` keeps the minimum and maximum number of those, and accepts a call within these
+bounds without further checks. All other calls are bound in full.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    # Name, kind, and the default as text (None: it must be given).
+    # Name, kind, and the default as text (None: required).
     Parameter = tuple[str, int, str | None]
     Parameters = tuple[Parameter, ...]
 
 _UNBOUNDED = 1 << 62
 
-# Python's own hooks for making classes and instances; the constructor is `of_class`.
+# Python's hooks for the creation of classes and instances; `of_class` reads the constructor.
 _NOT_OFFERED = frozenset(
     {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__subclasshook__"}
 )
 
-# The kinds of inspect.Parameter, as numbers so that nobody who is sent a Signature needs that module.
+# The kinds of inspect.Parameter as numbers, so that unpickling a Signature does not import inspect.
 _POSITIONAL_ONLY, _EITHER, _ANY_NUMBER, _KEYWORD_ONLY, _ANY_KEYWORD = range(5)
 
 
 class Signature:
-    """The parameters of a remote function, class or method; small and quick to pickle, because handles carry it.
+    """The parameters of a remote function, class or method. It is small and quick to pickle, because handles include it.
 
     `least` and `most` bound a call with positional arguments only; `most` is -1 if such a call is impossible,
     because a keyword-only argument is required.
@@ -40,7 +40,7 @@ class Signature:
     def __init__(self, name: str, call: str, parameters: Parameters | None) -> None:
         self._name = name
         self._call = call
-        # None: the callable does not tell what it takes, so anything goes.
+        # None: the parameters are unknown, so all arguments are accepted.
         self._parameters = parameters
         self.least = 0
         self.most = _UNBOUNDED
@@ -67,22 +67,21 @@ class Signature:
         return self._name
 
     def positional_names(self) -> list[str]:
-        """Names of the parameters that can be given by position, in order; none if they are not known."""
+        """Return the names of the positional parameters in order, or an empty list if unknown."""
         return [name for name, kind, _ in self._parameters or () if kind <= _EITHER]
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
-        """Raise TypeError when a call with these arguments could not be made; look at none of their
-        values."""
+        """Raise TypeError if the callable does not accept these arguments. Their values are not used."""
         if not kwargs and self.least <= len(args) <= self.most:
             return
         if self._parameters is not None:
             self._bind(self._parameters, len(args), kwargs or {})
 
     def check_bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise TypeError if a graph node could not call it with these arguments, in the wording of `inspect`."""
+        """Raise TypeError, worded like that of `inspect`, if a graph node cannot pass these arguments."""
         if self._parameters is None:
             return
-        import inspect  # 10 ms, which only graphs pay
+        import inspect  # takes 10 ms; only graphs need it
 
         kinds = list(inspect._ParameterKind)
         parameters = [
@@ -151,7 +150,7 @@ def _unknown_keyword(name: str, candidates: Sequence[str]) -> str:
 
 
 def _as_text(parameters: Parameters) -> str:
-    """The parameters as they stand in a ``def`` line, without annotations."""
+    """Return the parameters as written in a ``def`` line, without annotations."""
     parts = []
     starred = False
     for position, (name, kind, default) in enumerate(parameters):
@@ -172,13 +171,13 @@ def _as_text(parameters: Parameters) -> str:
 
 
 def of_function(function: Callable[..., Any], name: str | None = None) -> Signature:
-    """Return the signature of a remote function; one that accepts anything if it is unknown."""
+    """Return the signature of a remote function. If it is unknown, it accepts all arguments."""
     name = name or _name_of(function)
     return Signature(name, f"{name}.remote(...)", _read(function))
 
 
 def of_class(cls: type, name: str | None = None) -> Signature:
-    """The signature of an actor class's constructor."""
+    """Return the signature of an actor class's constructor."""
     name = name or _name_of(cls)
     return Signature(name, f"{name}.remote(...)", _constructor(cls))
 
@@ -195,7 +194,7 @@ def of_method(function: Callable[..., Any], class_name: str, name: str, *, bound
 
 
 def of_methods(cls: type) -> dict[str, Signature]:
-    """The signature of each method that a handle to an actor of this class offers, by name."""
+    """Return the signatures of the methods that handles to actors of this class have, by name."""
     signatures: dict[str, Signature] = {}
     for name in dir(cls):
         static = _static_attribute(cls, name)
@@ -203,7 +202,7 @@ def of_methods(cls: type) -> dict[str, Signature]:
             continue
         bound = isinstance(static, (staticmethod, classmethod))
         function = getattr(cls, name, None)
-        # A class kept as an attribute is callable, but is no method.
+        # A class stored as an attribute is callable, but it is not a method.
         if callable(function) and not isinstance(function, type):
             signatures[name] = of_method(function, cls.__name__, name, bound=bound)
     return signatures
@@ -228,14 +227,14 @@ def _read(function: Callable[..., Any]) -> Parameters | None:
     import inspect
 
     try:
-        # What a decorated function takes is what its wrapper takes; where the wrapper passes everything on,
-        # it is what the wrapped function takes.
+        # The parameters of a decorated function are those of its wrapper, or those of the wrapped function
+        # if the wrapper is `def wrapper(*args, **kwargs)`.
         parameters = _parameters(inspect.signature(function, follow_wrapped=False))
         if hasattr(function, "__wrapped__") and [p[1] for p in parameters] == [_ANY_NUMBER, _ANY_KEYWORD]:
             return _parameters(inspect.signature(function))
         return parameters
     except (ValueError, TypeError):
-        # Many C functions do not tell; then the worker will.
+        # Many C functions have no signature. The worker reports wrong arguments.
         return None
 
 
@@ -247,7 +246,7 @@ def _parameters(spec: inspect.Signature) -> Parameters:
 
 
 def _default_text(default: object) -> str:
-    # The repr of anything else is the user's code, and may be long.
+    # Other reprs run the user's code, and may be long.
     if default is None or isinstance(default, (bool, int, float, str)):
         shown = repr(default)
         if len(shown) <= 40:
@@ -260,9 +259,9 @@ def _without_first(parameters: Parameters) -> Parameters:
 
 
 def _constructor(cls: type) -> Parameters | None:
-    """The parameters of the class's constructor: ``__init__``'s, else ``__new__``'s, without ``self``."""
+    """Return the parameters of ``__init__``, or else of ``__new__``, without ``self``."""
     if type(cls).__call__ is not type.__call__:
-        # A metaclass that makes its instances its own way may take anything.
+        # A metaclass with its own __call__ may accept anything.
         return None
     for name in ("__init__", "__new__"):
         maker = _static_attribute(cls, name)

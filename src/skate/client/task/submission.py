@@ -35,9 +35,10 @@ class Callee(Protocol):
 
 
 def pack_arguments(process: Process, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Callee) -> Packed:
-    """Arguments as bytes, with the refs among them apart as (place, ref), and the refs and handles inside the others.
+    """Pack arguments: return the bytes, the top-level refs as (place, ref), and the nested refs and handles.
 
-    Top-level refs are replaced by their values where the task runs; nested ones stay refs. What is large is stored once.
+    Top-level refs are replaced by their values where the task runs; nested ones stay refs. Large arguments are stored as
+    one object.
     """
     if not kwargs:
         if not args:
@@ -97,7 +98,7 @@ def call_site(depth: int) -> Any:
 def submit(
     process: ClientCore, actor_id: bytes, key: bytes, returns: int, packed: Packed, site: Any
 ) -> list[ObjectRef[Any]]:
-    """Send a call on its way and return the refs of its results; the lock is held.
+    """Submit a call and return the refs of its results. The lock is held.
 
     `actor_id` is empty for a task.
     """

@@ -1,1 +1,1 @@
-"""Tensors that travel beside the object store, and channels of compiled graphs."""
+"""Tensors that are sent outside the object store, and channels of compiled graphs."""

@@ -1,7 +1,7 @@
-"""Values on their way through the rings of a compiled graph.
+"""Channels of a compiled graph: values are sent through rings in shared memory.
 
-The node has no part in it: a value is packed by one process and unpacked by another. Only refs and handles inside values
-are the node's business; their writer keeps them until their slot is used again.
+The node is not involved: one process packs a value, and another unpacks it. Only refs and handles inside values concern
+the node; the writer keeps them until their slot is used again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skate.wire.rings import Closed, Place, RingFile, RingPlan, RingReader, Ring
 __all__ = ["Closed", "Failure", "GraphFile", "Message", "Place", "RingPlan", "ValueReader", "ValueWriter"]
 
 VALUE, FAILURE = 0, 1
-#: A method that the loop of a graph calls runs under the name of the call that started the loop.
+#: The concurrency group of the loops of graphs. Its calls run beside all other calls of an actor.
 SYSTEM_GROUP = "_ray_system"
 
 
@@ -36,7 +36,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, name: str, actor: Any = None) -> Failure:
-        """The failure of a method, as the process that asks for the result will see it."""
+        """Return the failure of a method, from which the driver rebuilds the exception."""
         text = format_remote_traceback(error)
         fields = {
             "function": name,
@@ -48,12 +48,12 @@ class Failure:
         if actor is not None:
             try:
                 fields["actor_repr"] = repr(actor)
-            except Exception:  # a __repr__ of the user's
+            except Exception:  # the user's __repr__ failed
                 fields["actor_repr"] = f"<{type(actor).__name__}>"
         return cls(pickle.dumps(("RayTaskError", fields), 5))
 
     def exception(self) -> BaseException:
-        """The exception to be raised; a new one each time."""
+        """Return a new exception to raise."""
         return failures.to_exception(pickle.loads(self.payload), None, session.current_or_none())
 
 
@@ -89,11 +89,11 @@ class ValueWriter:
         self._kept: dict[int, list[Any]] = {}
 
     def wait_for_room(self, until: float | None) -> bool:
-        """Wait for a free slot; False if the time (monotonic) is over. Raises Closed."""
+        """Wait for a free slot; return False after the deadline (monotonic). Raises Closed."""
         return self._ring.wait_for_room(until)
 
     def write(self, packed: Message) -> None:
-        """Write into the next slot, which is free."""
+        """Write into the next slot, which must be free."""
         slot = self._ring.write(packed.parts, packed.size, packed.kind)
         if packed.met or self._kept:
             self._kept[slot] = packed.met
@@ -113,11 +113,11 @@ class ValueReader:
 
     @property
     def taken(self) -> int:
-        """How many messages it has read."""
+        """The number of messages read so far."""
         return self._ring.taken
 
     def ready(self) -> bool:
-        """True if a message is there."""
+        """Return True if a message is ready."""
         return self._ring.ready()
 
     def read(self) -> Any:
@@ -132,11 +132,11 @@ class ValueReader:
             self._ring.done()
 
     def skip(self) -> None:
-        """Pass over the next value, which is there."""
+        """Skip the next value, which must be ready."""
         self._ring.done()
 
     def wait(self, until: float | None) -> bool:
-        """Wait for a message; False if the time (monotonic) is over. Raises Closed."""
+        """Wait for a message; return False after the deadline (monotonic). Raises Closed."""
         return self._file.wait(self._ring.ready, until)
 
     def close(self) -> None:
@@ -160,17 +160,17 @@ class GraphFile:
             return
         try:
             fd = os.pidfd_open(pid)
-        except (OSError, AttributeError):  # it is gone, or the kernel is old
+        except (OSError, AttributeError):  # the process has ended, or the kernel is too old
             fd = -1
         self._parent = fd
         self.rings.look = lambda: _gone(pid, fd)
 
     def wait_any(self, ready: Callable[[], bool], until: float | None) -> bool:
-        """Wait until `ready` is true; False after the time limit (monotonic). Raises Closed."""
+        """Wait until `ready` is true; return False after the deadline (monotonic). Raises Closed."""
         return self.rings.wait(ready, until)
 
     def wait_until_left(self, members: list[int], seconds: float) -> list[int]:
-        """Wait until these members are done or dead; returns those that are not."""
+        """Wait until these members have left or died; return those that have not after `seconds`."""
         until = time.monotonic() + seconds
         pause = 0.0002
         while True:
@@ -182,7 +182,7 @@ class GraphFile:
             pause = min(2 * pause, 0.02)
 
     def own_members(self) -> list[int]:
-        """The members, besides the driver, that are threads of this process."""
+        """Return the members, except the driver, that are threads of this process."""
         pids = {member: self.rings.pid_of(member) for member in range(1, self.rings.place.members)}
         return [member for member, pid in pids.items() if pid == os.getpid()]
 
@@ -198,7 +198,7 @@ def _gone(pid: int, fd: int) -> bool:
     if not pid:
         return False
     if fd >= 0:
-        import select  # only a wait that lasts looks
+        import select  # only long waits need it
 
         return bool(select.select([fd], [], [], 0)[0])
     try:
@@ -209,7 +209,7 @@ def _gone(pid: int, fd: int) -> bool:
 
 
 def adopt_call() -> Callable[[], None]:
-    """Return a function that makes another thread run under the name of the current call."""
+    """Return a function that makes another thread part of the current call."""
     process = session.current()
     context = process.context
     running = None if context is None else context.current()
@@ -222,7 +222,7 @@ def adopt_call() -> Callable[[], None]:
 
 
 class Watch:
-    """Calls back when one of several processes ends, from a thread of its own, which ends with `close`."""
+    """Calls a function, in its own thread, when one of several processes ends. `close` ends the thread."""
 
     def __init__(self, pids: dict[int, int], on_end: Callable[[int], None]) -> None:
         import select  # only a graph needs it
@@ -236,7 +236,7 @@ class Watch:
         for key, pid in pids.items():
             try:
                 fd = os.pidfd_open(pid)
-            except OSError:  # it has gone already
+            except OSError:  # the process has already ended
                 self._early.append(key)
                 continue
             self._fds[fd] = key
@@ -262,12 +262,12 @@ class Watch:
         if self._thread.is_alive():
             try:
                 os.eventfd_write(self._stop, 1)
-            except OSError:  # it has just ended
+            except OSError:  # the thread has just ended
                 return
             if self._thread is not threading.current_thread():
                 self._thread.join(1)
 
 
 def at_shutdown(call: Callable[[], None]) -> None:
-    """Have `shutdown` call this while the session still runs."""
+    """Register a function that `shutdown` calls while the session still runs."""
     session.endings.append(call)

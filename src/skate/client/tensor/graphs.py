@@ -1,7 +1,6 @@
-"""The connection between the client and lazy graphs: `bind` creates nodes of `skate.dag`, which itself builds on
-the API.
+"""Creation of graph nodes for `bind`.
 
-The package is imported when a graph is first bound.
+The nodes are in `skate.dag`, which builds on the API. This module imports it when a graph is first bound.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from typing import Any
 
 
 def bind_function(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> Any:
-    """A node that calls a remote function."""
-    from skate.dag.function_node import FunctionNode  # the one arrow upwards, see above
+    """Return a node that calls a remote function."""
+    from skate.dag.function_node import FunctionNode  # the only upward import, see the module docstring
 
     return FunctionNode(body, args, kwargs, options)
 
 
 def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, Any], cls: type) -> Any:
-    """A node that starts an actor."""
-    from skate.dag import class_node  # as above
+    """Return a node that starts an actor."""
+    from skate.dag import class_node  # see the module docstring
 
     return class_node.bind_class(body, args, kwargs, options, cls)
 
@@ -26,7 +25,7 @@ def bind_class(body: Any, args: Any, kwargs: dict[str, Any], options: dict[str, 
 def bind_method(
     handle: Any, method: Any, name: str, args: Any, kwargs: dict[str, Any], options: dict[str, Any]
 ) -> Any:
-    """A node that calls a method of a living actor; with several results a tuple of nodes."""
-    from skate.dag import class_node  # as above
+    """Return a node that calls a method of a living actor; a tuple of nodes if it has several results."""
+    from skate.dag import class_node  # see the module docstring
 
     return class_node.bind_method(handle, name, args, kwargs, options, method)

@@ -1,4 +1,4 @@
-"""Refs of this process whose tensors travel by a transport."""
+"""The refs of this process whose tensors are sent by a transport."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 
 class MadeRef:
-    """The caller's knowledge of the result of a method with a transport."""
+    """The caller's record of the result of a method with a transport."""
 
     __slots__ = ("source", "transport", "receivers", "warned")
 
     def __init__(self, source: Any, transport: str) -> None:
-        #: A handle to the actor that has the tensors; None for the process itself.
+        #: A handle to the actor that has the tensors; None for this process.
         self.source = source
         self.transport = transport
         self.receivers: set[bytes] = set()
         self.warned = False
 
 
-#: Refs of results of methods with a transport, and of values that were put with one.
+#: The records of results of methods with a transport, and of values put with one, by ref.
 made: weakref.WeakKeyDictionary[Any, MadeRef] = weakref.WeakKeyDictionary()

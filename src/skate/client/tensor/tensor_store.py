@@ -1,4 +1,4 @@
-"""The tensors that a process keeps beside the object store, for the refs that name them."""
+"""The tensors that a process keeps outside the object store while refs to them exist."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class StoredTensors:
 
 
 class TensorStore:
-    """The tensors of one process. A value contains the ref of a token; the node reports when its last holder is
-    gone.
+    """The tensors of one process.
+
+    Each value contains the ref of a token. The node reports when the last ref to the token has been deleted.
     """
 
     def __init__(self, process: Process) -> None:
@@ -62,29 +63,29 @@ class TensorStore:
         return token, meta
 
     def find(self, token: bytes) -> StoredTensors | None:
-        """The tensors of a token, or None."""
+        """Return the tensors of a token, or None."""
         return self._kept.get(token)
 
     def holds(self, tensor: Any) -> bool:
-        """True if this very tensor is kept."""
+        """Return True if this tensor object is stored."""
         return any(each is tensor for kept in list(self._kept.values()) for each in kept.tensors)
 
     def count(self) -> int:
-        """How many values have tensors here."""
+        """Return the number of values whose tensors are stored."""
         return len(self._kept)
 
     def wait_freed(self, tensor: Any, timeout: float | None) -> None:
-        """Wait until a tensor is not kept any more. Raises TimeoutError."""
+        """Wait until a tensor is no longer stored. Raises TimeoutError."""
         with self._changed:
             freed = self._changed.wait_for(lambda: not self.holds(tensor), timeout)
         if not freed:
             raise TimeoutError(
                 f"Tensor {tensor!r:.80} not freed from RDT object store after {timeout}s. ObjectRefs of values that contain it "
-                "still exist; it is freed when the last one has gone"
+                "still exist; delete all of them to free it"
             )
 
     def _on_freed(self, message: m.Freed) -> None:
-        """Nobody holds a token any more. What follows may run code of the user's, so a thread does it."""
+        """Free the tensors of a token that has no refs. A thread does it, because a transport may run user code."""
         _, oid = message
         with self._changed:
             self._ended.append(oid)
@@ -103,7 +104,7 @@ class TensorStore:
                 try:
                     manager = tensor_transports.manager(kept.transport)
                     manager.garbage_collect(kept.object_id, kept.meta, kept.tensors)
-                except Exception:  # the transport may be the user's
+                except Exception:  # the transport may be user code
                     logger.exception("The transport %s failed to free %s", kept.transport, kept.object_id)
             del kept
             with self._changed:
@@ -124,5 +125,5 @@ def store_of(process: Process) -> TensorStore:
 
 
 def existing(process: Process | None) -> TensorStore | None:
-    """The store of a process if it has one."""
+    """Return the store of a process, or None if it has none."""
     return getattr(process, "tensors", None)

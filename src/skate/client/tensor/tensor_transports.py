@@ -1,4 +1,4 @@
-"""The transports of tensors: which there are, who implements them, and which refs of this process are carried by one."""
+"""The tensor transports: their registration, their implementations, and the checks before calls that use one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from skate.client.task import option_values
 from skate.client.tensor.made_refs import made
 
-#: Of the names that Ray knows, those whose tensors stay with the actor that made them; the others use the object store.
+#: Ray's transports that leave tensors with the actor that created them. Ray's others use the object store here.
 _BUILT_IN = {
     "GLOO": ("cpu", "GLOOTensorTransport"),
     "NCCL": ("cuda", "NCCLTensorTransport"),
@@ -26,18 +26,18 @@ class TransportInfo(NamedTuple):
     data_type: Any
 
 
-#: Of each thread: `argument` while it reads arguments of a call, `through_store` while tensors are to come by the object
-#: store, `tensors` of the value that is being unpacked.
+#: State of each thread: `argument` is True while it reads the arguments of a call, `through_store` while it fetches tensors
+#: through the object store; `tensors` are those of the value that it unpacks.
 reading = threading.local()
 _lock = threading.Lock()
 _custom: dict[str, TransportInfo] = {}
 _managers: dict[str, Any] = {}
-#: Actors that know the transports registered here, and how many of them.
+#: The number of transports registered here that each actor has received, by actor id.
 _told: dict[bytes, int] = {}
 
 
 def register(name: str, devices: Any, manager_class: type, data_type: type) -> None:
-    """Add a transport. Raises ValueError for a name that is taken."""
+    """Register a transport. Raises ValueError for a name that is taken."""
     name = name.upper()
     with _lock:
         if name in option_values.TENSOR_TRANSPORTS:
@@ -47,7 +47,7 @@ def register(name: str, devices: Any, manager_class: type, data_type: type) -> N
 
 
 def learn(name: str, info: TransportInfo | None) -> None:
-    """Add a transport that another process has registered, unless it is known here."""
+    """Register a transport of another process, unless this process has one of that name."""
     if info is not None and name not in _custom:
         with _lock:
             _custom.setdefault(name, info)
@@ -55,17 +55,17 @@ def learn(name: str, info: TransportInfo | None) -> None:
 
 
 def is_direct(name: str) -> bool:
-    """True if tensors stay where they were made, false if they go into the object store."""
+    """Return True if tensors stay in the process that created them, False if they go into the object store."""
     return name in _custom or name in _BUILT_IN
 
 
 def custom(name: str) -> TransportInfo | None:
-    """The registration of a custom transport; None for a built-in one."""
+    """Return the registration of a custom transport, or None for a built-in one."""
     return _custom.get(name)
 
 
 def info(name: str) -> TransportInfo:
-    """The registration of a transport, custom or built-in."""
+    """Return the registration of a transport, custom or built-in."""
     found = _custom.get(name)
     if found is None:
         device, class_name = _BUILT_IN[name]
@@ -75,7 +75,7 @@ def info(name: str) -> TransportInfo:
 
 
 def manager(name: str) -> Any:
-    """The one instance of a transport's class in this process."""
+    """Return this process's instance of a transport's class."""
     found = _managers.get(name)
     if found is None:
         made_now = info(name).manager_class()
@@ -90,7 +90,7 @@ def _learn_all(actor: Any, infos: dict[str, TransportInfo]) -> None:
 
 
 def _tell(handle: Any) -> None:
-    """Have an actor know the transports that were registered here."""
+    """Register the transports of this process in an actor."""
     if _custom and _told.get(handle._skate_id) != len(_custom):
         from skate.client.object.retrieval import get  # which imports this module
 
@@ -101,7 +101,7 @@ def _tell(handle: Any) -> None:
 
 
 def before_call(handle: Any, name: str, method: str) -> None:
-    """A method is about to be called whose tensors travel by a transport. Raises ValueError if they cannot."""
+    """Prepare a call of a method with a transport. Raises ValueError if the actor cannot use the transport."""
     if not handle._skate_descriptor.tensors:
         raise ValueError(
             f'Currently, methods with .options(tensor_transport="{name}") are not supported when '
@@ -111,14 +111,14 @@ def before_call(handle: Any, name: str, method: str) -> None:
         return
     if not manager(name).actor_has_tensor_transport(handle):
         raise ValueError(
-            f"{handle!r} does not have tensor transport {name} available, which its method {method} names. If it is one of "
-            '"gloo" and "nccl", first create a group with ray.experimental.collective.create_collective_group'
+            f"{handle!r} does not have tensor transport {name} available, which its method {method} requires. For "
+            '"gloo" or "nccl", first create a group with ray.experimental.collective.create_collective_group'
         )
     _tell(handle)
 
 
 def check_receiver(handle: Any, deps: list[tuple[Any, Any]]) -> None:
-    """Raise ValueError if an actor cannot receive the tensors of a ref to be passed to it."""
+    """Raise ValueError if an actor cannot receive the tensors of the refs in its arguments."""
     for _, ref in deps:
         known = made.get(ref)
         if known is None:
@@ -133,8 +133,8 @@ def check_receiver(handle: Any, deps: list[tuple[Any, Any]]) -> None:
         if source._skate_id in known.receivers and len(known.receivers) > 1 and not known.warned:
             known.warned = True
             warnings.warn(
-                f"RDT ObjectRef({ref.hex()}) goes back to {source!r}, which made it, and to other actors as "
-                "well. The creating actor gets the very same tensor, so the others may see what it writes",
+                f"RDT ObjectRef({ref.hex()}) is passed both to {source!r}, which created it, and to other "
+                "actors. The creating actor receives the same tensor object, so the others may see its changes",
                 UserWarning,
                 stacklevel=3,
             )

@@ -1,4 +1,4 @@
-"""Values whose tensors stay with the process that made them: how they are packed, and how a reader comes by the tensors."""
+"""Values whose tensors stay in the process that created them: how they are packed, and how readers fetch the tensors."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from skate.client.process import Process
 
 _thread = tensor_transports.reading
-#: Tensors that a value is to be received into, or the device, by the id of the value.
+#: The tensors, or the device, into which a value is received, by the id of the value.
 _targets: dict[str, Any] = {}
 
 
 class SealedValue:
-    """A value without its tensors: packed, it names the actor that has them and the token that keeps them."""
+    """A value without its tensors. Packed, it has the id of the actor that has them and the token that keeps them."""
 
     def __init__(self, parts: tuple[Any, ...], inner: values.Packed) -> None:
         self._parts = parts
@@ -42,7 +42,7 @@ class SealedValue:
 
 
 def seal(process: Process, oid: bytes, transport: str, value: Any) -> Any:
-    """The value with its tensors left in this process; the value itself if it contains none.
+    """Return the value without its tensors, which stay in this process; the value itself if it has none.
 
     Raises ValueError for tensors that the transport cannot carry.
     """
@@ -83,7 +83,7 @@ def _tensor_at(index: int) -> Any:
 def open_sealed(
     token: ObjectRef[Any], source: bytes, object_id: str, transport: str, info: Any, meta: Any, *packed: Any
 ) -> Any:
-    """The value that was sealed, with tensors."""
+    """Return a sealed value with its tensors."""
     tensor_transports.learn(transport, info)
     tensors = _find(token, source, object_id, transport, meta)
     outer = getattr(_thread, "tensors", None)
@@ -123,7 +123,7 @@ def _find(token: ObjectRef[Any], source: bytes, object_id: str, transport: str, 
         )
     if process.context is None or not process.context.actor_id:
         raise ValueError(
-            f"the tensors of {object_id} travel by {transport}, from actor to actor, and this is a task; pass the ref to a "
+            f"the tensors of {object_id} use {transport}, which only actors can receive, and this is a task; pass the ref to a "
             "method of an actor"
         )
     return _receive(process, manager, token, source, object_id, meta)
@@ -132,7 +132,7 @@ def _find(token: ObjectRef[Any], source: bytes, object_id: str, transport: str, 
 def _receive(
     process: Process, manager: Any, token: ObjectRef[Any], source: bytes, object_id: str, meta: Any
 ) -> list[Any]:
-    """Have the source send, beside its calls, while this process receives."""
+    """Receive tensors while the source sends them, concurrently with its other calls."""
     from skate.client.object.retrieval import get  # which imports this module
 
     actor = _actor(process, source)
@@ -148,7 +148,7 @@ def _receive(
         try:
             request = manager.fetch_multiple_tensors(object_id, meta, told)
         except Exception:
-            get(sent)  # if the source has died, that says more
+            get(sent)  # raises the error of a source that has died, which explains more
             raise
         get(sent)
         return _received(manager.wait_fetch_complete(request), meta)
@@ -156,7 +156,7 @@ def _receive(
 
 def _received(tensors: list[Any], meta: Any) -> list[Any]:
     if len(tensors) != len(meta.tensor_meta):
-        raise RuntimeError(f"{len(tensors)} tensors arrived where {len(meta.tensor_meta)} were sent")
+        raise RuntimeError(f"received {len(tensors)} tensors, but {len(meta.tensor_meta)} were sent")
     return tensors
 
 
@@ -165,7 +165,7 @@ def _target_buffers(object_id: str, meta: Any) -> list[Any] | None:
     if wanted is None:
         return None
     if isinstance(wanted, str):
-        import torch  # whoever names a device has it
+        import torch  # a program that names a device has it
 
         return [torch.empty(shape, dtype=dtype, device=wanted) for shape, dtype in meta.tensor_meta]
     buffers = [each() for each in wanted]
@@ -192,7 +192,7 @@ def check_buffers(buffers: list[Any], tensor_meta: list[Any]) -> None:
             raise ValueError(f"Tensor buffer at index {index} is not contiguous.")
 
 
-# -- what runs in the actor that has the tensors
+# -- run in the actor that has the tensors
 
 
 def _stored(token: bytes) -> Any:
@@ -200,7 +200,7 @@ def _stored(token: bytes) -> Any:
     kept = None if store is None else store.find(token)
     if kept is None:
         raise RuntimeError(
-            f"the tensors of {token.hex()} are not here any more: the actor that made them has started again"
+            f"the tensors of {token.hex()} are lost, because the actor that created them has restarted; create them again"
         )
     return kept
 
@@ -234,7 +234,7 @@ def _ask(process: Process, source: bytes, function: Any, token: bytes) -> Any:
 
 
 def _actor(process: Process, actor_id: bytes) -> ActorHandle:
-    """Return a handle for calls outside of the usual order; it keeps nothing alive."""
+    """Return a weak handle, for calls outside of the usual order."""
     descriptor = ActorDescriptor("Actor", {}, {}, False, ())
     return ActorHandle(actor_id, descriptor, ActorHold(actor_id, process), weak=True)
 
@@ -244,12 +244,12 @@ def _own_handle(process: Process) -> ActorHandle | None:
     return None if context is None or not context.actor_id else _actor(process, context.actor_id)
 
 
-# -- what users ask for
+# -- public operations
 
 
 @contextlib.contextmanager
 def through_object_store() -> Iterator[None]:
-    """Values that are read inside come with copies of their tensors, by way of the object store."""
+    """Within this context, read values with copies of their tensors from the object store."""
     outer = getattr(_thread, "through_store", False)
     _thread.through_store = True
     try:
@@ -259,7 +259,7 @@ def through_object_store() -> Iterator[None]:
 
 
 def put(process: Process, value: Any, transport: str) -> ObjectRef[Any]:
-    """Put a value whose tensors stay here. Raises ValueError for a transport that needs two sides."""
+    """Put a value whose tensors stay in this process. Raises ValueError for a two-sided transport."""
     if not tensor_transports.manager(transport).is_one_sided():
         raise ValueError(
             f"ray.put() is not supported for two-sided RDT transport {transport!r}. Put the value without a "
@@ -280,7 +280,7 @@ def set_target(ref: ObjectRef[Any], target: Any) -> None:
     """Set where the tensors of a ref are received: into tensors, or on a device. Raises ValueError for other refs."""
     known = made_refs.made.get(ref)
     if known is None and not _is_sealed(ref):
-        raise ValueError(f"Ref {ref} is not an RDT object. It was not made with a tensor transport")
+        raise ValueError(f"Ref {ref} is not an RDT object, because it was created without a tensor transport")
     key = ref.hex()
     if isinstance(target, str):
         kind = target.partition(":")[0]

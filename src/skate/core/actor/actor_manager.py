@@ -131,7 +131,7 @@ class ActorManager:
         self.task_manager.take_arguments(task)
         refused = None if actor.hosted else self.refusal(task)
         if taken:  # by another process, after this one had checked
-            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by an actor that lives; choose another"
+            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by a living actor; choose another"
             refused = ("ActorDiedError", {"message": text})
         if refused is not None:
             self.refuse(task, refused)
