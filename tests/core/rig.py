@@ -10,8 +10,8 @@ from skate.protocol import shell_events as se
 from skate.protocol.effects import EndTask, KillWorker, Spawn
 from skate.protocol.fields import Death
 from skate.simulation import Spec
-from skate.simulation.process import JOB, NODE_TAG
-from skate.simulation.programs import CPU, method
+from skate.simulation.processes.process import JOB, NODE_TAG
+from skate.simulation.programs.spec import CPU, method
 
 E = TypeVar("E")
 

@@ -4,7 +4,7 @@ import pytest
 
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
-from skate.simulation.programs import CPU
+from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig, first
 
 DEAD = 3

@@ -7,7 +7,7 @@ from skate.core.placement.placement_table import REMOVED_MAX
 from skate.core.task.function_table import LOOSE_MAX
 from skate.protocol import messages as m
 from skate.protocol.effects import Spawn
-from skate.simulation.programs import CPU
+from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig
 
 

@@ -5,7 +5,7 @@ import pytest
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask, KillWorker, Spawn
 from skate.protocol.fields import Death
-from skate.simulation.programs import CPU
+from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig, first
 
 WAITING, QUEUED, SENT = 0, 1, 2

@@ -15,7 +15,7 @@ from skate.core.placement.placement_table import (
 )
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
-from skate.simulation.head import Head
+from skate.simulation.scale.head import Head
 
 
 def lose(head: Head, cid: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from skate.protocol import messages as m
-from skate.simulation.nodes import World
-from skate.simulation.programs import Spec, method
+from skate.simulation.nodes.world import World
+from skate.simulation.programs.spec import Spec, method
 from tests.core.worlds import world
 
 ITEM = ("item", True, ())

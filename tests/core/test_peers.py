@@ -11,7 +11,7 @@ from skate.core.placement import bundle_policy
 from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.states import PLAIN
-from skate.simulation.programs import CPU, Spec, method
+from skate.simulation.programs.spec import CPU, Spec, method
 from tests.core.worlds import outcome, world
 
 HERE, THERE, ELSEWHERE = (name.encode().ljust(28, b".") for name in ("here", "there", "elsewhere"))

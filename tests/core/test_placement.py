@@ -2,7 +2,7 @@
 
 from skate.protocol import messages as m
 from skate.protocol.effects import KillWorker
-from skate.simulation.programs import CPU
+from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig, first
 
 QUEUED, SENT = 1, 2

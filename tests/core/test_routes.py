@@ -5,7 +5,7 @@ from __future__ import annotations
 from skate.core.node import NodeCore
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION
-from skate.simulation.programs import CPU, Spec
+from skate.simulation.programs.spec import CPU, Spec
 
 HERE, HEAD = (name.encode().ljust(28, b".") for name in ("here", "head"))
 ACTOR = bytes(12) + b"job0"

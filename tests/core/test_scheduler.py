@@ -3,7 +3,7 @@
 from skate.core.schedule.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
 from skate.protocol import messages as m
 from skate.protocol.effects import Spawn
-from skate.simulation.programs import CPU
+from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig
 
 SENT = 2

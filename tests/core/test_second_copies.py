@@ -10,9 +10,9 @@ import pytest
 
 from skate.protocol import messages as m
 from skate.protocol.states import CopyState
-from skate.simulation.faults import CALM, MIB
-from skate.simulation.nodes import World
-from skate.simulation.programs import Spec
+from skate.simulation.faults.rates import CALM, MIB
+from skate.simulation.nodes.world import World
+from skate.simulation.programs.spec import Spec
 
 
 def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[World, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from skate.simulation.nodes import World
-from skate.simulation.programs import Spec
+from skate.simulation.nodes.world import World
+from skate.simulation.programs.spec import Spec
 
 
 def world(*cpus: int) -> World:

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from skate.client.actor.actor_hold import ActorHold
 from skate.simulation import Cluster, Spec
-from skate.simulation.frame import Frame, Ref
-from skate.simulation.process import Process
-from skate.simulation.programs import CPU, method
+from skate.simulation.processes.frame import Frame, Ref
+from skate.simulation.processes.process import Process
+from skate.simulation.programs.spec import CPU, method
 
 PENDING = "pending"
 DIED = "ActorDiedError"

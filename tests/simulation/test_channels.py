@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from skate.simulation.nodes import World
+from skate.simulation.nodes.world import World
 
 
 @pytest.mark.parametrize("seed", range(8))

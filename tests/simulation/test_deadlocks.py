@@ -13,10 +13,10 @@ import pytest
 from skate.core.diagnosis import wait_registry
 from skate.core.diagnosis.deadlock import DeadlockSearch
 from skate.simulation import runs
-from skate.simulation.cluster import Cluster
-from skate.simulation.faults import CALM
-from skate.simulation.programs import Author
-from skate.simulation.quiet import overlooked
+from skate.simulation.checks.quiet import overlooked
+from skate.simulation.faults.rates import CALM
+from skate.simulation.nodes.cluster import Cluster
+from skate.simulation.programs.author import Author
 
 SEEDS = int(os.environ.get("SKATE_SEEDS", "120"))
 BLOCKS = 4

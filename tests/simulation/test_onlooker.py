@@ -9,8 +9,8 @@ import pytest
 
 from skate.protocol import messages as m
 from skate.simulation import Cluster, Faults, Spec
-from skate.simulation.programs import CPU, method
-from skate.simulation.worker import Running, Worker
+from skate.simulation.processes.worker import Running, Worker
+from skate.simulation.programs.spec import CPU, method
 
 LIFE = {"max_restarts": 1, "max_task_retries": 0, "concurrent": False, "actor_name": "a"}
 ACTOR, OTHER, TASK = b"actor" + bytes(11), b"other" + bytes(11), bytes(24)

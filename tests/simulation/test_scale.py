@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skate.simulation import costs
 from skate.simulation.__main__ import main
-from skate.simulation.scale import CHART, FLOODED, PAGE
+from skate.simulation.scale import costs
+from skate.simulation.scale.study import CHART, FLOODED, PAGE
 
 
 def test_the_study_prints_its_figures_and_puts_them_into_the_page(

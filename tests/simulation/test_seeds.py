@@ -17,8 +17,8 @@ import pytest
 
 from skate.core.node import NodeCore
 from skate.core.replay import EventLog, replay
-from skate.simulation import cluster, member
 from skate.simulation.__main__ import main
+from skate.simulation.nodes import cluster, member
 from skate.simulation.report import KINDS, try_seeds
 from skate.simulation.runs import OPERATIONS, run_cluster, run_node
 from tests.core.test_replay import state_of

@@ -12,9 +12,9 @@ import sys
 import time
 import traceback
 
-from skate.simulation import scale
 from skate.simulation.report import KINDS, Report, kind_of, try_seeds
 from skate.simulation.runs import OPERATIONS
+from skate.simulation.scale import study
 
 CHUNK = 16  # seeds that a process takes at a time
 
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 1 if a seed failed."""
     given = sys.argv[1:] if arguments is None else arguments
     if "--scale" in given:
-        return scale.main([each for each in given if each != "--scale"])
+        return study.main([each for each in given if each != "--scale"])
     options = parsed(given)
     if options.replay is not None:
         return replay(options.replay, options.kind, options.ops)

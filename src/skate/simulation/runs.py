@@ -11,11 +11,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from skate.simulation.cluster import Cluster
-from skate.simulation.faults import CALM, MIB, Faults
-from skate.simulation.nodes import World
-from skate.simulation.process import Process
-from skate.simulation.programs import Author, Spec
+from skate.simulation.faults.rates import CALM, MIB, Faults
+from skate.simulation.nodes.cluster import Cluster
+from skate.simulation.nodes.world import World
+from skate.simulation.processes.process import Process
+from skate.simulation.programs.author import Author
+from skate.simulation.programs.spec import Spec
 
 OPERATIONS = 60
 MORE_STEPS = 1500

@@ -92,8 +92,8 @@ BUGS = (
     Bug(
         "the process that held an actor ends, and the actor stays alive",
         "skate.core.actor.actor_manager:ActorManager.forget_client",
-        "if actor.holders.pop(cid, None) is not None:",
-        "if actor.holders.pop(cid, None) is None:",
+        "self.end_if_unwanted(actor)",
+        "pass",
     ),
     Bug(
         "an actor killed with no_restart restarts",

@@ -28,8 +28,8 @@ BUGS = (
     Bug(
         "an error that the caller excludes from retries is retried",
         "skate.core.task.task_manager:TaskManager.done",
-        "status == m.FAILED and retriable and",
-        "status == m.FAILED and",
+        "elif retriable and task.retries",
+        "elif task.retries",
     ),
     Bug(
         "a cancelled task is retried when it fails",

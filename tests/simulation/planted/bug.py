@@ -18,7 +18,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
-from skate.simulation import cluster
+from skate.simulation.nodes import cluster
 from skate.simulation.runs import run_cluster, run_node
 
 # A run without a bug ends after half as many steps; one that never ends with a bug need not take long to be noticed.

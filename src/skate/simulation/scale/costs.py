@@ -9,7 +9,7 @@ from collections.abc import Callable
 from skate.protocol import messages as m
 from skate.protocol.shell_events import DRIVER_LEFT, PEER_LEFT, DriverLeft, PeerLeft
 from skate.protocol.states import ALIVE, DEAD
-from skate.simulation.head import CPUS, MICROS, Head, Member, Step, timed
+from skate.simulation.scale.head import CPUS, MICROS, Head, Member, Step, timed
 
 SECONDS = 1.0  # time limit for each measurement
 TASKS_MAX = 100_000  # limit on the number of tasks

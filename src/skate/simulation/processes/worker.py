@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from skate.client.object import views
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
-from skate.simulation.frame import Frame
-from skate.simulation.object_operations import Interrupted, id_of
-from skate.simulation.process import Process
-from skate.simulation.programs import Spec, Thread
+from skate.simulation.processes.frame import Frame
+from skate.simulation.processes.object_operations import Interrupted, id_of
+from skate.simulation.processes.process import Process
+from skate.simulation.programs.spec import Spec, Thread
 from skate.wire.status import SLOT_BYTES, begun_in
 from skate.worker import worker_core
 from skate.worker.worker_core import DEFAULT_GROUP, CancelCall, Interrupt, LeaveByForce, WorkerCore
 
 if TYPE_CHECKING:
-    from skate.simulation.cluster import Cluster
+    from skate.simulation.nodes.cluster import Cluster
 
 
 class Failed(Exception):

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
-from skate.simulation.faults import JUMPS, PAUSES, Faults
-from skate.simulation.worker import Worker
+from skate.simulation.faults.rates import JUMPS, PAUSES, Faults
+from skate.simulation.processes.worker import Worker
 from skate.wire.status import begun_in
 
 if TYPE_CHECKING:
     import random
 
-    from skate.simulation.observer import Observer
-    from skate.simulation.process import Process
+    from skate.simulation.checks.observer import Observer
+    from skate.simulation.processes.process import Process
 
 END = -1  # follows the last message of a process: it has ended
 LATE = ("delay", "stop")  # faults by which nothing is lost, and which are most of all

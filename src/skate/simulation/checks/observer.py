@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION, DEAD
-from skate.simulation.programs import CPU, Spec
+from skate.simulation.programs.spec import CPU, Spec
 
 if TYPE_CHECKING:
-    from skate.simulation.cluster import Cluster
-    from skate.simulation.frame import Ref
-    from skate.simulation.process import Process
-    from skate.simulation.worker import Running, Worker
+    from skate.simulation.nodes.cluster import Cluster
+    from skate.simulation.processes.frame import Ref
+    from skate.simulation.processes.process import Process
+    from skate.simulation.processes.worker import Running, Worker
 
 LOST = ("ObjectLostError", "OwnerDiedError", "ObjectReconstructionFailedError", "ObjectFreedError")
 

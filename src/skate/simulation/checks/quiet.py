@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from skate.client.core.stream import ALL
-from skate.simulation.worker import Worker
+from skate.simulation.processes.worker import Worker
 
 if TYPE_CHECKING:
     from skate.core.diagnosis.wait import Wait
-    from skate.simulation.cluster import Cluster
+    from skate.simulation.nodes.cluster import Cluster
 
 
 def check(clusters: Iterable[Cluster]) -> None:

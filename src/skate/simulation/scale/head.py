@@ -15,8 +15,8 @@ from typing import Any
 from skate.core.node import NodeCore, admit_client
 from skate.protocol import messages as m
 from skate.protocol.shell_events import DRIVER_JOINED, PEER_JOINED, DriverJoined, PeerJoined
-from skate.simulation.process import JOB
-from skate.simulation.programs import CPU
+from skate.simulation.processes.process import JOB
+from skate.simulation.programs.spec import CPU
 
 CPUS = 4  # of each node
 MICROS = 1_000_000  # a task says that it ran so long: none is sent behind another

@@ -17,14 +17,14 @@ from skate.protocol import shell_events as se
 from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
 from skate.protocol.fields import Death
 from skate.protocol.states import DEAD, ENDED, SENT, GroupState
-from skate.simulation import accounts, quiet
-from skate.simulation.disk import Disk
-from skate.simulation.fault_injector import END, WARY_STEPS, FaultInjector
-from skate.simulation.faults import CALM, Faults
-from skate.simulation.observer import Observer
-from skate.simulation.process import NODE_TAG, Process
-from skate.simulation.programs import CPU, Spec
-from skate.simulation.worker import Worker
+from skate.simulation.checks import accounts, quiet
+from skate.simulation.checks.observer import Observer
+from skate.simulation.faults.fault_injector import END, WARY_STEPS, FaultInjector
+from skate.simulation.faults.rates import CALM, Faults
+from skate.simulation.nodes.disk import Disk
+from skate.simulation.processes.process import NODE_TAG, Process
+from skate.simulation.processes.worker import Worker
+from skate.simulation.programs.spec import CPU, Spec
 
 if TYPE_CHECKING:
     import random

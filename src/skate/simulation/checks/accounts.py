@@ -16,7 +16,7 @@ from skate.protocol import messages as m
 
 if TYPE_CHECKING:
     from skate.core.node import NodeCore
-    from skate.simulation.process import Process
+    from skate.simulation.processes.process import Process
 
 TAKING = (m.ESCAPE, m.HOLD, m.PUT, m.CREATE_ACTOR)
 

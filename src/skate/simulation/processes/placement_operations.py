@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.simulation.frame import Frame
-from skate.simulation.programs import Spec, Thread
+from skate.simulation.processes.frame import Frame
+from skate.simulation.programs.spec import Spec, Thread
 
 
 class PlacementOperations:

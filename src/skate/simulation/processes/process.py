@@ -1,9 +1,9 @@
 """A scripted process: the real client core, driven by a program instead of user code.
 
-Programs consist of *operations* (see `programs`). Each operation runs as a generator that yields where other events could happen
-before the real process continues. It yields None to continue at its next turn, or a function that returns True once it can.
-Refs, holds, streams and all messages about them come from `skate.client.core`. This module adds the turns of the process, its
-channels, values (tuples instead of pickles), and the checks of incoming messages.
+Programs consist of *operations* (see `programs.spec`). Each operation runs as a generator that yields where other events could
+happen before the real process continues. It yields None to continue at its next turn, or a function that returns True once it
+can. Refs, holds, streams and all messages about them come from `skate.client.core`. This module adds the turns of the process,
+its channels, values (tuples instead of pickles), and the checks of incoming messages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from skate.client.core.client_core import ClientCore
 from skate.client.core.wait import Wait
 from skate.protocol import messages as m
-from skate.simulation.frame import Frame, Ref
-from skate.simulation.object_operations import ObjectOperations
-from skate.simulation.placement_operations import PlacementOperations
-from skate.simulation.programs import Operation, Spec, Thread
+from skate.simulation.processes.frame import Frame, Ref
+from skate.simulation.processes.object_operations import ObjectOperations
+from skate.simulation.processes.placement_operations import PlacementOperations
+from skate.simulation.programs.spec import Operation, Spec, Thread
 
 if TYPE_CHECKING:
-    from skate.simulation.cluster import Cluster
+    from skate.simulation.nodes.cluster import Cluster
 
 NODE_TAG = b"nodenode"
 JOB = b"job0"

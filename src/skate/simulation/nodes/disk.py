@@ -9,7 +9,7 @@ from skate.protocol import shell_events as se
 from skate.protocol.effects import DiskEffect, DropCopy, FreeBlocks, Reserve, Restore, Spill
 
 if TYPE_CHECKING:
-    from skate.simulation.cluster import Cluster
+    from skate.simulation.nodes.cluster import Cluster
 
 
 class Disk:

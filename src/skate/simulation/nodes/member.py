@@ -9,15 +9,15 @@ from skate.core.node import NodeCore, admit_client
 from skate.protocol import shell_events as se
 from skate.protocol.effects import Pull, ServeReads, ShellEffect
 from skate.protocol.states import ALIVE, DEAD
-from skate.simulation.cluster import Cluster
-from skate.simulation.fault_injector import WARY_STEPS
-from skate.simulation.faults import JUMPS
-from skate.simulation.process import JOB, Process
-from skate.simulation.programs import CPU
-from skate.simulation.worker import Worker
+from skate.simulation.faults.fault_injector import WARY_STEPS
+from skate.simulation.faults.rates import JUMPS
+from skate.simulation.nodes.cluster import Cluster
+from skate.simulation.processes.process import JOB, Process
+from skate.simulation.processes.worker import Worker
+from skate.simulation.programs.spec import CPU
 
 if TYPE_CHECKING:
-    from skate.simulation.nodes import World
+    from skate.simulation.nodes.world import World
 
 HEAD = 0
 CIDS = 100_000  # each node numbers its processes from a different start, so that the observer can tell them apart

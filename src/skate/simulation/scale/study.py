@@ -11,8 +11,8 @@ import platform
 import re
 from pathlib import Path
 
-from skate.simulation.chart import draw
-from skate.simulation.costs import FIGURES, flood, queued, weights
+from skate.simulation.scale.chart import draw
+from skate.simulation.scale.costs import FIGURES, flood, queued, weights
 
 NODES = (10, 100, 1_000, 10_000)
 TASKS = 1_000_000

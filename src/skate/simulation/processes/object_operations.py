@@ -10,8 +10,8 @@ from skate.client.object.generators import open_stream
 from skate.client.object.object_ref import ObjectRef
 from skate.client.task import submission
 from skate.protocol import messages as m
-from skate.simulation.frame import Frame, Ref
-from skate.simulation.programs import Spec, Thread
+from skate.simulation.processes.frame import Frame, Ref
+from skate.simulation.programs.spec import Spec, Thread
 
 LARGE_BYTES = 200_000
 LOOKS = 4  # turns for which a program reads a large value

@@ -14,12 +14,12 @@ from skate.core import invariants
 from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD, GroupState
-from skate.simulation import quiet
-from skate.simulation.cluster import Cluster
-from skate.simulation.faults import CALM, PAUSES, Faults
-from skate.simulation.member import HEAD, Node
-from skate.simulation.observer import Observer
-from skate.simulation.process import Process
+from skate.simulation.checks import quiet
+from skate.simulation.checks.observer import Observer
+from skate.simulation.faults.rates import CALM, PAUSES, Faults
+from skate.simulation.nodes.cluster import Cluster
+from skate.simulation.nodes.member import HEAD, Node
+from skate.simulation.processes.process import Process
 
 if TYPE_CHECKING:
     import random

@@ -1,0 +1,1 @@
+"""Checks of a run: what users would notice, grants in transit, and waits at the end."""

@@ -1,0 +1,1 @@
+"""Faults: how often each happens in a run, and how it is injected."""

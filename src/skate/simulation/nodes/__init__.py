@@ -1,0 +1,1 @@
+"""One node or several: the cores, their processes, disks, and the channels between them."""

@@ -1,0 +1,1 @@
+"""The programs of scripted tasks and drivers, drawn at random."""

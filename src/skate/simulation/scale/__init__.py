@@ -1,0 +1,1 @@
+"""The scale study: CPU time of the core as a cluster grows."""
