@@ -6,13 +6,26 @@ import os
 import signal
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from skate.client.session import session
 from skate.worker import output
+from skate.worker.executor import Executor
+from skate.worker.worker_core import Running
 
-if TYPE_CHECKING:
-    from skate.worker.executor import Executor
+
+class DetachedExecutor(Executor):
+    """The executor of a forked child, which ends when it returns into the worker's loop."""
+
+    __slots__ = ()  # so that the child's executor can take this class
+
+    def answer(self, running: Running, status: int, returns: object, started: float, retriable: bool) -> None:
+        """End the child after its call has returned."""
+        _leave()
+
+    def failed(self, running: Running, error: BaseException, started: float) -> None:
+        """End the child after its call has failed."""
+        _leave(error)
 
 
 def guard(executor: Executor) -> None:
@@ -29,11 +42,9 @@ def _detach(executor: Executor) -> None:
     session.attach(None)
     if signal.getsignal(signal.SIGTERM) == executor.departure.on_terminate:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # multiprocessing ends its children with SIGTERM
-    # A child that returns into the worker's loop must end.
-    replaced: Any = executor
-    replaced.answer = lambda *_: _leave(None)
-    replaced.failed = lambda _running, error, _started: _leave(error)
-    replaced.departure.actor = replaced.departure.crash = _leave
+    executor.__class__ = DetachedExecutor
+    departure: Any = executor.departure
+    departure.actor = departure.crash = _leave
 
 
 def _leave(error: BaseException | None = None) -> NoReturn:
