@@ -406,3 +406,58 @@ def test_core_46_value_with_several_readers_outlives_the_node_that_made_it(three
         assert ray.get(ray.remote(total).options(resources={place: 1}).remote(made), timeout=60) == SIZE
     three.lose()
     assert total(ray.get(made, timeout=60)) == SIZE
+
+
+@pytest.mark.parametrize("form", ["put", "small put", "result that is awaited", "result"])
+def test_value_of_a_lost_owner_raises_on_a_third_node_that_borrowed_it(
+    three: Three, gate: Any, form: str
+) -> None:
+    release = gate("release")
+
+    @ray.remote(resources={"head": 1})
+    def wait(release: Any) -> int:
+        release.wait(120)
+        return 1
+
+    @ray.remote(resources={"spot": 1}, num_cpus=0)
+    class Owner:
+        def make(self) -> list[Any]:
+            if form.startswith("result"):
+                return [wait.remote(release)]
+            return [ray.put(1 if form == "small put" else np.ones(SIZE))]
+
+    @ray.remote(resources={"reader": 1}, num_cpus=0, max_concurrency=2)
+    class Borrower:
+        reading = False
+
+        def hold(self, box: list[Any]) -> None:
+            self.box = box
+
+        def read(self) -> str:
+            self.reading = True
+            try:
+                ray.get(self.box[0], timeout=120)
+            except OwnerDiedError:
+                return "OwnerDiedError"
+            return "value"
+
+        def is_reading(self) -> bool:
+            return self.reading
+
+    owner, borrower = Owner.remote(), Borrower.remote()
+    box = ray.get(owner.make.remote(), timeout=60)
+    ray.get(borrower.hold.remote(box), timeout=60)
+    del box
+    if form == "result that is awaited":
+        read = borrower.read.remote()
+        wait_for(
+            lambda: ray.get(borrower.is_reading.remote()),
+            what="the borrower to ask for the value",
+            timeout_s=60,
+        )
+        three.lose()
+    else:
+        three.lose()
+        read = borrower.read.remote()
+    assert ray.get(read, timeout=120) == "OwnerDiedError"
+    release.open()

@@ -130,3 +130,50 @@ def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(ret
         "ObjectReconstructionFailedError",
     )
     nodes.drain(patient=True)
+
+
+SERVICE = {"actor_name": "a", "namespace": "", "detached": True, "max_restarts": 0, "max_task_retries": 0}
+
+
+def borrowed_on_a_third_node(large: bool, owner_is_driver: bool) -> tuple[World, list[Any]]:
+    """A value that a process of the second node owns, and the refs to it in a program on the third, behind a gate."""
+    nodes = world(1, 1, 1)
+    head = nodes.nodes[0].driver()
+    there = ("node", nodes.nodes[2].node_id, False)
+    read = method("read", (("gate", "read"), ("get", -1), ("gate", "end")))
+    life = {**SERVICE, "concurrent": False, "handle": b""}
+    head.todo.append(("create", Spec("actor", request={}, strategy=there), life))
+    nodes.settle()
+    if owner_is_driver:
+        nodes.nodes[1].driver().todo += [("name", "a"), ("put", large), ("call", 0, read, (), (0,))]
+    else:
+        make = (("name", "a"), ("put", large), ("call", 0, read, (), (0,)), ("gate", "end"))
+        strategy = ("node", nodes.nodes[1].node_id, False)
+        head.todo.append(("submit", Spec("make", make, strategy=strategy)))
+    nodes.settle()
+    [reader] = [process for process in nodes.nodes[2].processes.values() if process.is_worker]
+    return nodes, [ref for frame in reader.frames() for ref in frame.refs]
+
+
+@pytest.mark.parametrize("owner_is_driver", [False, True])
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("first", ["loss", "read"])
+def test_third_node_gets_an_error_for_a_value_whose_owner_was_lost_with_its_node(
+    large: bool, owner_is_driver: bool, first: str
+) -> None:
+    nodes, [ref] = borrowed_on_a_third_node(large, owner_is_driver)
+    if first == "loss":
+        nodes.kill(nodes.nodes[1])
+        nodes.settle()
+        nodes.gates.add("read")
+    else:
+        nodes.gates.add("read")
+        while ref._id not in nodes.nodes[2].core.objects.records:
+            nodes.step()
+        assert nodes.onlooker.result(ref) != "ok"
+        nodes.kill(nodes.nodes[1])
+    nodes.settle()
+    assert nodes.onlooker.result(ref) == "OwnerDiedError"
+    del ref
+    nodes.gates.add("end")
+    nodes.drain(patient=True)
