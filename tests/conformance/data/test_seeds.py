@@ -74,3 +74,22 @@ def test_another_sample_in_each_run_where_that_is_asked_for() -> None:
     config = ray.data.RandomSeedConfig(seed=1, reseed_after_execution=True)
     dataset = ray.data.range(200, override_num_blocks=1).random_sample(0.5, seed=config)
     assert rows(dataset) != rows(dataset)
+
+
+def test_a_shuffle_of_a_seed_of_more_than_one_partition() -> None:
+    dataset = ray.data.range_tensor(1000, shape=(1 << 14,), override_num_blocks=8).random_shuffle(seed=3)
+    found = rows(dataset.map_batches(lambda batch: {"id": batch["data"][:, 0]}))
+    assert sorted(found) == list(range(1000))
+    assert (found[:8], found[-4:]) == ([480, 802, 33, 173, 550, 470, 79, 806], [52, 960, 240, 750])
+
+
+def test_a_shuffle_of_a_seed_counts_blocks_without_rows() -> None:
+    dataset = ray.data.range(32, override_num_blocks=8).filter(lambda row: row["id"] > 21)
+    assert rows(dataset.random_shuffle(seed=1)) == [23, 24, 30, 26, 28, 27, 25, 29, 22, 31]
+
+
+@pytest.mark.chosen_difference("as many blocks as were asked for", id="D-data-range-blocks")
+def test_a_range_has_as_many_blocks_as_were_asked_for() -> None:
+    dataset = ray.data.range(10, override_num_blocks=3)
+    assert dataset.materialize().num_blocks() == 3
+    assert rows(dataset.random_shuffle(seed=1)) == rows(dataset.random_shuffle(seed=1))

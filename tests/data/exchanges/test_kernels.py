@@ -64,11 +64,22 @@ def test_a_sort_has_even_partitions_whatever_the_keys_are(keys: Any, down: bool)
     assert pa.concat_tables(found).column("row") == alone.column("row")
 
 
+class Drawn(Seeds):
+    """No seed of a user; the same numbers in each run of this test."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(None)
+        self.number = number
+
+    def draw(self) -> tuple[int, ...]:
+        return (self.number,)
+
+
 def test_every_order_of_four_rows_is_as_likely() -> None:
     counts: dict[tuple[int, ...], int] = {}
     blocks = [pa.table({"row": [0, 1]}), pa.table({"row": [2, 3]})]
     for seed in range(1200):
-        found = pa.concat_tables(exchange(ShuffleKernel(Seeds(seed)), blocks, 3)).column("row").to_pylist()
+        found = pa.concat_tables(exchange(ShuffleKernel(Drawn(seed)), blocks, 3)).column("row").to_pylist()
         counts[tuple(found)] = counts.get(tuple(found), 0) + 1
     assert len(counts) == 24
     # Chi squared with 23 degrees of freedom is above 58 once in 10,000 times; the seeds are always the same.
@@ -79,6 +90,19 @@ def test_shuffled_partitions_are_even_if_that_is_wanted() -> None:
     blocks = [pa.table({"row": np.arange(n)}) for n in (17, 0, 40, 3)]
     found = exchange(ShuffleKernel(Seeds(3), even=True, whole=True), blocks, 7)
     assert {each.num_rows for each in found} <= {8, 9}
+
+
+@pytest.mark.parametrize("partition_bytes", [1 << 20, 40, 16, 1])
+def test_shuffle_of_a_seed_gives_rays_rows_in_any_number_of_partitions(partition_bytes: int) -> None:
+    start, blocks = 0, []
+    for rows in (3, 0, 2, 4):
+        blocks.append(pa.table({"row": np.arange(start, start + rows)}))
+        start += rows
+    running = running_of(ShuffleKernel(Seeds(7)), partition_bytes)
+    kinds = finished(running, [blocks])
+    assert ("split" in kinds) == (partition_bytes < 1 << 20)
+    made = pa.concat_tables([bundle.table() for bundle in running.outputs.ready])
+    assert made.column("row").to_pylist() == [8, 3, 0, 1, 7, 6, 4, 2, 5]
 
 
 def finished(running: ExchangeRunning, inputs: Sequence[Sequence[pa.Table]]) -> list[str]:

@@ -93,10 +93,11 @@ class Shuffling(DatasetBase):
         num_blocks: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Put all rows into random order; every order is equally likely.
+        """Put all rows into random order; without a seed every order is equally likely.
 
         Args:
-            seed: the same seed gives the same order for the same blocks; None gives a different order in each run.
+            seed: the same seed gives the same order for the same blocks, which is Ray's; None gives a different order in
+                each run.
             num_blocks: refused with DeprecationWarning, as Ray does; use `repartition`.
             ray_remote_args: options of the tasks, as in `remote`.
         """

@@ -36,6 +36,9 @@ class Kernel:
     #: a partition must be merged whole. A partition that is much larger than others is divided so.
     divides: int | None = None
 
+    #: True if blocks without rows count as blocks; otherwise they are dropped before anything is planned.
+    keeps_empty = False
+
     #: True if the output has the same columns and number of rows as the input.
     keeps_columns = False
     keeps_count = False

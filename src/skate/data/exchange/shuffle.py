@@ -3,24 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from skate.data.exchange.hash_partition import place_type
 from skate.data.exchange.kernel import Kernel
-from skate.data.exchange.parts import deal, in_order, joined, rows_at, solid
+from skate.data.exchange.parts import deal, in_order, joined, rows_at, solid, taken_apart
 from skate.data.exchange.seeds import Seeds
 
 _SPLITTING, _MERGING = 0, 1
+#: RandomState takes seeds below this number.
+_SEEDS = 1 << 32
+
+
+class SeededDeal(NamedTuple):
+    """The order in which Ray shuffles the rows of some blocks for a seed.
+
+    Each block is shuffled and cut into as many slices as there are blocks, which go to the blocks in random order; the rows
+    that have come together are shuffled again. The order depends only on the seed and on the number of rows in each block. A
+    partition is a run of the new blocks.
+    """
+
+    seed: int
+    rows: tuple[int, ...]
+    partitions: int
+
+    def run(self, partition: int) -> tuple[int, int]:
+        """Return the first new block of a partition and the one after its last."""
+        count = len(self.rows)
+        return count * partition // self.partitions, count * (partition + 1) // self.partitions
+
+    def split(self, block: pa.Table, start: int) -> list[pa.Table]:
+        """Split neighbouring blocks, the first of which begins at row `start`, by partition. The rows of a part lie in the order
+        of the blocks they come from, then of those they go to."""
+        starts = (self._starts() - start).tolist()
+        slices = [
+            self._slices(number, first) for number, first in enumerate(starts) if 0 <= first < block.num_rows
+        ]
+        orders = []
+        for partition in range(self.partitions):
+            low, high = self.run(partition)
+            orders.append([each for dealt in slices for each in dealt[low:high]])
+        ends = np.cumsum([sum(map(len, order)) for order in orders]).tolist()
+        flat = [each for order in orders for each in order]
+        return taken_apart(block, np.concatenate(flat) if flat else np.arange(0), ends)
+
+    def whole(self) -> np.ndarray:
+        """Return the order of all rows."""
+        slices = [self._slices(number, start) for number, start in enumerate(self._starts().tolist())]
+        return np.concatenate([self._mixed(np.concatenate(dealt)) for dealt in zip(*slices, strict=True)])
+
+    def part(self, partition: int) -> np.ndarray:
+        """Return the order of the rows of a partition that was split off the blocks."""
+        low, high = self.run(partition)
+        sizes = np.concatenate([self._widths(number)[low:high] for number in range(len(self.rows))])
+        targets = np.repeat(np.tile(np.arange(high - low), len(self.rows)), sizes)
+        order = np.argsort(targets, kind="stable")
+        ends = np.cumsum(np.bincount(targets, minlength=high - low))
+        for dealt in np.split(order, ends[:-1]):
+            self._mixed(dealt)
+        return order
+
+    def _starts(self) -> np.ndarray:
+        """Return the number of the first row of each block."""
+        return np.cumsum((0, *self.rows[:-1]))
+
+    def _mixed(self, rows: np.ndarray) -> np.ndarray:
+        """Shuffle the rows of a new block in place."""
+        np.random.RandomState(self.seed % _SEEDS).shuffle(rows)
+        return rows
+
+    def _random(self, number: int) -> np.random.RandomState:
+        return np.random.RandomState((self.seed + number) % _SEEDS)
+
+    def _places(self, number: int) -> np.ndarray:
+        """Return which slice of a block each new block gets."""
+        places = np.arange(len(self.rows))
+        self._random(number).shuffle(places)
+        return places
+
+    def _widths(self, number: int) -> np.ndarray:
+        """Return how many rows of a block each new block gets."""
+        size = self.rows[number]
+        width = max(1, -(-size // len(self.rows)))
+        widths: np.ndarray = np.clip(size - self._places(number) * width, 0, width)
+        return widths
+
+    def _slices(self, number: int, start: int) -> list[np.ndarray]:
+        """Return which rows of a block, whose first is number `start`, each new block gets."""
+        size = self.rows[number]
+        width = max(1, -(-size // len(self.rows)))
+        mixed = np.arange(start, start + size)
+        self._random(number).shuffle(mixed)
+        return [mixed[at * width : (at + 1) * width] for at in self._places(number).tolist()]
 
 
 class ShuffleKernel(Kernel):
-    """A shuffle in which every order of all rows is equally likely.
+    """A shuffle of all rows.
 
-    Each row goes to a partition drawn for it alone, and each partition is put into random order, so that the
-    concatenated partitions are a random order of all rows. With `even`, all partitions have the same number
-    of rows, which matters more for repartitioning than perfect randomness.
+    Without a seed every order is equally likely: each row goes to a partition drawn for it alone, and each partition is put
+    into random order, so that the concatenated partitions are a random order of all rows. With `even`, all partitions have
+    the same number of rows, which matters more for repartitioning than perfect randomness. With a seed the order is Ray's.
     """
 
     keeps_columns = keeps_count = True
@@ -32,21 +117,21 @@ class ShuffleKernel(Kernel):
         self.seeds = seeds
         self.even = even
         self.whole = whole
+        self.keeps_empty = seeds.seed is not None and not even  # the order of a seed depends on their number
 
     def prepare(
         self, samples: Sequence[object], partitions: int, rows: Sequence[Sequence[int]]
-    ) -> tuple[int, ...]:
-        """Return the seed of this run; a single number if there is only one partition."""
-        if partitions == 1 and not self.even and self.seeds.seed is not None:
-            found = self.seeds.single()
-            assert found is not None
-            return (found,)
-        return self.seeds.draw()
+    ) -> tuple[int, ...] | SeededDeal:
+        """Return the seed of this run, with the rows of the blocks if it is the user's."""
+        seed = None if self.even else self.seeds.single()
+        return self.seeds.draw() if seed is None else SeededDeal(seed, tuple(rows[0]), partitions)
 
     def split(
-        self, block: pa.Table, source: int, start: int, plan: tuple[int, ...], partitions: int
+        self, block: pa.Table, source: int, start: int, plan: tuple[int, ...] | SeededDeal, partitions: int
     ) -> list[pa.Table]:
         """Draw a partition for each row."""
+        if isinstance(plan, SeededDeal):
+            return plan.split(block, start)
         random = np.random.default_rng((*plan, _SPLITTING, start))
         kind = place_type(partitions)
         if self.even:
@@ -57,42 +142,15 @@ class ShuffleKernel(Kernel):
         return deal(block, places, partitions)
 
     def merge(
-        self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: tuple[int, ...]
+        self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: tuple[int, ...] | SeededDeal
     ) -> Iterator[pa.Table]:
         """Return the rows of the partition in random order."""
-        if len(plan) == 1 and not self.even and self.seeds.seed is not None:
-            order = dealt_order([part.num_rows for part in parts[0]], plan[0])
-            yield from in_order(joined(parts[0]), order)
-            return
         table = joined(parts[0])
+        if isinstance(plan, SeededDeal):
+            yield from in_order(table, plan.whole() if plan.partitions == 1 else plan.part(partition))
+            return
         order = np.random.default_rng((*plan, _MERGING, partition)).permutation(table.num_rows)
         if self.whole:
             yield rows_at(solid(table), order)
         else:
             yield from in_order(table, order)
-
-
-def dealt_order(rows: Sequence[int], seed: int) -> np.ndarray:
-    """Return the order in which Ray shuffles the rows of blocks of these sizes for a seed.
-
-    Each block is shuffled and cut into as many slices as there are blocks, which go to the blocks in random order; the rows
-    that have come together are shuffled again.
-    """
-    count = len(rows)
-    dealt: list[list[np.ndarray]] = [[] for _ in rows]
-    start = 0
-    for number, size in enumerate(rows):
-        mixed = np.arange(start, start + size)
-        np.random.RandomState((seed + number) % (1 << 32)).shuffle(mixed)
-        width = max(1, -(-size // count))
-        places = list(range(count))
-        np.random.RandomState((seed + number) % (1 << 32)).shuffle(places)
-        for place, at in enumerate(places):
-            dealt[place].append(mixed[at * width : (at + 1) * width])
-        start += size
-    made = []
-    for parts in dealt:
-        whole = np.concatenate(parts)
-        np.random.RandomState(seed % (1 << 32)).shuffle(whole)
-        made.append(whole)
-    return np.concatenate(made) if made else np.arange(0)

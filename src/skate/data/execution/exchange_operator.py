@@ -64,10 +64,11 @@ class ExchangeRunning(Running):
     def take(self, bundle: Bundle, source: int) -> None:
         self.tally.rows_in += bundle.rows
         taken = self.taken[source]
-        if not bundle.rows and taken:
-            return  # empty blocks carry only their schema
-        if len(taken) == 1 and not taken[0].rows:
-            taken.clear()
+        if not self.kernel.keeps_empty:
+            if not bundle.rows and taken:
+                return  # empty blocks carry only their schema
+            if len(taken) == 1 and not taken[0].rows:
+                taken.clear()
         self.queued_bytes += bundle.bytes
         self._bytes += bundle.bytes
         taken.append(bundle)
