@@ -40,8 +40,11 @@ _ENGINE = frozenset({
 _MOVED = {
     "ray.dag.compiled_dag_node": "skate.dag.compiled",
     "ray.dag.dag_node": "skate.dag.node",
-    "ray.experimental.channel.common": "skate.experimental.channel.context",
+    "ray.experimental.channel.cached_channel": "skate.experimental.channel.interface",
+    "ray.experimental.channel.common": "skate.experimental.channel",
     "ray.experimental.channel.cpu_communicator": "skate.experimental.channel.group_communicator",
+    "ray.experimental.channel.intra_process_channel": "skate.experimental.channel.interface",
+    "ray.experimental.channel.shared_memory_channel": "skate.experimental.channel",
     "ray.experimental.channel.torch_tensor_type": "skate.experimental.channel.types",
     "ray.experimental.collective.operations": "skate.experimental.collective",
     "ray.experimental.compiled_dag_ref": "skate.dag.references",
