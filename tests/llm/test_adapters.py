@@ -94,7 +94,7 @@ def test_one_that_is_in_use_stays(engine: EmbeddedEngine) -> None:
             for name in ("first", "second")
         ]
         await until(lambda: engine.load()[0] == 2, "both answers to run")
-        with pytest.raises(Overloaded, match="2 adapters"):
+        with pytest.raises(Overloaded, match="all 2 places for adapters"):
             await ask(engine, PROMPT, "third")
         await asyncio.gather(*long)
 
@@ -161,7 +161,7 @@ def test_adapters_are_fetched_from_buckets(
                 await ask(engine, PROMPT, name)
         tries.clear()
         monkeypatch.setattr(type(files), "get", lambda *_, **__: (_ for _ in ()).throw(OSError("cut")))
-        with pytest.raises(Overloaded, match="second cannot be fetched"):
+        with pytest.raises(Overloaded, match="cannot download the adapter second"):
             await ask(engine, PROMPT, "second")
         await engine.stop()
 

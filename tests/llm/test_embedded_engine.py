@@ -347,7 +347,7 @@ def test_too_many_that_wait_are_refused_and_stop_ends_all(model_folder: Path) ->
         await until(lambda: engine.load()[0] > 0, "the first answer to run")
         waits = asyncio.create_task(ask_all(engine, [2], n=2, temperature=1, **long))
         await until(lambda: engine.load()[1] >= 2, "two answers to wait")
-        with pytest.raises(Overloaded, match="2 answers wait"):
+        with pytest.raises(Overloaded, match="2 answers are already waiting"):
             await ask(engine, [3])
         await engine.check_health()
         await engine.stop()
@@ -367,7 +367,7 @@ def test_too_many_that_wait_are_refused_and_stop_ends_all(model_folder: Path) ->
     [
         ({"tensor_parallel_size": 2}, "in one process"),
         ({"max_num_seq": 2}, "did you mean max_num_seqs"),
-        ({"max_model_len": 1000}, "made for"),
+        ({"max_model_len": 1000}, "above the model's limit"),
         ({"kv_cache_memory_bytes": 10}, "kv_cache_memory_bytes"),
         ({"dtype": "int3"}, "dtype"),
     ],

@@ -24,7 +24,7 @@ def test_keys_are_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None and found.has(b"sesame") and not found.has(b"sesam") and not found.has(b"")
     for shown in (repr(args), str(args), repr(found), repr(pickle.dumps(found)), args.model_dump_json()):
         assert "sesame" not in shown
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="non-empty keys"):
         ApiKeys(["a", " "])
     monkeypatch.setenv(KEYS_SETTING, "one, two")
     of_environment = _api_keys(LLMServingArgs.model_validate(config))

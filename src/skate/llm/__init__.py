@@ -1,4 +1,4 @@
-"""Language models behind one seam: vLLM on GPUs, or an engine of Skate's own on CPUs; and OpenAI's HTTP API over either."""
+"""One interface to language models: vLLM on GPUs or Skate's embedded engine on CPUs, with OpenAI's HTTP API on top."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where LoRA adapters lie: each in a folder of its name, on this machine or in a bucket that they are fetched from."""
+"""Folders of LoRA adapters, one subfolder for each adapter, on this machine or in a bucket."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class AdapterFolder:
     """The adapters of one model.
 
     Args:
-        root: a folder, a URI of fsspec's such as s3://bucket/adapters, or None if names are folders themselves.
-        tries: how often a download is tried.
+        root: a folder, an fsspec URI such as s3://bucket/adapters, or None if each name is the path of a folder.
+        tries: the number of download attempts.
     """
 
     def __init__(self, root: str | None, tries: int = 3) -> None:
@@ -33,7 +33,7 @@ class AdapterFolder:
         self._drop: Any = None
 
     def has(self, name: str) -> bool:
-        """True if there is an adapter of that name."""
+        """Return True if there is an adapter with that name."""
         try:
             if self._remote:
                 self._looked_up(name)
@@ -44,10 +44,10 @@ class AdapterFolder:
         return True
 
     def path(self, name: str) -> str:
-        """The adapter's folder on this machine, fetched if necessary.
+        """Return the adapter's folder on this machine, downloading it if necessary.
 
-        Raises UnknownModel if there is none, or a name points outside of the folder; Overloaded if it cannot be
-        fetched.
+        Raises UnknownModel if there is no such adapter or the name points outside the folder, and Overloaded if
+        the download fails.
         """
         if self._remote:
             with self._lock:
@@ -65,7 +65,7 @@ class AdapterFolder:
         return path
 
     def close(self) -> None:
-        """Remove the fetched adapters."""
+        """Remove the downloaded adapters."""
         if self._drop is not None:
             self._drop()
         self._fetched.clear()
@@ -90,9 +90,9 @@ class AdapterFolder:
             try:
                 files.get(path, target, recursive=True)
                 return target
-            except Exception as error:  # each kind of bucket has errors of its own
+            except Exception as error:  # each kind of bucket raises its own errors
                 if not left:
                     raise Overloaded(
-                        f"the adapter {name} cannot be fetched from {self._root}: {error}"
+                        f"cannot download the adapter {name} from {self._root}: {error}"
                     ) from error
         raise AssertionError("unreachable: every attempt returns or raises")

@@ -1,33 +1,33 @@
-"""Text of tokens as they come: characters that lie over several tokens are held until they are whole."""
+"""Incremental decoding of tokens. A character that spans several tokens is held until it is complete."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-#: What a decoder puts in place of bytes that are no character, or not yet one.
+#: The replacement character: decoders return it for bytes that do not form a character, or not yet.
 _REPLACED = "\ufffd"
-#: Tokens that are decoded again for each new one, at most, and how many of them an unfinished character can lie over.
+#: The most tokens decoded again for each new one, and the most tokens that an unfinished character can span.
 _WINDOW_MAX = 24
 _SURE = 8
 
 
 class Detokenizer:
-    """The text of a growing list of tokens, incrementally; the increments together are what all tokens decode to.
+    """Decodes a growing list of tokens. The increments joined equal the decoded text of all tokens.
 
-    A window of tokens is decoded for each one: the tokens since the text was last complete, and those of the
-    part before, because some decoders treat the first token of a text specially. A replacement character at the
-    end may become another character with the next token, and is held back. The text before it is final: the
-    bytes of an unfinished character decode to exactly one.
+    Each call decodes a window: the tokens since the text was last complete, and the tokens of the part before
+    it, because some decoders treat the first token of a text specially. A replacement character at the end is
+    held back because the next token may turn it into another character. The text before it is final, because
+    the bytes of an unfinished character decode to exactly one replacement character.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
         self._tokens: list[int] = []
-        self._whole = 0  # where in the window the text was last whole
-        self._given = 0  # characters of the window that are out
+        self._whole = 0  # the place in the window where the text was last complete
+        self._given = 0  # the number of characters of the window that were returned
 
     def __call__(self, token: int) -> str:
-        """The text that is new with a token."""
+        """Return the new text after a token."""
         self._tokens.append(token)
         text = self._decode(self._tokens)
         held = text.endswith(_REPLACED)
@@ -43,7 +43,7 @@ class Detokenizer:
         return new
 
     def _shorten(self, text: str) -> None:
-        """Drop the first tokens of a window of many undecodable ones, where they cannot affect the rest."""
+        """Drop the first tokens of a long window of undecodable tokens if they cannot affect the rest."""
         first, rest = self._tokens[:-_SURE], self._tokens[-_SURE:]
         before = self._decode(first)
         if before + self._decode(rest) == text:
@@ -58,7 +58,7 @@ class Detokenizer:
 
 
 class StopTexts:
-    """Finds the first of several texts in a text that comes in parts, and holds what may be the start of one."""
+    """Finds stop texts in a text that arrives in parts, and holds text that may be the start of one."""
 
     def __init__(self, stops: Sequence[str], include: bool = False) -> None:
         self._stops = tuple(stops)
@@ -86,7 +86,7 @@ class StopTexts:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text are the start of a stop text."""
+    """Return the number of characters at the end of a text that are the start of a stop text."""
     for size in range(min(len(text), len(stop) - 1), 0, -1):
         if text.endswith(stop[:size]):
             return size

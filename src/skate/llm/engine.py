@@ -1,4 +1,4 @@
-"""The interface of engines: all code above uses an engine through this."""
+"""The interface of engines. The layers above use every engine through it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class EngineArgs:
 
     Args:
         model: a name or folder of weights.
-        tokenizer: the tokenizer's location, if not with the model.
-        kwargs: the engine's own arguments, as vLLM names them.
+        tokenizer: the tokenizer's location if it is not stored with the model.
+        kwargs: the engine's own arguments, under vLLM's names.
         task: "generate", "embed", "classify" or "score".
         lora_folder: the folder of adapters, each in a subfolder of its name.
         max_loras: the number of adapters held at once.
@@ -39,7 +39,7 @@ class EngineArgs:
     log_stats: bool = False
 
     def adapters(self) -> AdapterFolder:
-        """The folder of adapters."""
+        """Return the folder of adapters."""
         return AdapterFolder(self.lora_folder, self.lora_tries)
 
 
@@ -47,30 +47,30 @@ class Text(Protocol):
     """A model's tokenizer."""
 
     def encode(self, text: str, special: bool = True) -> list[int]:
-        """The tokens of a text, including the model's leading special tokens if `special`."""
+        """Return the tokens of a text, including the model's leading special tokens if `special`."""
 
     def decode(self, tokens: Sequence[int], skip_special: bool = True) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
 
     def chat(self, messages: Sequence[dict[str, Any]], template: str | None = None, **options: Any) -> str:
-        """Messages as one prompt, which has the special tokens in it. Raises BadRequest without a template."""
+        """Return messages as one prompt that includes the special tokens. Raises BadRequest without a template."""
 
     def token(self, token: int) -> str:
-        """The text of one token alone."""
+        """Return the text of a single token."""
 
     def token_bytes(self, token: int) -> list[int] | None:
-        """The bytes of a token, if known."""
+        """Return the bytes of a token, or None if they are not known."""
 
 
 class Engine(Protocol):
-    """Runs a model for many requests at once. Its methods are called from any event loop of its process."""
+    """Runs a model for many requests at once. Any event loop of its process may call its methods."""
 
     @property
     def text(self) -> Text:
-        """The model's tokenizer, from `start` on."""
+        """The model's tokenizer, available after `start`."""
 
     async def start(self) -> None:
-        """Load the model; returns when requests are accepted. Raises the errors of the model or the arguments."""
+        """Load the model and return once it accepts requests. Raises an error for a bad model or bad arguments."""
 
     def generate(
         self,
@@ -82,7 +82,7 @@ class Engine(Protocol):
     ) -> AsyncGenerator[Increment, None]:
         """Yield increments of the answers until each has a finish reason.
 
-        Increments within `every_s` seconds are put together (see skate.llm.increment_batcher.Pace).
+        Increments within `every_s` seconds are merged (see skate.llm.increment_batcher.Pace).
 
         Closing the iterator aborts the request. Raises BadRequest, Overloaded or EngineStopped.
         """
@@ -96,7 +96,7 @@ class Engine(Protocol):
         """Abort a request; its iterator yields an increment with the finish reason "abort". Unknown ids are ignored."""
 
     async def check_health(self) -> None:
-        """Raises EngineStopped if requests get no answer any more."""
+        """Raise EngineStopped if the engine no longer answers requests."""
 
     def info(self) -> ModelInfo:
         """Return the properties of the model."""
@@ -106,7 +106,7 @@ class Engine(Protocol):
 
 
 class SharedEngine(Engine, Protocol):
-    """An engine that shares its steps between clients, so that one client delays another only by a bounded amount."""
+    """An engine that shares its steps between clients, so that the delay one client causes another is bounded."""
 
     shares_by_client: bool
 
@@ -119,7 +119,7 @@ class SharedEngine(Engine, Protocol):
         every_s: float = 0.0,
         client: str = "",
     ) -> AsyncGenerator[Increment, None]:
-        """Yield increments of the answers for a client; callers in the same process are one client, ""."""
+        """Yield increments of the answers for a client. All callers in the same process share the client ""."""
 
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None, client: str = ""
@@ -128,17 +128,17 @@ class SharedEngine(Engine, Protocol):
 
 
 def shares_by_client(engine: Engine) -> TypeGuard[SharedEngine]:
-    """Return True if an engine wants to know which client sends a request."""
+    """Return True if an engine accepts the client of a request."""
     return bool(getattr(engine, "shares_by_client", False))
 
 
 def generates_for(client: str, engine: Engine) -> Callable[..., AsyncGenerator[Increment, None]]:
-    """Return the engine's `generate`, with the client if the engine wants it."""
+    """Return the engine's `generate`, bound to the client if the engine accepts one."""
     return partial(engine.generate, client=client) if shares_by_client(engine) else engine.generate
 
 
 def embeds_for(client: str, engine: Engine) -> Callable[..., Coroutine[Any, Any, Embedding]]:
-    """Return the engine's `embed`, with the client if the engine wants it."""
+    """Return the engine's `embed`, bound to the client if the engine accepts one."""
     return partial(engine.embed, client=client) if shares_by_client(engine) else engine.embed
 
 

@@ -1,4 +1,4 @@
-"""Engines by name, and the choice of a substitute where vLLM is missing."""
+"""The registry of engines, and the choice of a substitute if vLLM is not installed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from skate.installed import there
 from skate.llm.engine import Engine, EngineArgs, EngineFactory
 
-#: Overrides the engine of all configs, to try programs on a machine without GPUs.
+#: This environment variable overrides the engine of all configs, to try programs on a machine without GPUs.
 SETTING = "SKATE_LLM_ENGINE"
 _log = logging.getLogger("skate.llm")
 
 
 def _vllm(args: EngineArgs) -> Engine:
-    from skate.llm.vllm import VllmEngine  # only those who use it need it
+    from skate.llm.vllm import VllmEngine  # imported only when it is used
 
     return VllmEngine(args)
 
 
 def _embedded(args: EngineArgs) -> Engine:
-    # torch and transformers are wanted only where the engine runs
+    # Only the process that runs the engine needs torch and transformers.
     from skate.llm.embedded.engine import EmbeddedEngine
 
     return EmbeddedEngine(args)
@@ -29,7 +29,7 @@ def _embedded(args: EngineArgs) -> Engine:
 
 @dataclass(frozen=True)
 class Known:
-    """An engine: what makes it, what has to be installed, and whether it takes GPUs."""
+    """A registered engine: its factory, the packages it requires, and True if it needs GPUs."""
 
     factory: EngineFactory
     packages: tuple[str, ...]
@@ -45,17 +45,17 @@ _engines: dict[str, Known] = {
 def register(
     name: str, factory: EngineFactory, *, packages: tuple[str, ...] = (), needs_gpu: bool = False
 ) -> None:
-    """Let configs ask for an engine by name; names are compared without case. One of the same name is replaced."""
+    """Register an engine under a case-insensitive name, replacing an engine of the same name."""
     _engines[name.lower()] = Known(factory, packages, needs_gpu)
 
 
 def names() -> tuple[str, ...]:
-    """The names of all engines."""
+    """Return the names of all engines."""
     return tuple(sorted(_engines))
 
 
 def find(name: str) -> Known:
-    """An engine by name. Raises ValueError for an unknown one, ImportError if packages are missing."""
+    """Return an engine by name. Raises ValueError if it is unknown, ImportError if packages are missing."""
     known = _engines.get(name.lower())
     if known is None:
         raise ValueError(f"there is no engine {name!r}; the engines are {', '.join(names())}")
@@ -70,7 +70,7 @@ def find(name: str) -> Known:
 
 @dataclass(frozen=True)
 class Place:
-    """A config's engine and the facts that decide on a substitute."""
+    """The engine of a config, with the facts that decide whether to substitute it."""
 
     engine: str
     asks_for_gpus: bool
@@ -81,12 +81,12 @@ class Place:
 
 
 def decided(place: Place) -> tuple[str, str | None]:
-    """Return the engine's name, and a message about the choice.
+    """Return the name of the engine to use, and a message about the choice.
 
-    The embedded engine replaces vLLM only if vLLM is not installed, there is no GPU, and the config asks for
-    none. Then nothing is lost: the same weights, params and API, and unsupported engine arguments are rejected
-    by name. If a GPU exists or was requested, the model would run a hundred times slower than expected, perhaps
-    unnoticed, so a missing vLLM is an error.
+    The embedded engine replaces vLLM only if vLLM is not installed, there is no GPU, and the config requests
+    none. Nothing is lost then: weights, parameters and API are the same, and unsupported engine arguments are
+    rejected by name. If a GPU exists or was requested, the model would run a hundred times slower than expected,
+    perhaps unnoticed, so a missing vLLM is an error.
 
     Raises ImportError.
     """
@@ -113,11 +113,11 @@ def decided(place: Place) -> tuple[str, str | None]:
 
 
 def choose(engine: str, *, asks_for_gpus: bool, gpus: float) -> str:
-    """The engine that runs a model here; logs when it is not the one that was named. Raises ImportError, ValueError."""
+    """Return the engine to use here, and log a warning if it replaces vLLM. Raises ImportError, ValueError."""
     embedded = all(map(there, _engines["embedded"].packages))
     place = Place(engine, asks_for_gpus, gpus, there("vllm"), embedded, os.environ.get(SETTING))
-    name, said = decided(place)
-    if said is not None:
-        _log.warning(said)
+    name, message = decided(place)
+    if message is not None:
+        _log.warning(message)
     find(name)
     return name

@@ -1,14 +1,14 @@
-"""Errors of requests and engines, by whose fault they are."""
+"""Errors of requests and of engines."""
 
 from __future__ import annotations
 
 
 class LLMError(Exception):
-    """Base of what engines raise."""
+    """Base class of the errors that engines raise."""
 
 
 class BadRequest(LLMError, ValueError):
-    """The caller asked for something that does not go. `param` names the field that is at fault, if one is."""
+    """The request is invalid. `param` names the field that caused the error, if any."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -36,10 +36,10 @@ class PromptTooLong(BadRequest):
 
 
 class UnknownModel(BadRequest):
-    """No such model, or adapter of it."""
+    """The model or adapter does not exist."""
 
     def __init__(self, model: str, known: tuple[str, ...] = ()) -> None:
-        there = f"; there is {', '.join(known)}" if known else ""
+        there = f"; the available models are {', '.join(known)}" if known else ""
         super().__init__(f"the model {model!r} does not exist{there}", "model")
         self._given = (model, known)
 
@@ -48,12 +48,12 @@ class UnknownModel(BadRequest):
 
 
 class NotSupported(BadRequest):
-    """A field of OpenAI's that this engine does not do."""
+    """The engine does not support a field of OpenAI's API."""
 
 
 class Overloaded(LLMError):
-    """More requests wait than the engine takes; try again later."""
+    """Too many requests are waiting; try again later."""
 
 
 class EngineStopped(LLMError):
-    """The engine has stopped or failed; its requests get no more tokens."""
+    """The engine has stopped or failed, and its requests receive no more tokens."""

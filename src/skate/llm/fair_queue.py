@@ -1,4 +1,4 @@
-"""A queue that clients share fairly: the work of one client delays another's by a bounded amount, however much it sends."""
+"""A fair queue: one client delays another only by a bounded amount, regardless of how much work it sends."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Item = TypeVar("Item", bound=Queued)
 
 
 class FairQueue(Generic[Item]):
-    """Work by client and request. Clients take turns, and so do the requests of a client; a request keeps its order.
+    """A queue of work items. Clients take turns, as do the requests of a client; items of a request keep their order.
 
-    Dicts keep the order of turns: the first key is the one whose last turn was longest ago. Newcomers join at the end, so
-    a client that leaves and comes back gains nothing.
+    The dicts hold the order of turns: the first key had its last turn longest ago. New keys join at the end, so a
+    client gains nothing if it leaves and returns.
     """
 
     def __init__(self) -> None:
         self._clients: dict[str, dict[str, deque[Item]]] = {}
         self._sizes: dict[str, int] = {}
-        # Counted, because other threads ask for it while this one changes the dicts.
+        # Counted separately, because other threads read it while this one changes the dicts.
         self._size = 0
 
     def __len__(self) -> int:
@@ -48,21 +48,21 @@ class FairQueue(Generic[Item]):
             yield from queue
 
     def size(self, client: str) -> int:
-        """Return how much work of a client waits."""
+        """Return the number of items that wait for a client."""
         return self._sizes.get(client, 0)
 
     def largest(self) -> str | None:
-        """Return the client with the most work; None if the queue is empty."""
+        """Return the client with the most items; None if the queue is empty."""
         return max(self._sizes, key=self._sizes.__getitem__, default=None)
 
     def extend(self, items: Iterable[Item]) -> None:
-        """Add work at the end of its request."""
+        """Add each item to the end of its request."""
         for item in items:
             self._clients.setdefault(item.client, {}).setdefault(item.request, deque()).append(item)
             self._grow(item.client)
 
     def put_back(self, item: Item) -> None:
-        """Add work that has begun before: it is its client's next."""
+        """Return an item that had begun to the queue, as the next item of its client."""
         requests = self._clients.setdefault(item.client, {})
         queue = requests.pop(item.request, deque())
         queue.appendleft(item)
@@ -70,10 +70,10 @@ class FairQueue(Generic[Item]):
         self._grow(item.client)
 
     def next_client(self, held: Mapping[str, int] | None = None) -> str:
-        """Return the client that is next: of those that hold least, the one whose last turn was longest ago.
+        """Return the next client: the one that holds least, and among equals the one whose last turn was longest ago.
 
         Args:
-            held: how much each client holds already of what the queue is for.
+            held: for each client, the number of items already taken from the queue and still in progress.
 
         Raises IndexError if the queue is empty.
         """
@@ -88,7 +88,7 @@ class FairQueue(Generic[Item]):
         return next(iter(self._clients[self.next_client()].values()))[0]
 
     def popleft(self, held: Mapping[str, int] | None = None) -> Item:
-        """Remove and return the next piece of work. Raises IndexError if the queue is empty."""
+        """Remove and return the next item. Raises IndexError if the queue is empty."""
         client = self.next_client(held)
         requests = self._clients.pop(client)
         request = next(iter(requests))
@@ -102,7 +102,7 @@ class FairQueue(Generic[Item]):
         return found
 
     def remove(self, item: Item) -> None:
-        """Remove a piece of work. Raises KeyError or ValueError if it does not wait."""
+        """Remove an item. Raises KeyError or ValueError if it is not in the queue."""
         requests = self._clients[item.client]
         queue = requests[item.request]
         queue.remove(item)

@@ -1,4 +1,4 @@
-"""Merging of increments before their readers are woken, because each delivery costs the same regardless of its size."""
+"""Merges increments before delivery, because each delivery costs the same regardless of its size."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 
 from skate.llm.output import Increment
 
-#: In place of an interval: nothing before an answer's end.
+#: Used as an interval: deliver nothing before the end of an answer.
 AT_THE_END = math.inf
 
 
 class Pace:
     """Holds a request's increments until they are due.
 
-    The first is due at once, because a user waits for it, and so is the last of an answer. The others are due
-    with the first one after the interval; there are no timers, because a running answer gets a token at each
-    step.
+    The first increment is due immediately, because a user waits for it, and so is the last of an answer. The
+    others become due with the first increment after the interval. No timer is needed, because a running answer
+    receives a token at each step.
 
     Args:
-        every_s: seconds between deliveries; 0 for each increment alone, AT_THE_END for none before the end.
+        every_s: seconds between deliveries; 0 delivers each increment separately, AT_THE_END none before the end.
     """
 
     def __init__(self, every_s: float = 0.0) -> None:
@@ -28,7 +28,7 @@ class Pace:
         self._ends = False
 
     def add(self, new: Increment) -> None:
-        """Take one in; those of the same answer become one."""
+        """Add an increment, merging it with held increments of the same answer."""
         held = self._held.get(new.index)
         if held is None:
             self._held[new.index] = new

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TokenLogprob:
-    """A token that was chosen, with its logarithmic probability, and the likeliest ones in its place."""
+    """A chosen token with its log probability, and the likeliest alternatives with theirs."""
 
     token: int
     logprob: float
@@ -17,19 +17,19 @@ class TokenLogprob:
 
 @dataclass
 class Increment:
-    """The increment of one of a request's answers. The last one has a `finish_reason`.
+    """An increment of one of a request's answers. The last increment has a `finish_reason`.
 
     Args:
-        index: the number of the answer.
+        index: the number of the answer, from 0.
         text: new text; may be empty while a character or a possible stop text is incomplete.
         token_ids: new tokens.
         logprobs: one for each new token, if requested.
         finish_reason: "stop", "length" or "abort"; None while the answer continues.
-        stop_reason: the stop text or token that ended it; None for the model's own end token.
-        prompt_tokens, completion_tokens: the numbers so far.
-        ttft_s: the engine's time to the first token in seconds, in the increment that has it.
-        kv_transfer_params: where another engine finds the keys of the prompt, if their transfer was requested.
-        cached_tokens: the number of prompt tokens found in the cache, in the same increment.
+        stop_reason: the stop text or token that ended the answer; None for the model's end token.
+        prompt_tokens, completion_tokens: the token counts so far.
+        ttft_s: the engine's time to the first token in seconds, set in the first increment.
+        kv_transfer_params: where another engine finds the prompt's keys and values, if their transfer was requested.
+        cached_tokens: the number of prompt tokens found in the cache, set in the first increment.
     """
 
     index: int
@@ -45,7 +45,7 @@ class Increment:
     kv_transfer_params: dict[str, Any] | None = None
 
     def then(self, later: Increment) -> None:
-        """Take in what came after this, of the same answer."""
+        """Append a later increment of the same answer."""
         self.text += later.text
         self.token_ids += later.token_ids
         if later.logprobs is not None:
@@ -66,7 +66,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The properties of a running model. `max_model_len` is in tokens, prompt and answer together."""
+    """The properties of a running model. `max_model_len` counts the tokens of prompt and answer together."""
 
     model: str
     engine: str

@@ -1,4 +1,4 @@
-"""Texts of requests become tokens here: measured by their length first, and long ones beside the loop that streams."""
+"""Tokenization of requests. Overlong texts are rejected by length, and long texts are tokenized outside the event loop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from skate.llm.errors import Overloaded, PromptTooLong
 from skate.llm.fair_queue import FairQueue
 
 R = TypeVar("R")
-#: A text up to this many characters is worked on at once: that takes less than it takes to ask a thread.
+#: Texts of up to this many characters are tokenized in the event loop, which is faster than a switch of threads.
 _SHORT_CHARS = 2048
 _SHORT_MESSAGES = 16
-#: So many long texts may wait for the one thread that works on them.
+#: The most long texts that may wait for the thread that tokenizes them.
 _WAITING_MAX = 64
 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """Work on a long text that waits for the thread."""
+    """A job for a long text, waiting for the thread."""
 
     client: str
     work: Callable[[], Any]
@@ -36,12 +36,12 @@ class _Job:
 class PromptTexts:
     """Tokenizes the texts of requests.
 
-    A text that must exceed the context, given the vocabulary's longest token, is rejected without tokenizing.
+    A text that must exceed the context, given the vocabulary's longest token, is rejected before tokenization.
     Long texts share one thread, in which clients take turns. Short texts do not wait for it.
 
     Args:
         text: the tokenizer.
-        limit: the most tokens of a prompt, called when needed.
+        limit: returns the most tokens of a prompt.
     """
 
     def __init__(self, text: Callable[[], Text], limit: Callable[[], int]) -> None:
@@ -52,7 +52,7 @@ class PromptTexts:
         self._works = False
 
     async def encode(self, text: str, special: bool = True, client: str = "") -> list[int]:
-        """The tokens of a text. Raises PromptTooLong, Overloaded."""
+        """Return the tokens of a text. Raises PromptTooLong, Overloaded."""
         self._measure(len(text))
         if len(text) <= _SHORT_CHARS:
             return self._text().encode(text, special)
@@ -65,7 +65,7 @@ class PromptTexts:
         options: dict[str, Any] | None = None,
         client: str = "",
     ) -> list[int]:
-        """The tokens of a conversation. Raises what `encode` raises, and BadRequest for messages that the template refuses."""
+        """Return the tokens of a conversation. Raises as `encode` does, and BadRequest if the template rejects messages."""
         size = sum(len(each["content"]) for each in messages)
         self._measure(size)
         limit = self._limit()
@@ -77,13 +77,13 @@ class PromptTexts:
             self._measure(len(prompt))
             return self._text().encode(prompt, False)
 
-        # A template of the request's own is a program of a stranger.
+        # A template in the request is an untrusted program.
         if size <= _SHORT_CHARS and len(messages) <= _SHORT_MESSAGES and template is None and not options:
             return work()
         return await self._beside(work, client)
 
     async def apart(self, size: int, work: Callable[[], R], client: str = "") -> R:
-        """Do other work on texts of a request, of so many characters."""
+        """Run other work on a request's texts, which have `size` characters in total."""
         return work() if size <= _SHORT_CHARS else await self._beside(work, client)
 
     def _measure(self, characters: int) -> None:
@@ -108,34 +108,34 @@ class PromptTexts:
         return await result
 
     def _evict(self, client: str) -> bool:
-        """Refuse the last text of the client that has most, if `client` has less with a new one; True if one was."""
+        """Reject the last text of the busiest client if `client` would still have fewer; return True if one was rejected."""
         largest = self._waiting.largest()
         if largest is None or self._waiting.size(largest) <= self._waiting.size(client) + 1:
             return False
         *_, job = self._waiting.of(largest)
         self._waiting.remove(job)
-        refused = Overloaded("other clients need the place in the queue; try again later")
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
-            job.loop.call_soon_threadsafe(_settle, job.result, None, refused)
+        rejection = Overloaded("other clients need the place in the queue; try again later")
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits for the result
+            job.loop.call_soon_threadsafe(_settle, job.result, None, rejection)
         return True
 
     def _work(self) -> None:
-        """Work on one text after the other; the thread ends when none waits."""
+        """Run the waiting jobs, and end the thread when none is left."""
         while True:
             with self._lock:
                 if not self._waiting:
                     self._works = False
                     return
                 job = self._waiting.popleft()
-            if job.result.cancelled():  # its client has gone
+            if job.result.cancelled():  # the client has disconnected
                 continue
             found: Any = None
             error: BaseException | None = None
             try:
                 found = job.work()
-            except BaseException as caught:  # a tokenizer may also panic; the caller gets the error
+            except BaseException as caught:  # a tokenizer may also panic; the caller receives the error
                 error = caught
-            with contextlib.suppress(RuntimeError):  # the loop is closed, so that no one waits for the result
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits for the result
                 job.loop.call_soon_threadsafe(_settle, job.result, found, error)
 
 

@@ -1,4 +1,4 @@
-"""Sampling parameters of a request, validated."""
+"""Validated sampling parameters of a request."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 from skate.llm.errors import BadRequest
 
-#: As many alternatives for each token as OpenAI gives at most.
+#: The most alternatives for each token; OpenAI's limit.
 TOP_LOGPROBS_MAX = 20
-#: Either way; OpenAI's bound.
+#: The largest absolute value of a bias; OpenAI's limit.
 LOGIT_BIAS_MAX = 100
 
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """Parameters of one request. Names and defaults are vLLM's, which are OpenAI's where OpenAI has them.
+    """The parameters of one request. Names and defaults are vLLM's, which follow OpenAI's.
 
     Args:
-        n: the number of answers, each with random numbers of its own.
-        max_tokens: the most tokens of an answer; None for as many as the context has room for.
-        min_tokens: the least tokens before any stop condition applies.
-        temperature: 0 takes the likeliest token.
+        n: the number of answers, each with its own random numbers.
+        max_tokens: the most tokens of an answer; None for all that fit into the context.
+        min_tokens: the number of tokens before any stop condition applies.
+        temperature: the randomness of the choice; 0 always takes the likeliest token.
         top_p: sample from the likeliest tokens with this total probability.
         top_k: sample from this many likeliest tokens; 0 or -1 for all.
         min_p: the least probability of a token, relative to the likeliest.
-        seed: makes the answer reproducible, whatever else runs; None for a different one each time.
+        seed: makes the answer reproducible, regardless of other requests; None for a different answer each time.
         presence_penalty, frequency_penalty: subtracted from the logits of generated tokens, once or per occurrence.
-        repetition_penalty: divides (multiplies, if negative) the logits of tokens in prompt and answer.
-        logit_bias: added to the logits of single tokens, from -100 to 100.
+        repetition_penalty: divides the logits of tokens in prompt and answer, or multiplies negative ones.
+        logit_bias: values from -100 to 100 that are added to the logits of single tokens.
         stop: texts that end the answer; they are excluded unless `include_stop_str_in_output`.
-        stop_token_ids: tokens that end it.
+        stop_token_ids: tokens that end the answer.
         ignore_eos: continue after the model's end token.
-        logprobs: the number of alternatives for each token, None for no log probabilities.
+        logprobs: the number of alternatives for each token; None for no log probabilities.
         skip_special_tokens: True to exclude the model's control tokens from the text.
     """
 
@@ -56,7 +56,7 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     logprobs: int | None = None
     skip_special_tokens: bool = True
-    #: What only other engines know; the embedded engine refuses all of it.
+    #: Parameters of other engines; the embedded engine supports only `structured_outputs`.
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class SamplingParams:
                 bound = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
                 raise BadRequest(f"{name} must be {bound}, got {value!r}", name)
         for token, bias in (self.logit_bias or {}).items():
-            if not abs(bias) <= LOGIT_BIAS_MAX:  # so that NaN is none either
+            if not abs(bias) <= LOGIT_BIAS_MAX:  # `not <=` also rejects NaN
                 raise BadRequest(
                     f"logit_bias must be from {-LOGIT_BIAS_MAX} to {LOGIT_BIAS_MAX}, got {bias!r} (token {token})",
                     "logit_bias",
@@ -77,7 +77,7 @@ class SamplingParams:
         if self.top_p == 0:
             raise BadRequest("top_p must be above 0 and at most 1", "top_p")
         if not all(isinstance(each, str) and each for each in stop):
-            raise BadRequest("stop must be a non-empty text, or a list of them", "stop")
+            raise BadRequest("stop must be a non-empty string or a list of non-empty strings", "stop")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise BadRequest(
                 f"min_tokens={self.min_tokens} is above max_tokens={self.max_tokens}", "min_tokens"
@@ -85,16 +85,16 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
-        """True if the likeliest token is always taken."""
+        """True if each choice takes the likeliest token."""
         return self.temperature < 1e-5
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> SamplingParams:
-        """Build from a dict; unknown keys go to `extra`, None means not given."""
+        """Build parameters from a dict. Unknown keys go to `extra`, and None counts as not given."""
         known = {each.name for each in fields(cls)} - {"extra"}
-        said = {name: value for name, value in given.items() if value is not None}
-        extra = {name: value for name, value in said.items() if name not in known}
-        return cls(**{name: value for name, value in said.items() if name in known}, extra=extra)
+        values = {name: value for name, value in given.items() if value is not None}
+        extra = {name: value for name, value in values.items() if name not in known}
+        return cls(**{name: value for name, value in values.items() if name in known}, extra=extra)
 
 
 _BOUNDS: tuple[tuple[str, float, float], ...] = (

@@ -1,4 +1,4 @@
-"""A model's tokenizer: transformers' own, with its decoder called directly, because it is called twice per token."""
+"""A model's tokenizer from transformers. Its decoder is called directly, because it runs twice per token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.llm.errors import BadRequest
 
 
 class TransformersText:
-    """The tokenizer that comes with a model. Raises ImportError without transformers."""
+    """The tokenizer of a model. Raises ImportError if transformers is not installed."""
 
     def __init__(self, model: str, trust_remote_code: bool = False) -> None:
         transformers = require("transformers", f"the tokenizer of {model}")
@@ -20,16 +20,16 @@ class TransformersText:
         )
         fast = getattr(self.tokenizer, "backend_tokenizer", None)
         self._fast = None if fast is None else fast.decode
-        #: Characters that one token stands for at most; None where that cannot be said.
+        #: The most characters that one token represents; None if that is unknown.
         self.longest_token: int | None = None if fast is None else _longest(fast)
 
     def encode(self, text: str, special: bool = True) -> list[int]:
-        """The tokens of a text."""
+        """Return the tokens of a text."""
         tokens: list[int] = self.tokenizer.encode(text, add_special_tokens=special)
         return tokens
 
     def decode(self, tokens: Sequence[int], skip_special: bool = True) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
         if self._fast is not None:
             text: str = self._fast(tokens, skip_special_tokens=skip_special)
             return text
@@ -40,7 +40,7 @@ class TransformersText:
         )
 
     def chat(self, messages: Sequence[dict[str, Any]], template: str | None = None, **options: Any) -> str:
-        """Messages as one prompt by the model's Jinja template, or the one that is given."""
+        """Return messages as one prompt, formatted by the given Jinja template or the model's."""
         if template is None and not getattr(self.tokenizer, "chat_template", None):
             raise BadRequest(
                 "the tokenizer of this model has no chat template; use /v1/completions, or save the model with a "
@@ -52,17 +52,17 @@ class TransformersText:
             prompt: str = self.tokenizer.apply_chat_template(
                 list(messages), tokenize=False, chat_template=template, **options
             )
-        # A template is a program and may raise anything, mostly over the roles it knows.
+        # A template is a program and may raise anything, most often for roles that it does not support.
         except Exception as error:
             raise BadRequest(f"the chat template rejects these messages: {error}", "messages") from error
         return prompt
 
     def token(self, token: int) -> str:
-        """The text of one token alone."""
+        """Return the text of a single token."""
         return self.decode([token], skip_special=False)
 
     def token_bytes(self, token: int) -> list[int] | None:
-        """The bytes of a token; for tokenizers of bytes also those of a part of a character."""
+        """Return the bytes of a token. Byte-level tokenizers also have tokens for parts of a character."""
         text = self.token(token)
         if "\ufffd" not in text:
             return list(text.encode())
@@ -74,7 +74,7 @@ class TransformersText:
 
 
 def _longest(fast: Any) -> int:
-    """The length of the longest token, from the vocabulary; several times that with normalizers or unknown words."""
+    """Return the length of the vocabulary's longest token, or eight times it if a token may stand for longer text."""
     longest = max(map(len, fast.get_vocab(True)), default=1)
     whole = type(fast.decoder).__name__ == "ByteLevel" and fast.normalizer is None
     return int(longest) if whole else int(longest) * 8
@@ -84,7 +84,7 @@ _table: dict[str, int] = {}
 
 
 def _bytes_of_letters() -> dict[str, int]:
-    """The letters by which byte-level tokenizers represent bytes: printable Latin-1 as itself, the rest from 256 on."""
+    """Return the letters that byte-level tokenizers use for bytes: printable Latin-1 as is, the others from 256 up."""
     if not _table:
         shifted = 256
         for byte in range(256):

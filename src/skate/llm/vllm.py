@@ -1,4 +1,4 @@
-"""vLLM behind the seam: its asynchronous engine, with tensor and pipeline parallel workers and LoRA adapters as it has them."""
+"""vLLM's asynchronous engine behind the engine interface, with its parallel workers and LoRA adapters."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 
-#: What vLLM calls the ways a model can be run, by task.
+#: vLLM's arguments for each task.
 RUNNERS = {
     "generate": {"runner": "generate"},
     "embed": {"runner": "pooling", "convert": "embed"},
     "classify": {"runner": "pooling", "convert": "classify"},
     "score": {"runner": "pooling", "convert": "classify"},
 }
-#: And the tasks that its pooling models have; a score is a class of one.
+#: vLLM's names of the tasks of pooling models. A score is a classification with one class.
 POOLING_TASKS = {"embed": "embed", "classify": "classify", "score": "classify"}
 _WHAT = "the engine vLLM"
 
 
 def check() -> None:
-    """Raises ImportError unless vLLM and transformers are there."""
+    """Raise ImportError unless vLLM and transformers are installed."""
     for name in ("vllm", "transformers"):
         if not there(name):
             raise missing(name, _WHAT)
 
 
 class VllmEngine:
-    """A model in vLLM. It belongs to the event loop that starts it, as vLLM's own engine does."""
+    """A model in vLLM. It belongs to the event loop that starts it, as vLLM's engine does."""
 
     def __init__(self, args: EngineArgs) -> None:
         self._args = args
@@ -47,7 +47,7 @@ class VllmEngine:
 
     @cached_property
     def text(self) -> Text:
-        """The tokenizer, loaded when first asked for: what only hands rows to the engine does without."""
+        """The tokenizer, loaded on first use, because batch inference does not need it."""
         trusts = bool(self._args.kwargs.get("trust_remote_code"))
         return TransformersText(self._args.tokenizer or self._args.model, trusts)
 
@@ -57,7 +57,7 @@ class VllmEngine:
         self._vllm = require("vllm", _WHAT)
         args = self._args
         given = {**RUNNERS[args.task], **args.kwargs, "model": args.model}
-        # A replica has the GPUs of a whole copy of the model, so vLLM starts its own processes if there are several.
+        # A replica has all GPUs of one copy of the model, so vLLM starts its own processes if there are several.
         given.setdefault("disable_log_stats", not args.log_stats)
         if args.tokenizer is not None:
             given["tokenizer"] = args.tokenizer
@@ -74,26 +74,26 @@ class VllmEngine:
         adapter: str | None = None,
         **more: Any,
     ) -> AsyncGenerator[Any, None]:
-        """Yield vLLM's own outputs for a prompt in its format; `params` are its SamplingParams or PoolingParams."""
-        asks = self.engine.generate if self._args.task == "generate" else self.engine.encode
+        """Yield vLLM's outputs for a prompt in its format; `params` are its SamplingParams or PoolingParams."""
+        call = self.engine.generate if self._args.task == "generate" else self.engine.encode
         lora = None if adapter is None else self._lora(adapter)
-        found: AsyncGenerator[Any, None] = asks(
+        found: AsyncGenerator[Any, None] = call(
             prompt, params, request_id=request_id, lora_request=lora, **more
         )
         return found
 
     def sampling(self, given: dict[str, Any]) -> Any:
-        """vLLM's SamplingParams of a dict, those about the form of answers included."""
+        """Build vLLM's SamplingParams from a dict, including constraints of the answer's form."""
         given = dict(given)
         form = given.get("structured_outputs")
         if form:
             kinds = require("vllm.sampling_params", _WHAT, "vllm")
-            said = {name: value for name, value in form.items() if value is not None}
-            given["structured_outputs"] = kinds.StructuredOutputsParams(**said)
+            constraints = {name: value for name, value in form.items() if value is not None}
+            given["structured_outputs"] = kinds.StructuredOutputsParams(**constraints)
         return self._vllm.SamplingParams(**given)
 
     def pooling(self, given: dict[str, Any]) -> Any:
-        """vLLM's PoolingParams for the engine's task."""
+        """Build vLLM's PoolingParams for the engine's task."""
         return self._vllm.PoolingParams(**given, task=POOLING_TASKS[self._args.task])
 
     async def generate(
@@ -104,7 +104,7 @@ class VllmEngine:
         adapter: str | None = None,
         every_s: float = 0.0,
     ) -> AsyncGenerator[Increment, None]:
-        """Increments of the answers as they come."""
+        """Yield increments of the answers."""
         kinds = require("vllm.sampling_params", _WHAT, "vllm")
         given = {each.name: getattr(params, each.name) for each in fields(params) if each.name != "extra"}
         given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
@@ -129,7 +129,7 @@ class VllmEngine:
                         yield new
         except ValueError as error:
             raise self._refused(error, prompt) from error
-        except Exception as error:  # what vLLM raises when its processes died has moved between its releases
+        except Exception as error:  # the location of vLLM's EngineDeadError differs between its releases
             if type(error).__name__ in ("EngineDeadError", "AsyncEngineDeadError"):
                 raise EngineStopped(f"vLLM's engine has died: {error}") from error
             raise
@@ -159,7 +159,7 @@ class VllmEngine:
         return Embedding(last.outputs.data.float().tolist(), len(last.prompt_token_ids or ()))
 
     async def reset_prefix_cache(self) -> None:
-        """Forget what was computed of earlier prompts."""
+        """Drop the cached prefixes of earlier prompts."""
         await self.engine.reset_prefix_cache()
 
     async def control(self, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -174,7 +174,7 @@ class VllmEngine:
         """Raise EngineStopped if vLLM reports that it is not healthy."""
         try:
             await self.engine.check_health()
-        except Exception as error:  # as in generate, its own kinds have moved
+        except Exception as error:  # as in generate, the location of its errors differs
             raise EngineStopped(f"vLLM is not healthy: {error}") from error
 
     def info(self) -> ModelInfo:
@@ -192,17 +192,17 @@ class VllmEngine:
         )
 
     async def _fetched(self, adapter: str | None) -> None:
-        """Have an adapter on this machine before the loop would wait for it."""
+        """Download an adapter in a thread, so that the event loop does not wait for it."""
         if adapter is not None:
             await asyncio.wait_for(asyncio.to_thread(self._lora, adapter), self._args.lora_timeout_s)
 
     def has_adapter(self, name: str) -> bool:
-        """True if there is a LoRA adapter of that name."""
+        """Return True if there is a LoRA adapter with that name."""
         return self._args.lora_folder is None or self._folder.has(name)
 
     def _lora(self, name: str) -> Any:
         if name not in self._adapters:
-            # Without a folder, names are vLLM's to look up.
+            # Without a folder, vLLM looks up the names.
             path = name if self._args.lora_folder is None else self._folder.path(name)
             lora = require("vllm.lora.request", _WHAT, "vllm")
             self._adapters[name] = lora.LoRARequest(name, len(self._adapters) + 1, path)
@@ -240,6 +240,6 @@ def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
 
 
 def _ttft(output: Any) -> float | None:
-    """Seconds to the first token as vLLM counts them; it does not if its statistics are off."""
+    """Return vLLM's time to the first token in seconds; None if its statistics are disabled."""
     found = getattr(getattr(output, "metrics", None), "first_token_latency", None)
     return found or None

@@ -1,1 +1,1 @@
-"""Skate's own engine: transformers models on CPUs, with continuous batching."""
+"""The embedded engine: transformers models on CPUs, with continuous batching."""

@@ -1,4 +1,4 @@
-"""LoRA adapters of a model, side by side: loaded when first asked for, the one that was used longest ago goes first."""
+"""LoRA adapters of a model: loaded on first use, with the least recently used one evicted first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.installed import require
 from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.errors import Overloaded
 
-#: What peft calls rows of a batch that go through no adapter.
+#: peft's name for rows of a batch without an adapter.
 _NO_ADAPTER = "__base__"
 
 
@@ -18,9 +18,9 @@ class Adapters:
     """The adapters of one model.
 
     Args:
-        model: without adapters.
-        folder: where they lie.
-        most: how many are held at once.
+        model: the model without adapters.
+        folder: the folder of adapters.
+        most: the number of adapters held at once.
     """
 
     def __init__(self, model: Any, folder: AdapterFolder, most: int) -> None:
@@ -36,7 +36,7 @@ class Adapters:
         return tuple(self._held)
 
     def load(self, name: str, used: Collection[str]) -> None:
-        """Have an adapter, in place of another if there are as many as can be; `used` are those that must stay."""
+        """Load an adapter, evicting another if `most` are loaded. Adapters in `used` are not evicted."""
         if name in self._held:
             self._held.move_to_end(name)
             return
@@ -47,7 +47,7 @@ class Adapters:
             old = next((each for each in self._held if each not in used), None)
             if old is None:
                 raise Overloaded(
-                    f"all {self._most} adapters that fit are in use; try again, or raise max_loras"
+                    f"all {self._most} places for adapters are in use; try again later, or raise max_loras"
                 )
         if isinstance(self.model, peft.PeftModel):
             self.model.load_adapter(path, adapter_name=_key(name), is_trainable=False)
@@ -61,7 +61,7 @@ class Adapters:
         self._held[name] = None
 
     def rows(self, names: Sequence[str | None]) -> dict[str, Any]:
-        """The argument of the model's call that gives each row its adapter."""
+        """Return the argument for the model's call that assigns an adapter to each row."""
         if not self._held:
             return {}
         wants = any(name is not None for name in names)
@@ -77,5 +77,5 @@ class Adapters:
 
 
 def _key(name: str) -> str:
-    """A name as peft takes it: it becomes part of the names of modules, which have no dots or slashes."""
+    """Encode a name for peft, which makes it part of module names, where dots and slashes are not allowed."""
     return "a_" + name.encode().hex()

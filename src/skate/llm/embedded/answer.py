@@ -1,4 +1,4 @@
-"""One answer while it is generated: its prompt, its tokens, its text, and whether it is at its end."""
+"""The state of one answer during generation: its prompt, tokens and text."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Answer:
     """One of a request's answers.
 
     Args:
-        request_id, index: the request, and the number of the answer.
-        prompt: its tokens.
+        request_id, index: the request, and the number of the answer in it.
+        prompt: the tokens of the prompt.
         choice: selects tokens.
         limit: the most tokens to generate.
         ends: the model's end tokens, which end the answer without a stop reason.
-        stop_tokens: tokens that end it and are its stop reason.
-        text, stops: turn tokens into text, and find stop texts.
+        stop_tokens: tokens that end the answer and become its stop reason.
+        text, stops: decode tokens, and find stop texts.
         stream: receives increments.
-        adapter: a LoRA adapter's name.
+        adapter: the name of a LoRA adapter, or None.
         client: the client that shares the engine with others; "" for callers in the same process.
-        arrived: the engine's clock time of arrival, in seconds.
+        arrived: the time of arrival by the engine's clock, in seconds.
     """
 
     request_id: str
@@ -46,13 +46,13 @@ class Answer:
     client: str = ""
     arrived: float = 0.0
     slot: int = -1
-    #: The number of its admission; a later one is preempted first.
+    #: The number of its admission; later admissions are preempted first.
     admitted: int = 0
-    #: True if it has lost its slot to another client and resumes later.
+    #: True if the answer has lost its slot to another client and will resume.
     preempted: bool = False
-    #: How many of its tokens, prompt first, have keys in the cache.
+    #: The number of its tokens, counted from the start of the prompt, that have keys in the cache.
     cached: int = 0
-    #: How many of the prompt's were there before.
+    #: The number of prompt tokens whose keys were copied from the cache.
     reused: int = 0
     tokens: list[int] = field(default_factory=list)
     finished: bool = False
@@ -60,12 +60,12 @@ class Answer:
 
     @property
     def request(self) -> str:
-        """The request that it belongs to; the prompts of a request differ in what follows the last dash of their id."""
+        """The client's request. The ids of its prompts differ only after the last dash."""
         return self.request_id.rpartition("-")[0]
 
     @property
     def start(self) -> Sequence[int]:
-        """The tokens to compute before the next can be chosen: the prompt, and after a preemption the answer so far."""
+        """The tokens to compute before the next choice: the prompt and, after a preemption, the answer so far."""
         return self._resumed or self.prompt
 
     @property
@@ -74,20 +74,20 @@ class Answer:
         return self.cached < len(self.start)
 
     def preempt(self) -> None:
-        """Give up the slot; all tokens but the last, which is not cached yet, are computed again or copied at resumption."""
+        """Release the slot. At resumption, all tokens but the last, which has no keys yet, are copied or recomputed."""
         self._resumed = [*self.prompt, *self.tokens[:-1]] if self.tokens else None
         self.preempted = True
         self.cached = 0
         self.slot = -1
 
     def barred(self) -> frozenset[int]:
-        """The tokens that are forbidden now because they would end the answer too early."""
+        """Return the tokens that are not allowed because they would end the answer before `min_tokens`."""
         if len(self.tokens) < self.choice.params.min_tokens:
             return self.ends | self.stop_tokens
         return frozenset()
 
     def take(self, token: int, logprob: TokenLogprob | None, now: float) -> Increment:
-        """Add a token, and return the increment."""
+        """Add a token and return the increment."""
         self.tokens.append(token)
         count = len(self.tokens)
         new = Increment(
@@ -126,11 +126,11 @@ class Answer:
         return new
 
     def aborted(self) -> Increment:
-        """Abort the answer, and return its last increment."""
+        """Abort the answer and return its last increment."""
         self.finished = True
         return Increment(self.index, "", [], None, "abort", None, len(self.prompt), len(self.tokens))
 
     def _last(self, text: str) -> str:
-        """Return the text held by detokenizer and stop texts, cut at a stop text that completes only at the end."""
+        """Return the text held by the detokenizer and the stop texts, cut at a stop text that is complete only now."""
         out, stop = self.stops(text + self.text.rest())
         return out if stop is not None else out + self.stops.rest()

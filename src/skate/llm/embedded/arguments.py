@@ -1,4 +1,4 @@
-"""The arguments of the embedded engine: vLLM's names where they mean something on a CPU."""
+"""The arguments of the embedded engine. They use vLLM's names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any
 
-#: Arguments of vLLM's that change nothing here: they are about GPUs, or about how fast the same is done.
+#: vLLM's arguments that have no effect here, because they concern GPUs or speed only.
 IGNORED = frozenset(
     {
         "block_size", "compilation_config", "cpu_offload_gb", "data_parallel_size", "device", "disable_custom_all_reduce",
@@ -24,18 +24,18 @@ class EmbeddedArguments:
     """The arguments of the embedded engine.
 
     Args:
-        max_model_len: tokens of prompt and answer together; None for the model's own limit, 4,096 at most.
+        max_model_len: the most tokens of prompt and answer together; None for the model's limit, at most 4,096.
         max_num_seqs: the number of answers generated at once.
-        max_num_batched_tokens: the most prompt tokens per step, so that running answers are not delayed.
-        max_pending: the most waiting requests; more are rejected as Overloaded. None for no limit.
-        kv_cache_memory_bytes: memory for the keys and values of all slots; reduces the slots if necessary. None
-            for a quarter of the machine's memory.
-        dtype: "auto" is float32, which is fastest on CPUs; "bfloat16" halves the memory.
-        num_threads: the threads of torch; None for torch's default.
-        seed: for requests without one; None for different answers each time.
-        trust_remote_code: True to allow code that comes with the model.
-        chat_template: a Jinja template, or a file with one, instead of the model's own.
-        enable_prefix_caching: True to reuse the keys of an earlier prompt with the same beginning.
+        max_num_batched_tokens: the most prompt tokens per step, which bounds the delay of running answers.
+        max_pending: the most waiting answers; further ones are rejected as Overloaded. None for no limit.
+        kv_cache_memory_bytes: the memory for the keys and values of all slots; a small value reduces the number of
+            slots. None for a quarter of the machine's memory.
+        dtype: "auto" for float32, the fastest on CPUs; "bfloat16" to halve the memory.
+        num_threads: the number of torch's threads; None for torch's default.
+        seed: the seed of requests without one; None for different answers each time.
+        trust_remote_code: True to run code that comes with the model.
+        chat_template: a Jinja template, or a file with one, that replaces the model's.
+        enable_prefix_caching: True to reuse the keys of an earlier prompt with the same start.
     """
 
     max_model_len: int | None = None
@@ -52,12 +52,12 @@ class EmbeddedArguments:
 
     @classmethod
     def of(cls, kwargs: dict[str, Any]) -> EmbeddedArguments:
-        """Arguments as given to any engine. Raises ValueError for what this one does not do or know."""
+        """Build from the arguments of a config. Raises ValueError for unsupported and unknown ones."""
         for name in ("tensor_parallel_size", "pipeline_parallel_size"):
             if int(kwargs.get(name) or 1) != 1:
                 raise ValueError(
                     f"{name}={kwargs[name]}: the embedded engine runs a model in one process; "
-                    "leave it out, or use vLLM on GPUs"
+                    "omit the argument, or use vLLM on GPUs"
                 )
         if kwargs.get("quantization"):
             raise ValueError(
@@ -68,7 +68,7 @@ class EmbeddedArguments:
         for name in kwargs:
             if name not in known and name not in IGNORED and name not in parallel:
                 near = difflib.get_close_matches(name, known, 1)
-                meant = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}"
+                meant = f"; did you mean {near[0]}?" if near else f"; its arguments are {', '.join(known)}"
                 raise ValueError(f"the embedded engine has no argument {name}{meant}")
         return cls(**{name: value for name, value in kwargs.items() if name in known})
 
@@ -76,6 +76,6 @@ class EmbeddedArguments:
         for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "num_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name} is 1 or more, not {value}")
+                raise ValueError(f"{name} must be 1 or more, got {value}")
         if self.dtype not in ("auto", "float32", "float", "bfloat16", "float16", "half"):
             raise ValueError(f"dtype must be auto, float32, bfloat16 or float16, got {self.dtype!r}")

@@ -1,4 +1,4 @@
-"""The loop of the embedded engine: requests join and leave the batch at each step, in a thread of its own."""
+"""The loop of the embedded engine. It runs in its own thread, and requests join and leave the batch at each step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("skate.llm")
 
 @dataclass(eq=False)
 class EmbedRequest:
-    """A prompt to embed; `done` is called with its vector or with the error."""
+    """A prompt to embed. `done` is called with its vector or an error."""
 
     prompt: list[int]
     adapter: str | None
@@ -37,13 +37,13 @@ class EmbedRequest:
 
 
 class Batcher:
-    """Runs a model step by step over all answers in progress.
+    """Runs a model in steps over all answers in progress.
 
-    A step takes new requests, gives free slots to clients in turn, computes a part of the prompts (at most
-    `max_num_batched_tokens`, so that running answers are not delayed) and one token for each running answer.
+    A step accepts new requests, assigns free slots to clients in turn, computes a part of the prompts (at most
+    `max_num_batched_tokens`, which bounds the delay of running answers) and one token for each running answer.
 
-    Clients share the slots. If one waits while another holds at least two more, the latest answer of the one that holds
-    most is preempted: it loses its slot, and resumes later where it was.
+    Clients share the slots. If the next client has at least two slots fewer than the client with the most slots, the
+    latest answer of the latter is preempted: it loses its slot and resumes later at the same place.
     """
 
     def __init__(self, make: Callable[[], Model], clock: Callable[[], float] = time.perf_counter) -> None:
@@ -56,7 +56,7 @@ class Batcher:
         self._news = threading.Event()
         self._ready = threading.Event()
         self._stopping = False
-        # No command may be added after the last one was taken.
+        # Guards `_ended`: no command may be added after the last one was taken.
         self._door = threading.Lock()
         self._ended = False
         self._waiting: FairQueue[Answer] = FairQueue()
@@ -69,7 +69,7 @@ class Batcher:
     # Called from other threads.
 
     def start(self) -> Model:
-        """Load the model in the engine's thread. Raises the error of loading it."""
+        """Load the model in the engine's thread and return it. Raises the error of loading."""
         self._thread.start()
         self._ready.wait()
         if self.model is None:
@@ -78,19 +78,19 @@ class Batcher:
         return self.model
 
     def add(self, answers: Sequence[Answer]) -> None:
-        """Let answers wait for places."""
+        """Queue answers."""
         self._tell(lambda: self._added(answers))
 
     def embed(self, request: EmbedRequest) -> None:
-        """Let a prompt wait for its vector."""
+        """Queue a prompt to embed."""
         self._tell(lambda: self._embeds.extend([request]))
 
     def forget(self) -> None:
-        """Drop cached prefixes, so that all prompts are computed anew."""
+        """Drop the cached prefixes, so that later prompts are computed in full."""
         self._tell(lambda: self.prefixes.clear())
 
     def abort(self, request_id: str) -> None:
-        """End the answers of a request; if the engine has ended, they have."""
+        """End the answers of a request; no-op if the engine has ended, which ends all answers."""
         try:
             self._tell(lambda: self._aborted(request_id))
         except EngineStopped:
@@ -105,12 +105,12 @@ class Batcher:
 
     @property
     def alive(self) -> bool:
-        """True if requests are still answered."""
+        """True if the engine still answers requests."""
         return self._thread.is_alive() and not self._stopping
 
     @property
     def load(self) -> tuple[int, int]:
-        """Answers that run and that wait, for metrics and limits; may be a step old."""
+        """The numbers of running and of waiting answers, for metrics and limits; they may be one step old."""
         running = self._slots.used if self.model is not None and not self.model.embeds else 0
         return running, len(self._waiting)
 
@@ -121,7 +121,7 @@ class Batcher:
             self._commands.append(command)
         self._news.set()
 
-    # All below runs in the engine's thread.
+    # The methods below run in the engine's thread.
 
     def _main(self) -> None:
         try:
@@ -150,7 +150,7 @@ class Batcher:
     def _safe_step(self) -> None:
         try:
             self.step()
-        # A step that breaks must not end the engine, only the answers that were in it.
+        # A failed step ends only its answers, not the engine.
         except Exception as error:
             _log.exception("a step of the engine failed; the answers in progress end with the error")
             self._fail_all(EngineStopped(f"a step of the engine failed: {type(error).__name__}: {error}"))
@@ -175,18 +175,18 @@ class Batcher:
         assert self.model is not None
         limit = self.model.given.max_pending
         if limit is not None:
-            # Those that get a slot in this step do not wait.
+            # Answers that receive a slot in this step do not wait.
             most = limit + self._slots.size - self._slots.used - len(answers)
             while len(self._waiting) > most and self._evict(answers[0].client, len(answers)):
                 pass
             if len(self._waiting) > most:
-                full = Overloaded(f"{limit} answers wait already (max_pending); try again later")
+                full = Overloaded(f"{limit} answers are already waiting (max_pending); try again later")
                 self._give(answers[0], full)
                 return
         self._waiting.extend(answers)
 
     def _evict(self, client: str, count: int) -> bool:
-        """Refuse a waiting request of the client that has most, if `client` has less with its new answers; True if one was."""
+        """Reject a request of the busiest client if `client` would still have fewer answers; True if one was rejected."""
         largest = self._waiting.largest()
         if largest is None or self._waiting.size(largest) <= self._waiting.size(client) + count:
             return False
@@ -215,7 +215,7 @@ class Batcher:
             answer = self._waiting.popleft(held)
             try:
                 self._load_adapter(answer.adapter)
-            except Exception as error:  # a broken adapter concerns only the requests that name it
+            except Exception as error:  # a broken adapter fails only the requests that name it
                 self._refuse(answer, error)
                 continue
             answer.slot = self._slots.take(answer) or 0
@@ -225,7 +225,7 @@ class Batcher:
             self._prefilling.append(answer)
 
     def _preempt(self, held: Counter[str]) -> bool:
-        """Take a slot from the client that holds most, if the next client holds at least two fewer; False if it does not."""
+        """Free a slot of the client with the most if the next client has at least two fewer; True if one was freed."""
         largest, count = held.most_common(1)[0]
         if count - held[self._waiting.next_client(held)] < 2:
             return False
@@ -239,7 +239,7 @@ class Batcher:
         return True
 
     def _reuse(self, answer: Answer) -> None:
-        """Start an answer with cached tokens of another slot."""
+        """Copy the longest cached start of an answer's tokens to its slot."""
         assert self.model is not None
         hit = self.prefixes.longest(answer.start, answer.adapter)
         if hit is not None:
@@ -256,16 +256,14 @@ class Batcher:
             self.model.adapters.load(name, {each.adapter for each in begun if each.adapter is not None})
 
     def _refuse(self, answer: Answer, error: Exception) -> None:
-        known = (
-            error if isinstance(error, LLMError) else EngineStopped(f"the adapter cannot be loaded: {error}")
-        )
+        known = error if isinstance(error, LLMError) else EngineStopped(f"cannot load the adapter: {error}")
         answer.finished = True
         answer.stream.put(known)
         self._touched[answer.stream] = None
         self._aborted(answer.request_id)
 
     def _group(self) -> tuple[list[Answer], int]:
-        """Return the prompts of one call, and the most tokens of each."""
+        """Return the prompts for one call of the model, and the most tokens to compute of each."""
         assert self.model is not None
         budget = self.model.given.max_num_batched_tokens
         first, *others = self._prefilling.in_turn()
@@ -291,7 +289,7 @@ class Batcher:
         for each in group:
             self._prefilling.remove(each)
             self.prefixes.runs(each.slot, each.adapter, each.start)
-        # The token that follows a resumed answer's cached ones is known.
+        # A resumed answer already has the token that follows its cached ones.
         new = [row for row, each in enumerate(group) if not each.tokens]
         if new:
             self._sample([group[row] for row in new], logits if len(new) == len(group) else logits[new])
@@ -316,14 +314,14 @@ class Batcher:
         for row, error in failed.items():
             self._fail(answers[row], error)
         for answer, token, logprob in zip(answers, tokens, logprobs, strict=True):
-            if failed and answer.finished:  # or another answer of its request is
+            if failed and answer.finished:  # this answer failed, or another of its request
                 continue
             self._give(answer, answer.take(token, logprob, now))
             if answer.finished:
                 self._free(answer)
 
     def _fail(self, answer: Answer, error: Exception) -> None:
-        """End a request of which one answer failed; others are not affected."""
+        """End the request of a failed answer; other requests are not affected."""
         known = error if isinstance(error, LLMError) else EngineStopped(f"an answer failed: {error}")
         if not answer.finished:
             answer.finished = True
@@ -360,7 +358,7 @@ class Batcher:
             try:
                 self._load_adapter(each.adapter)
                 good.append(each)
-            except Exception as error:  # a broken adapter is the matter of those who asked for it
+            except Exception as error:  # a broken adapter fails only the requests that name it
                 each.done(error)
         if not good:
             return
@@ -368,7 +366,7 @@ class Batcher:
             vectors = self.model.embed(
                 [each.prompt for each in good], [each.adapter for each in good]
             ).tolist()
-        except Exception as error:  # the model may raise anything; the callers get the error
+        except Exception as error:  # the model may raise anything; the callers receive the error
             for each in good:
                 each.done(EngineStopped(f"the model failed: {type(error).__name__}: {error}"))
             return
@@ -382,7 +380,7 @@ class Batcher:
         for answer in failed:
             self._slots.free(answer.slot)
         if not self.model or not self.model.embeds:
-            self.prefixes.clear()  # a step that broke may have left anything
+            self.prefixes.clear()  # a failed step may have left partial keys
         self._prefilling.clear()
         if waiting:
             failed += self._waiting

@@ -1,4 +1,4 @@
-"""Keys and values of all requests: a place for each, of which a step of the model uses a contiguous part."""
+"""The cache of keys and values: one slot for each request, of which a step of the model reads a contiguous range."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from transformers.cache_utils import Cache
 
-#: Positions that places have room for at first; they are doubled when a request gets longer.
+#: The initial number of positions of a slot; doubled when a request needs more.
 _FIRST_CAPACITY = 128
 
 
@@ -15,14 +15,14 @@ class SlotCache(Cache):
     """The KV cache of a batch with changing requests.
 
     A slot is a row of [slots, positions, heads, width] in each layer, so that a token's keys are contiguous and
-    are written by one index. Before the model runs, `write_to` sets the place of the new keys and the range to
-    read: the keys of this call alone (the beginning of a prompt), or those of some slots up to a position.
+    one index writes them. Before the model runs, `write_to` sets the place of the new keys and the range to read:
+    only the keys of this call (the start of a prompt), or the keys of some slots up to a position.
     """
 
     def __init__(self, layers: int, slots: int, limit: int, more: int = 0) -> None:
         super().__init__(layers=[])
         self.slots = slots
-        #: Those of answers, and behind them those that are only copied from.
+        #: The slots of answers, followed by the rows of cached prefixes, which are only copied from.
         self.rows = slots + more
         self.limit = limit
         self.capacity = min(limit, _FIRST_CAPACITY)
@@ -32,17 +32,17 @@ class SlotCache(Cache):
         self._read: tuple[int, int, int] | None = None
 
     def write_to(self, index: torch.Tensor, read: tuple[int, int, int] | None) -> None:
-        """Set where the next call writes its keys, and what it reads.
+        """Set the place where the next call writes its keys, and the range that it reads.
 
         Args:
-            index: for each token of the call, in order, slot * capacity + position.
-            read: first slot, slot after the last, and number of positions; None for the call's own keys.
+            index: slot * capacity + position for each token of the call, in order.
+            read: the first slot, the slot after the last, and the number of positions; None for the call's own keys.
         """
         self._index = index
         self._read = read
 
     def reserve(self, positions: int) -> None:
-        """Make room for so many positions in every slot."""
+        """Grow each slot to at least this many positions."""
         if positions <= self.capacity:
             return
         capacity = self.capacity
@@ -58,7 +58,7 @@ class SlotCache(Cache):
         self.capacity = capacity
 
     def move(self, source: int, target: int, positions: int) -> None:
-        """Copy the keys of a slot to another."""
+        """Copy the first keys and values of a slot to another."""
         for kept in (self._keys, self._values):
             for each in kept:
                 if each is not None:
@@ -72,7 +72,7 @@ class SlotCache(Cache):
         *args: object,
         **kwargs: object,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Take a layer's new keys and values, [batch, heads, tokens, width], and return those that it attends to."""
+        """Store a layer's new keys and values, [batch, heads, tokens, width]; return the ones that it attends to."""
         keys, values = self._keys[layer_idx], self._values[layer_idx]
         if keys is None or values is None:
             keys = self._keys[layer_idx] = self._made(key_states)
@@ -88,7 +88,7 @@ class SlotCache(Cache):
         )
 
     def _made(self, like: torch.Tensor) -> torch.Tensor:
-        # Zeros, as a row that holds no request is computed as well, and must not have what is no number.
+        # Zeros, because empty rows are computed as well and must not contain NaN.
         return like.new_zeros((self.rows, self.capacity, like.shape[1], like.shape[3]))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -96,7 +96,7 @@ class SlotCache(Cache):
         return 0
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Only asked when a call sees its own keys alone."""
+        """Return the query's length, because transformers calls this only if a call attends to its own keys alone."""
         return query_length, 0
 
     def get_query_offset(self, layer_idx: int = 0) -> int:
@@ -105,7 +105,7 @@ class SlotCache(Cache):
 
     @property
     def is_sliding(self) -> list[bool]:
-        """All layers keep everything; sliding windows are a matter of the mask."""
+        """False for each layer, because all keys are kept; masks implement sliding windows."""
         return [False] * len(self._keys)
 
     def __len__(self) -> int:
@@ -113,11 +113,11 @@ class SlotCache(Cache):
 
 
 def _by_token(states: torch.Tensor) -> torch.Tensor:
-    """[batch, heads, tokens, width] as [batch * tokens, heads, width]."""
+    """Reshape [batch, heads, tokens, width] to [batch * tokens, heads, width]."""
     batch, heads, tokens, width = states.shape
     return states.transpose(1, 2).reshape(batch * tokens, heads, width)
 
 
 def rows_of(slots: Sequence[int], positions: Sequence[int], capacity: int) -> torch.Tensor:
-    """The index of one token for each slot."""
+    """Return the index of one token for each slot."""
     return torch.tensor([slot * capacity + at for slot, at in zip(slots, positions, strict=True)])

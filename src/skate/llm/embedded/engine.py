@@ -1,4 +1,4 @@
-"""The embedded engine: transformers on the CPU, behind the same interface as vLLM."""
+"""The embedded engine: transformers on the CPU, with the same interface as vLLM."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from skate.llm.tokenizer import TransformersText
 
 
 class EmbeddedEngine:
-    """A transformers model with continuous batching in a thread of its own.
+    """A transformers model with continuous batching in its own thread.
 
-    `start` raises the errors of loading the model, and ValueError for unsupported arguments.
+    The constructor raises ValueError for unsupported arguments, and `start` the errors of loading the model.
     """
 
     shares_by_client = True
@@ -77,17 +77,17 @@ class EmbeddedEngine:
         every_s: float = 0.0,
         client: str = "",
     ) -> AsyncGenerator[Increment, None]:
-        """Yield increments of the answers as they come. Clients share the model's steps."""
+        """Yield increments of the answers. Clients share the model's steps."""
         tokens = self._tokens(prompt)
         self._check(tokens, params)
         await self._fetched(adapter)
         forms: list[Form | None] = [None] * params.n
         form = params.extra.get("structured_outputs")
         if form:
-            # Reading the tokenizer takes a second, and a schema may be made to take long.
+            # Reading the tokenizer takes a second, and a malicious schema may take long.
             forms = await asyncio.to_thread(lambda: [self._forms.form(form) for _ in forms])
         stream = Stream(params.n, every_s)
-        # Ids of callers may come twice at once; an abort must not reach the other.
+        # Two callers may use the same id at once, and an abort of one must not reach the other.
         own_id = f"{request_id}#{next(self._numbers)}"
         answers = [
             self._answer(own_id, index, tokens, params, stream, form) for index, form in enumerate(forms)
@@ -117,7 +117,7 @@ class EmbeddedEngine:
     ) -> Answer:
         model = self._model
         seed = params.seed if params.seed is not None else self._given.seed
-        # Each of n answers has numbers of its own; nothing but the request decides which.
+        # Each of the n answers has its own random numbers, and they depend only on the request.
         mixed = None if seed is None else (seed << 16) + index
         skip = params.skip_special_tokens
         room = model.limit - len(prompt)
@@ -164,7 +164,7 @@ class EmbeddedEngine:
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None, client: str = ""
     ) -> Embedding:
-        """The mean of the last layer, of length 1."""
+        """Return the mean of the last layer over the prompt's tokens, normalized to length 1."""
         tokens = self._tokens(prompt)
         if len(tokens) > self._model.limit:
             raise PromptTooLong(len(tokens), self._model.limit)
@@ -186,13 +186,13 @@ class EmbeddedEngine:
             try:
                 loop.call_soon_threadsafe(settle, result)
             except RuntimeError:
-                pass  # the loop is closed, so that no one waits for the result
+                pass  # the loop is closed, so nothing waits for the result
 
         self._batcher.embed(EmbedRequest(tokens, adapter, done, client, request_id.rpartition("-")[0]))
         return Embedding(await found, len(tokens))
 
     async def reset_prefix_cache(self) -> None:
-        """Forget what was computed of earlier prompts."""
+        """Drop the cached prefixes of earlier prompts."""
         self._batcher.forget()
 
     async def abort(self, request_id: str) -> None:
@@ -201,22 +201,22 @@ class EmbeddedEngine:
             self._batcher.abort(own_id)
 
     async def check_health(self) -> None:
-        """Raises EngineStopped once the thread has ended."""
+        """Raise EngineStopped if the thread has ended."""
         if not self._batcher.alive:
             raise EngineStopped("the engine's thread has ended")
 
     def has_adapter(self, name: str) -> bool:
-        """True if there is a LoRA adapter of that name."""
+        """Return True if there is a LoRA adapter with that name."""
         return self._folder.has(name)
 
     async def _fetched(self, adapter: str | None) -> None:
-        """Have an adapter on this machine before a step waits for it."""
+        """Download an adapter, so that no step waits for it."""
         if adapter is not None:
             path = asyncio.to_thread(self._folder.path, adapter)
             await asyncio.wait_for(path, self._args.lora_timeout_s)
 
     def load(self) -> tuple[int, int]:
-        """Answers that run and that wait."""
+        """Return the numbers of running and of waiting answers."""
         return self._batcher.load
 
     async def stop(self) -> None:

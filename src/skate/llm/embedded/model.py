@@ -1,4 +1,4 @@
-"""A transformers model for batches: takes a part of a prompt or one token of each answer, returns logits."""
+"""A transformers model for batches: computes a part of a prompt, or one token of each answer, and returns logits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from skate.llm.embedded.arguments import EmbeddedArguments
 from skate.llm.embedded.cache import SlotCache, rows_of
 from skate.llm.engine import EngineArgs
 
-#: Context of a model that says nothing of it, and the most that is taken without being asked for.
+#: The context of a model whose config has none, and the most used unless max_model_len is set.
 _CONTEXT_MAX = 4096
-#: Answers that have ended whose keys are kept for prompts that begin as they did.
+#: The most ended answers whose keys are kept for prompts with the same start.
 _KEPT_MAX = 16
 _DTYPES = {
     "auto": torch.float32,
@@ -32,7 +32,7 @@ _DTYPES = {
 
 
 class Model:
-    """Weights, the cache of keys and values, and adapters. Used by one thread."""
+    """The weights, the cache of keys and values, and the adapters. Used by one thread only."""
 
     def __init__(self, args: EngineArgs, given: EmbeddedArguments, folder: AdapterFolder) -> None:
         self.given = given
@@ -67,7 +67,7 @@ class Model:
         )
         most = int(found) if found else _CONTEXT_MAX
         if asked is not None and found and asked > most:
-            raise ValueError(f"max_model_len={asked} is above the {most} tokens that the model was made for")
+            raise ValueError(f"max_model_len={asked} is above the model's limit of {most} tokens")
         return asked or min(most, _CONTEXT_MAX)
 
     def _ends(self) -> frozenset[int]:
@@ -78,7 +78,7 @@ class Model:
         return frozenset(found if isinstance(found, list) else [] if found is None else [found])
 
     def _places(self) -> tuple[int, int]:
-        """How many answers have room, each as long as the context, and how many that have ended are kept besides."""
+        """Return the number of slots, each as long as the context, and of extra rows for ended answers."""
         config = self.text_config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -98,17 +98,17 @@ class Model:
         return self.adapters.model(input_ids=ids, **self.adapters.rows(adapters), **more)
 
     def prefill(self, group: Sequence[Answer], size: int) -> torch.Tensor | None:
-        """Compute `size` tokens more of one prompt, or several prompts from their start; `size` is then the longest.
+        """Compute the next `size` tokens of one prompt, or several prompts of up to `size` tokens from their start.
 
         Returns:
-            Logits behind the last token of each prompt, [answers, vocabulary]; None while a prompt has more.
+            The logits after the last token of each prompt, [answers, vocabulary]; None if tokens of a prompt remain.
         """
         first = group[0]
         start = first.cached
         assert len(group) == 1 or all(each.cached == 0 for each in group)
         capacity = self._reserved(start + size)
         parts = [list(each.start[start : start + size]) for each in group]
-        # Padded behind: no token sees what comes later, and the padding's keys are written over by the answer's.
+        # Padding comes last: no token attends to later ones, and the answer's keys overwrite those of the padding.
         ids = torch.tensor([part + [0] * (size - len(part)) for part in parts])
         steps = torch.arange(start, start + size)
         index = torch.cat([each.slot * capacity + steps for each in group])
@@ -141,8 +141,7 @@ class Model:
 
         Args:
             holders: all slots up to the highest in use. Those without a running answer are computed as well,
-                because that is cheaper than gathering the others; their results are overwritten before anything
-                reads them.
+                because that is cheaper than gathering the others; their keys are overwritten before they are read.
             running: the answers whose logits are needed; they have a token that is not yet cached.
 
         Returns:
@@ -178,7 +177,7 @@ class Model:
         return self.cache.capacity
 
     def embed(self, prompts: Sequence[Sequence[int]], adapters: Sequence[str | None]) -> torch.Tensor:
-        """Vectors of length 1: the mean of the last layer over each prompt's tokens."""
+        """Return the mean of the last layer over each prompt's tokens, as vectors of length 1."""
         size = max(map(len, prompts))
         ids = torch.tensor([[*each, *[0] * (size - len(each))] for each in prompts])
         mask = torch.tensor([[1] * len(each) + [0] * (size - len(each)) for each in prompts])
@@ -192,7 +191,7 @@ class Model:
 
 
 class _MaskMaker:
-    """Which positions a token sees: all up to its own, or the last ones for layers with a window."""
+    """Creates attention masks: a token attends to all positions up to its own, or to a window of them."""
 
     def __init__(self, config: Any, dtype: torch.dtype) -> None:
         self._least = torch.finfo(dtype).min
@@ -210,7 +209,7 @@ class _MaskMaker:
             )
         self._kinds = kinds
         self._window = window
-        # Only windows need a mask where the model's own causal one would do.
+        # The model's own causal mask suffices except for windows.
         self._own = window is not None and "sliding_attention" in kinds
 
     def start(self, size: int) -> Any:
@@ -233,7 +232,7 @@ class _MaskMaker:
         if not self._own:
             return self._filled(sees)
         near = sees & (columns > at - int(self._window or 0))
-        # A row of no answer may see nothing at all in a window; any number will do for it, but it has to be one.
+        # The window of an empty row may be empty, but its result must not be NaN, so it attends to one position.
         near[..., 0] |= ~near.any(-1)
         made = {"full_attention": self._filled(sees), "sliding_attention": self._filled(near)}
         return made if len(self._kinds) > 1 else made[self._kinds[0]]

@@ -1,35 +1,35 @@
-"""Index of the cached tokens: the beginning of a prompt may have been computed before."""
+"""An index of cached tokens, to find the longest start of a prompt that was computed before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: Below so many tokens a prompt is computed as a whole: together with others that costs less than on its own behind a copy.
+#: Shorter prefixes are not reused: computing a prompt together with others costs less than alone after a copy.
 WORTH = 64
 
 
 @dataclass(frozen=True)
 class Hit:
-    """The place that has most of a prompt's start, and how many tokens of it."""
+    """The slot with the longest start of a prompt, and the number of its tokens."""
 
     slot: int
     size: int
 
 
 class Prefixes:
-    """The cached tokens of running answers, and of ended ones in extra rows.
+    """The cached tokens of running answers, and of ended answers in extra rows.
 
     Args:
-        slots: slots of answers.
-        rows: extra rows; the least recently used is given to the next answer that ends. 0 disables reuse.
+        slots: the number of slots for answers.
+        rows: the number of extra rows; an answer that ends replaces the least recently used one. 0 disables reuse.
     """
 
     def __init__(self, slots: int, rows: int) -> None:
         self._slots = slots
         self._enabled = rows > 0
         self._there: list[tuple[str | None, Sequence[int]]] = [(None, ())] * (slots + rows)
-        #: Rows, the one that was of use longest ago first.
+        #: The extra rows, least recently used first.
         self._order = list(range(slots, slots + rows))
         self.asked = 0
         self.found = 0
@@ -40,7 +40,7 @@ class Prefixes:
             self._there[slot] = (adapter, tokens)
 
     def ended(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> int | None:
-        """Return the row to copy a slot's keys to when its answer has ended; None if copying is not worth it."""
+        """Record the end of a slot's answer; return the row to copy its keys to, or None if none should be copied."""
         if not self._enabled:
             return None
         self._there[slot] = (None, ())
@@ -53,9 +53,9 @@ class Prefixes:
                 size = common(had, tokens, len(had))
                 if size == len(tokens):
                     self._used(each)
-                    return None  # it is all there
+                    return None  # the row already has all tokens
                 if size == len(had):
-                    row = each  # what was there is the start of what comes
+                    row = each  # the row's tokens are the start of these, so nothing is lost
         self._there[row] = (adapter, tokens)
         self._used(row)
         return row
@@ -65,7 +65,7 @@ class Prefixes:
         self._order.append(row)
 
     def clear(self) -> None:
-        """Forget all cached tokens."""
+        """Remove all entries."""
         self._there = [(None, ())] * len(self._there)
 
     def longest(self, prompt: Sequence[int], adapter: str | None) -> Hit | None:

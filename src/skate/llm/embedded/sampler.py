@@ -1,4 +1,4 @@
-"""Sampling of the next token of each answer of a batch, each with its own params and random numbers."""
+"""Samples the next token of each answer of a batch, each with its own params and random numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skate.llm.sampling import SamplingParams
 
 
 class Choice:
-    """The token choice of one answer: its params, random numbers and, for penalties, its earlier tokens.
+    """The sampling state of one answer: its params, random numbers and, for penalties, its earlier tokens.
 
-    A step takes one random number regardless of the rest of the batch, so an answer with a seed is reproducible.
+    A step uses one random number regardless of the rest of the batch, so an answer with a seed is reproducible.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Choice:
         self.changes = any(each is not None for each in made)
 
     def uniform(self) -> float:
-        """The step's random number, from 0 up to 1."""
+        """Return the step's random number, at least 0 and below 1."""
         return self._random.random()
 
     def change(self, logits: torch.Tensor) -> None:
@@ -91,7 +91,7 @@ def choose(
     Args:
         logits: [rows, vocabulary], float32; changed in place.
         choices: one for each row.
-        barred: tokens that are forbidden for a row now.
+        barred: for each row, the tokens that are not allowed now.
     """
     wants = [row for row, each in enumerate(choices) if each.params.logprobs is not None]
     plain = torch.log_softmax(logits[wants], -1) if wants else None
@@ -102,9 +102,9 @@ def choose(
                 each.change(logits[row])
             if none_of:
                 logits[row, list(none_of)] = -torch.inf
-        except Exception as error:  # forms and indices may raise anything
+        except Exception as error:  # constraints and indices may raise anything
             failed[row] = error
-    # The largest of a row is finite unless the row has NaN or infinity, or nothing that may be taken.
+    # The largest logit of a row is finite unless the row has NaN or infinity, or no allowed token.
     good = torch.isfinite(logits.amax(-1))
     if failed or not bool(good.all()):
         for row, fine in enumerate(good.tolist()):
@@ -112,7 +112,7 @@ def choose(
                 failed.setdefault(row, BadRequest("no token can be chosen: the logits are not finite"))
         logits[list(failed)] = 0.0
     tokens: list[int] = logits.argmax(-1).tolist()
-    # Apart, as a draw from sorted probabilities is another token than one from those that lie as they are.
+    # Separately, because the same random number draws another token from sorted probabilities than from unsorted ones.
     for sorts in (False, True):
         rows = [row for row, each in enumerate(choices) if not each.params.greedy and each.sorts == sorts]
         if rows:
@@ -125,7 +125,7 @@ def choose(
         if each.changes and row not in failed:
             try:
                 each.took(token)
-            except Exception as error:  # as above
+            except Exception as error:  # constraints may raise anything
                 failed[row] = error
     found: list[TokenLogprob | None] = [None] * len(choices)
     if plain is not None:
@@ -135,7 +135,7 @@ def choose(
 
 
 def _drawn(logits: torch.Tensor, choices: Sequence[Choice], sorts: bool) -> list[int]:
-    """Tokens drawn by inverting the cumulative probabilities at one random number for each row."""
+    """Draw tokens by inverting the cumulative probabilities at one random number for each row."""
     params = [each.params for each in choices]
     points = torch.tensor([[each.uniform()] for each in choices], dtype=torch.float64)
     scaled = logits / torch.tensor([[each.temperature] for each in params])
@@ -151,12 +151,12 @@ def _drawn(logits: torch.Tensor, choices: Sequence[Choice], sorts: bool) -> list
         before = likely.cumsum(-1) - likely
         nucleus = torch.tensor([[each.top_p] for each in params], dtype=torch.float64)
         least = torch.tensor([[each.min_p] for each in params], dtype=torch.float64) * likely[:, :1]
-        # The likeliest token always stays, so that there is one.
+        # The likeliest token always stays, so that each row has one.
         out = (before >= nucleus) | (likely < least)
         out[:, 0] = False
         likely = likely.masked_fill(out, 0.0)
     upto = likely.cumsum(-1)
-    # At most the last token that is possible at all, should rounding put the point behind it.
+    # Rounding may put the point after the last possible token, so take that one at most.
     at = torch.searchsorted(upto, points * upto[:, -1:], right=True)
     at = torch.minimum(at, torch.searchsorted(upto, upto[:, -1:].contiguous()))
     if order is not None:

@@ -10,10 +10,10 @@ Holder = TypeVar("Holder")
 
 
 class Slots(Generic[Holder]):
-    """Slots 0 to size - 1. The lowest free one is used first, so that those in use lie close together.
+    """The slots 0 to size - 1. The lowest free slot is used first, so that used slots stay close together.
 
-    A step of the model computes all slots up to the highest in use (`high`); `moves` lists copies to make when
-    too many of them are empty.
+    A step of the model computes all slots up to the highest in use (below `high`); `moves` yields the copies to
+    make if too many of them are empty.
     """
 
     def __init__(self, size: int) -> None:
@@ -30,7 +30,7 @@ class Slots(Generic[Holder]):
                 yield slot, holder
 
     def take(self, holder: Holder) -> int | None:
-        """Take the lowest free slot; None if there is none."""
+        """Take and return the lowest free slot; None if there is none."""
         if not self._free:
             return None
         slot = heapq.heappop(self._free)
@@ -41,7 +41,7 @@ class Slots(Generic[Holder]):
 
     def free(self, slot: int) -> None:
         """Free a slot."""
-        assert self.holders[slot] is not None, f"slot {slot} is free already"
+        assert self.holders[slot] is not None, f"slot {slot} is already free"
         self.holders[slot] = None
         heapq.heappush(self._free, slot)
         self.used -= 1
@@ -49,7 +49,7 @@ class Slots(Generic[Holder]):
             self.high -= 1
 
     def moves(self) -> Iterator[tuple[int, int, Holder]]:
-        """Yield source, target and holder of each slot to move down, while more than a third would be empty."""
+        """Yield source, target and holder of each slot to move down while more than a third are empty."""
         while self.high > 2 and 2 * self.high > 3 * self.used + 1:
             source = self.high - 1
             holder = self.holders[source]

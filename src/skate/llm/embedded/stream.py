@@ -1,4 +1,4 @@
-"""Carries increments from the engine's thread to an event loop: no pickle, one wake-up for each step."""
+"""Delivery of increments from the engine's thread to event loops, without pickling and with one wake-up per step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.llm.output import Increment
 
 
 class Stream:
-    """Increments of one request. `put` and `release` belong to the engine's thread, all else to the loop that made the stream."""
+    """The increments of one request. The engine's thread calls `put` and `release`, the creating loop all other methods."""
 
     def __init__(self, answers: int, every_s: float = 0.0) -> None:
         self.loop = asyncio.get_running_loop()
@@ -24,14 +24,14 @@ class Stream:
     def put(self, item: Increment | Exception) -> None:
         """Add an increment, or the error that ends the request; `wake` must follow."""
         if self._error is not None:
-            return  # nothing follows the error that ended it
+            return  # nothing follows the error that ended the request
         if isinstance(item, Exception):
             self._error = item
         else:
             self._pace.add(item)
 
     def release(self, now: float) -> bool:
-        """Release due increments to the reader; True if it must be woken."""
+        """Release due increments to the reader; return True if it must be woken."""
         found = self._pace.take(now, self._error is not None)
         self._items.extend(found)
         if self._error is not None:
@@ -45,11 +45,11 @@ class Stream:
 
     @property
     def ended(self) -> bool:
-        """True if the last increment of each answer was read."""
+        """True if the last increment of each answer has been read."""
         return self._open == 0
 
     async def next(self) -> Increment:
-        """The next increment; those that came since the last one was read are put together. Raises what ended the request."""
+        """Return the next increment, merged with later ones of its answer. Raises the error that ended the request."""
         while not self._items:
             self._waiter = self.loop.create_future()
             await self._waiter
@@ -69,16 +69,16 @@ class Stream:
 
 
 def wake(streams: Iterable[Stream], now: float) -> None:
-    """Wake the readers of streams that have something due, with one call into each of their loops."""
+    """Wake the readers of streams with due increments, with one call for each event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[Stream]] = {}
     for stream in streams:
         if stream.release(now):
             loops.setdefault(stream.loop, []).append(stream)
-    for loop, those in loops.items():
+    for loop, due in loops.items():
         try:
-            loop.call_soon_threadsafe(_wake_all, those)
+            loop.call_soon_threadsafe(_wake_all, due)
         except RuntimeError:
-            pass  # the loop is closed, so that no one reads the increments
+            pass  # the loop is closed, so nothing reads the increments
 
 
 def _wake_all(streams: list[Stream]) -> None:

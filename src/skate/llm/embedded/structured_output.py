@@ -1,4 +1,4 @@
-"""Constrained answers: JSON of a schema, a regular expression, a grammar. llguidance computes the allowed tokens."""
+"""Constraints of answers: a JSON schema, a regular expression or a grammar. llguidance computes the allowed tokens."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Forms:
     """Creates the constraints of one model's answers.
 
     Args:
-        tokenizer: a fast tokenizer of transformers.
-        vocabulary: the number of the model's tokens.
-        ends: tokens that end an answer.
+        tokenizer: a fast tokenizer from transformers.
+        vocabulary: the size of the model's vocabulary.
+        ends: the tokens that end an answer.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Collection[int]) -> None:
@@ -32,12 +32,12 @@ class Forms:
         self._made: Any = None
 
     def load(self) -> None:
-        """Read the tokenizer, which takes a second for large ones. Raises NotSupported if llguidance is not installed."""
+        """Read the tokenizer, which takes about a second for a large one. Raises NotSupported without llguidance."""
         if self._made is not None:
             return
         if not there("llguidance"):
             raise NotSupported(
-                "constrained answers of the embedded engine need llguidance, which is not installed on the "
+                "constrained answers of the embedded engine require llguidance, which is not installed on the "
                 "server: install it with `pip install llguidance`, or use response_format text",
                 _FIELD,
             )
@@ -50,7 +50,7 @@ class Forms:
             ) from error
 
     def form(self, asked: dict[str, Any]) -> Form:
-        """Return the constraint of one answer, in vLLM's terms. Raises BadRequest for an invalid one."""
+        """Return the constraint of one answer, given in vLLM's format. Raises BadRequest for an invalid one."""
         self.load()
         matcher_of = require("llguidance", "answers of a form").LLMatcher
         given = {name: value for name, value in asked.items() if value not in (None, False)}
@@ -72,25 +72,23 @@ class Forms:
             )
         matcher = matcher_of(self._made, grammar, log_level=0)
         if matcher.is_error():
-            raise BadRequest(
-                f"an answer of this form cannot be made: {matcher.get_error().splitlines()[0]}", _FIELD
-            )
+            raise BadRequest(f"the constraint is invalid: {matcher.get_error().splitlines()[0]}", _FIELD)
         return Form(matcher)
 
 
 class Form:
-    """Where an answer is in its form."""
+    """The progress of an answer through its constraint."""
 
     def __init__(self, matcher: Any) -> None:
         self._matcher = matcher
 
     @property
     def done(self) -> bool:
-        """True if no token is allowed any more."""
+        """True if the answer is complete, so that no further token is allowed."""
         return bool(self._matcher.is_stopped())
 
     def bar(self, logits: torch.Tensor) -> None:
-        """Leave out all tokens that cannot come now."""
+        """Set the logits of all tokens that are not allowed next to -inf."""
         allowed = torch.frombuffer(bytearray(self._matcher.compute_logit_bias()), dtype=torch.uint8)
         size = logits.shape[-1]
         logits[: allowed.shape[0]].masked_fill_(allowed[:size] == 0, -torch.inf)

@@ -1,1 +1,1 @@
-"""OpenAI's HTTP API over engines: its requests checked as OpenAI checks them, its answers and errors in its shapes."""
+"""OpenAI's HTTP API over engines: validates requests as OpenAI does, and returns answers and errors in its format."""

@@ -1,4 +1,4 @@
-"""OpenAI's endpoints as an ASGI app over any number of models, wherever their engines run."""
+"""OpenAI's endpoints as an ASGI app over any number of models, regardless of where their engines run."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from skate.llm.openai.requests import (
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.unread_body import UnreadBody
 
-#: The variable that limits bodies, in bytes. Longer ones are refused with 413, unread if they announce their length.
+#: The environment variable with the most bytes of a body. Longer bodies are rejected with 413.
 BODY_MAX_VARIABLE = "SKATE_LLM_MAX_BODY_BYTES"
 BODY_BYTES_MAX = 8 * 1024 * 1024
 #: The deepest nesting of a body. Real requests are not deeper, and depth costs stack in each parser.
 _DEPTH_MAX = 100
-#: Beyond this a body is read in a thread.
+#: Longer bodies are parsed in a thread.
 _SHORT_BYTES = 64 * 1024
 
 
@@ -57,22 +57,22 @@ class Models(Protocol):
     """The models behind the endpoints."""
 
     async def cards(self) -> list[ModelCard]:
-        """The cards of all models."""
+        """Return the cards of all models."""
 
     async def card(self, model: str) -> ModelCard:
-        """The card of a model or of an unlisted adapter. Raises UnknownModel."""
+        """Return the card of a model or of an unlisted adapter. Raises UnknownModel."""
 
     def call(
         self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
-        """Yield a model's response to a request of a client. Raises UnknownModel."""
+        """Yield a model's response to a client's request. Raises UnknownModel."""
 
     async def check_health(self) -> None:
-        """Raises if a model does not answer."""
+        """Raise an exception if a model does not answer."""
 
 
 def base_of(model: str, known: Collection[str]) -> tuple[str, str | None]:
-    """The model and adapter that a name means, as `base:adapter` or plainly. Raises UnknownModel."""
+    """Split `base` or `base:adapter` into the model and the adapter or None. Raises UnknownModel."""
     if model in known:
         return model, None
     found = [base for base in known if model.startswith(base + ":") and len(model) > len(base) + 1]
@@ -90,11 +90,11 @@ class LocalModels:
         self._cards = {name: ModelCard(id=name) for name in self._servings}
 
     async def cards(self) -> list[ModelCard]:
-        """The cards of all models."""
+        """Return the cards of all models."""
         return list(self._cards.values())
 
     async def card(self, model: str) -> ModelCard:
-        """The card of a model or adapter."""
+        """Return the card of a model or adapter."""
         if model in self._cards:
             return self._cards[model]
         base, adapter = base_of(model, self._servings)
@@ -105,7 +105,7 @@ class LocalModels:
     def call(
         self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
-        """Call the model."""
+        """Yield the response of a model."""
         base, _ = base_of(model, self._servings)
         found: AsyncGenerator[Any, None] = getattr(self._servings[base], method)(request, client)
         return found
@@ -117,7 +117,7 @@ class LocalModels:
 
 
 def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool = True) -> Starlette:
-    """Build the app. With `api_keys`, all paths but /health and /metrics require one of them as bearer token."""
+    """Build the app. With `api_keys`, all paths except /health and /metrics require one as bearer token."""
     endpoints = Endpoints(models)
     routes = [
         Route("/v1/chat/completions", endpoints.chat, methods=["POST"]),
@@ -196,7 +196,7 @@ class Endpoints:
         """Answer GET /health."""
         try:
             await self._models.check_health()
-        except Exception as error:  # whatever keeps a model from answering is what was asked for here
+        except Exception as error:  # any error means that a model is not healthy
             return as_json(failures.response(503, f"not healthy: {error}", "server_error"))
         return JSONResponse({"status": "ok"})
 
@@ -224,28 +224,31 @@ class Endpoints:
 
 
 class Answer(Response):
-    """A response with a Serving's output: one JSON object, or events. The work ends when the client disconnects."""
+    """The response with a ModelService's output: one JSON object, or events. The work ends if the client disconnects."""
 
     def __init__(self, found: AsyncGenerator[Any, None]) -> None:
-        # Status and headers are not known before the first of what comes; FastAPI passes on what is a Response.
+        # Response.__init__ is not called, because status and headers depend on the first output. The base class
+        # makes FastAPI return the object unchanged.
         self._found = found
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         work = asyncio.ensure_future(self._send(scope, receive, send))
-        gone = asyncio.ensure_future(_gone(receive))
+        disconnect = asyncio.ensure_future(_disconnected(receive))
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            disconnect.cancel()
             if not work.done():
                 work.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+            await asyncio.gather(work, disconnect, return_exceptions=True)
         if work.cancelled():
             return
         error = work.exception()
-        if error is not None and not isinstance(error, OSError):  # the client went while something was sent
+        if error is not None and not isinstance(
+            error, OSError
+        ):  # OSError: the client disconnected during a send
             raise error
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -254,7 +257,7 @@ class Answer(Response):
                 first = await anext(found)
             except StopAsyncIteration:
                 first = failures.response(500, "the model gave no answer", "server_error")
-            except Exception as error:  # a handle may raise anything; the client gets it in OpenAI's shape
+            except Exception as error:  # a handle may raise anything; the client receives a response
                 first = failures.of(error)
             if isinstance(first, (str, bytes)):
                 await _events(first, found, send)
@@ -271,9 +274,9 @@ async def _events(first: str | bytes, rest: AsyncIterator[Any], send: Send) -> N
             await send({"type": "http.response.body", "body": _bytes(event), "more_body": True})
     except OSError:
         raise
-    except Exception as error:  # the answer has begun, so that the error can only be an event of it
-        told = f"data: {failures.of(error).model_dump_json()}\n\n"
-        await send({"type": "http.response.body", "body": told.encode(), "more_body": True})
+    except Exception as error:  # the response has begun, so the error can only be sent as an event
+        event = f"data: {failures.of(error).model_dump_json()}\n\n"
+        await send({"type": "http.response.body", "body": event.encode(), "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -281,7 +284,7 @@ def _bytes(event: str | bytes) -> bytes:
     return event.encode() if isinstance(event, str) else event
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -304,13 +307,13 @@ async def _body(request: Request) -> dict[str, Any]:
 def _parsed(raw: bytes) -> dict[str, Any]:
     try:
         body = json.loads(raw.decode("utf-8-sig"))
-        if b"\\u" in raw:  # half of a surrogate pair is no character, and nothing behind this takes it
+        if b"\\u" in raw:  # JSON may contain a lone surrogate, which cannot be encoded later
             json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        said = "it has half of a surrogate pair" if isinstance(error, UnicodeEncodeError) else error
-        raise BadRequest(f"the body of the request is not JSON: {said}") from None
+        reason = "it has half of a surrogate pair" if isinstance(error, UnicodeEncodeError) else error
+        raise BadRequest(f"the body of the request is not JSON: {reason}") from None
     if not isinstance(body, dict):
-        raise BadRequest("the body of the request is JSON, but not an object")
+        raise BadRequest("the body of the request must be a JSON object")
     if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX:
         _check_depth(body)
     return body
@@ -343,6 +346,6 @@ async def any_error(request: Request, error: Exception) -> Response:
 
 
 async def _metrics(request: Request) -> Response:
-    import prometheus_client  # only those who look at metrics need it
+    import prometheus_client  # imported only when metrics are requested
 
     return Response(prometheus_client.generate_latest(), media_type="text/plain; version=0.0.4")

@@ -1,4 +1,4 @@
-"""The client of a request: an API key that was checked, or else the address of the peer."""
+"""The client of a request: its verified API key, or else the address of the peer."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import ipaddress
 
 from starlette.types import Scope
 
-#: Set by the check of API keys. A key that was not checked identifies no one: its sender could use many.
+#: Set by the check of API keys. An unverified key does not identify a client, which could send many.
 CHECKED_KEY = "skate.api_key"
 
 
 def client_of(scope: Scope) -> str:
     """Return an id for the client that sent a request.
 
-    The peer is what the server says: uvicorn takes X-Forwarded-For only from proxies in FORWARDED_ALLOW_IPS, which are those
-    on this machine unless it is set. Of an IPv6 address only the first 64 bits count, because a client usually has all
-    addresses that begin with them.
+    The server determines the peer: uvicorn accepts X-Forwarded-For only from proxies in FORWARDED_ALLOW_IPS, by
+    default those on this machine. Only the first 64 bits of an IPv6 address count, because a client usually owns
+    all addresses that begin with them.
     """
     key = scope.get(CHECKED_KEY)
     if key is not None:

@@ -1,4 +1,4 @@
-"""Server-sent events of a stream: the part that never changes is made once, a token costs one json.dumps of its text."""
+"""Server-sent events of a stream. The constant part is formatted once, so a token costs one json.dumps of its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Events:
 
     Args:
         kind: "chat.completion.chunk" or "text_completion".
-        usage: True if a last event reports the tokens, so that all others have a usage of null.
+        usage: True if a last event reports the token counts; all other events then have a null usage.
     """
 
     def __init__(self, kind: str, request_id: str, model: str, usage: bool) -> None:
@@ -30,24 +30,24 @@ class Events:
     def text(
         self, index: int, text: str, logprobs: dict[str, Any] | None, finish: str | None, stop: Any
     ) -> str:
-        """New text of an answer, and its end."""
-        said = json.dumps(text)
+        """Format an event with new text of an answer, and its end if it has a finish reason."""
+        content = json.dumps(text)
         if self._chat:
-            said = '{"content": ' + said + "}" if text or finish is None else "{}"
-        return self._choice(index, said, logprobs, finish, stop)
+            content = '{"content": ' + content + "}" if text or finish is None else "{}"
+        return self._choice(index, content, logprobs, finish, stop)
 
     def usage(self, usage: dict[str, int]) -> str:
         """Format the event with the token counts."""
         return self._head + '[], "usage": ' + json.dumps(usage) + "}\n\n"
 
     def _choice(
-        self, index: int, said: str, logprobs: dict[str, Any] | None, finish: str | None, stop: Any
+        self, index: int, content: str, logprobs: dict[str, Any] | None, finish: str | None, stop: Any
     ) -> str:
         field = "delta" if self._chat else "text"
         logs = "null" if logprobs is None else json.dumps(logprobs)
         end = "null" if finish is None else json.dumps(finish)
         reason = "" if stop is None else ', "stop_reason": ' + json.dumps(stop)
         return (
-            f'{self._head}[{{"index": {index}, "{field}": {said}, "logprobs": {logs}, "finish_reason": {end}{reason}}}]'
+            f'{self._head}[{{"index": {index}, "{field}": {content}, "logprobs": {logs}, "finish_reason": {end}{reason}}}]'
             + self._tail
         )

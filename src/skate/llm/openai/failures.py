@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape, with the status that OpenAI gives each."""
+"""Errors in OpenAI's format, with OpenAI's HTTP status for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def response(
 
 
 def of(error: BaseException) -> ErrorResponse:
-    """Return the response for an exception; an unexpected one is logged, and its details are hidden."""
+    """Return the response for an exception. Unexpected exceptions are logged, and their details hidden."""
     if isinstance(error, UnknownModel):
         return response(404, str(error), param="model", code="model_not_found")
     if isinstance(error, PromptTooLong):
@@ -36,7 +36,7 @@ def of(error: BaseException) -> ErrorResponse:
     if isinstance(error, EngineStopped):
         return response(503, str(error), "server_error", code="engine_stopped")
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
-        return response(504, "the model gave no answer in time", "server_error", code="timeout")
+        return response(504, "the model did not answer in time", "server_error", code="timeout")
     _log.error("a request failed", exc_info=error)
     return response(500, "the server had an error while processing the request", "server_error")
 

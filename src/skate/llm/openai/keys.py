@@ -1,4 +1,4 @@
-"""API keys: a request without a valid one gets 401 in OpenAI's format."""
+"""API keys. A request without a valid key receives 401 in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class ApiKeys:
     def __init__(self, keys: Iterable[str]) -> None:
         given = [key.strip() for key in keys]
         if not given or not all(given):
-            raise ValueError("api_keys must be a non-empty list of keys that are not empty")
+            raise ValueError("api_keys must be a non-empty list of non-empty keys")
         self._digests = [_digest(key.encode()) for key in given]
 
     def has(self, key: bytes) -> bool:
-        """True if the key is valid. All keys are compared in constant time."""
+        """Return True if the key is valid. The comparison takes constant time."""
         digest = _digest(key)
-        right = [hmac.compare_digest(digest, each) for each in self._digests]
-        return any(right)
+        matches = [hmac.compare_digest(digest, each) for each in self._digests]
+        return any(matches)
 
     def __len__(self) -> int:
         return len(self._digests)
@@ -40,7 +40,7 @@ def _digest(key: bytes) -> bytes:
 
 
 class KeyCheck:
-    """Middleware: requests without one of the keys are refused with 401."""
+    """Middleware that rejects requests without a valid key with 401."""
 
     OPEN: Collection[str] = ("/health", "/metrics")
 
@@ -49,7 +49,7 @@ class KeyCheck:
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if its key is valid, else respond with 401."""
+        """Forward the request if its key is valid, else respond with 401."""
         if scope["type"] != "http" or scope["path"].removeprefix(scope.get("root_path", "")) in self.OPEN:
             await self._app(scope, receive, send)
             return
@@ -59,7 +59,7 @@ class KeyCheck:
             scope[CHECKED_KEY] = key.strip()
             await self._app(scope, receive, send)
             return
-        said = (
+        message = (
             "Incorrect API key provided" if key.strip() else "You did not provide an API key as bearer token"
         )
-        await as_json(failures.response(401, said, code="invalid_api_key"))(scope, receive, send)
+        await as_json(failures.response(401, message, code="invalid_api_key"))(scope, receive, send)

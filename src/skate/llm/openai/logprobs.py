@@ -1,4 +1,4 @@
-"""Log probabilities as OpenAI's two APIs write them."""
+"""Log probabilities in the formats of OpenAI's chat and completions APIs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from skate.llm.engine import Text
 from skate.llm.output import TokenLogprob
 
-#: What OpenAI writes for an impossible token.
+#: OpenAI's value for an impossible token.
 _LEAST = -9999.0
 
 
 def of_chat(found: Sequence[TokenLogprob], text: Text) -> dict[str, Any]:
-    """Of a chat: each token with its bytes and the likeliest ones in its place."""
+    """Format for a chat: each token with its bytes, and the likeliest alternatives."""
     content = [
         {
             **_token(each.token, each.logprob, text),
@@ -29,7 +29,7 @@ def _token(token: int, value: float, text: Text) -> dict[str, Any]:
 
 
 def of_completion(found: Sequence[TokenLogprob], text: Text, offset: int) -> tuple[dict[str, Any], int]:
-    """Of a completion, with where in the text each token begins; `offset` is where the first does. Returns the end too."""
+    """Format for a completion, where the first token begins at `offset`; return the log probabilities and the end."""
     tokens = [text.token(each.token) for each in found]
     offsets = []
     for token in tokens:

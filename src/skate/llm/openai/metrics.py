@@ -1,4 +1,4 @@
-"""Prometheus metrics of requests: the engine's time to the first token, and the time around it, separately."""
+"""Prometheus metrics of requests. The time to the first token is split into the engine's part and the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _collectors(registry: CollectorRegistry) -> dict[str, Any]:
         _made[registry] = {
             "ttft_framework": prometheus_client.Histogram(
                 "skate_llm_ttft_framework_seconds",
-                "Time to the first token outside of the engine: validation, template, tokenization and delivery.",
+                "Time to the first token outside the engine: validation, template, tokenization and delivery.",
                 buckets=_SECONDS,
                 **more,
             ),
@@ -30,7 +30,7 @@ def _collectors(registry: CollectorRegistry) -> dict[str, Any]:
                 **more,
             ),
             "speed": prometheus_client.Histogram(
-                "skate_llm_tokens_per_second", "Tokens a second of one request.", buckets=_SPEEDS, **more
+                "skate_llm_tokens_per_second", "Tokens per second of one request.", buckets=_SPEEDS, **more
             ),
             "prompt": prometheus_client.Counter("skate_llm_prompt_tokens", "Tokens of prompts.", **more),
             "generated": prometheus_client.Counter(
@@ -42,13 +42,13 @@ def _collectors(registry: CollectorRegistry) -> dict[str, Any]:
                 labelnames=("model", "ended"),
                 registry=registry,
             ),
-            "running": prometheus_client.Gauge("skate_llm_requests_running", "Requests under way.", **more),
+            "running": prometheus_client.Gauge("skate_llm_requests_running", "Running requests.", **more),
         }
     return _made[registry]
 
 
 class Metrics:
-    """Figures of one model."""
+    """The metrics of one model."""
 
     def __init__(self, model: str, registry: CollectorRegistry = REGISTRY) -> None:
         found = _collectors(registry)
@@ -62,7 +62,7 @@ class Metrics:
         self.running = found["running"].labels(model)
 
     def first(self, seconds: float, engine_seconds: float | None) -> None:
-        """The first token of a request is on its way out."""
+        """Record the time to the first token of a request."""
         engine = engine_seconds if engine_seconds is not None else seconds
         self.ttft_engine.observe(engine)
         self.ttft_framework.observe(max(0.0, seconds - engine))

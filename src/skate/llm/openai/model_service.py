@@ -1,4 +1,4 @@
-"""One model behind OpenAI's requests: converts requests for its engine, and results to OpenAI's formats."""
+"""One model for OpenAI's endpoints: converts requests for its engine, and results to OpenAI's formats."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class ModelService:
     """The methods that HTTP and handles call. Each yields one response, one error, or the events of a stream.
 
     Args:
-        engine: started.
-        model: the name that clients use.
-        adapters: whether `model:adapter` asks for a LoRA adapter of the engine.
-        metrics: where figures go; None for nowhere.
-        stream_interval_s: tokens of a stream that come within so long go out as one event, the first at once; 0 for an event
-            for each token.
-        trust_request_chat_template: whether requests may bring chat templates, which are programs and run as long as they like.
+        engine: an engine that has started.
+        model: the model's name for clients.
+        adapters: True if `model:adapter` selects a LoRA adapter of the engine.
+        metrics: the metrics to record; None for none.
+        stream_interval_s: the tokens of a stream within this many seconds are sent as one event, but the first token
+            immediately; 0 for one event per token.
+        trust_request_chat_template: True to accept chat templates in requests; they are programs of unlimited run time.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ModelService:
         """Answer POST /tokenize."""
         try:
             yield await self._tokenized(request, client)
-        except Exception as error:  # the caller gets what went wrong as an answer
+        except Exception as error:  # the caller receives the error as a response
             yield failures.of(error)
 
     async def detokenize(self, request: DetokenizeRequest, client: str = "") -> AsyncGenerator[Any, None]:
@@ -127,11 +127,11 @@ class ModelService:
                 len(request.tokens), lambda: self.engine.text.decode(request.tokens, False), client
             )
             yield DetokenizeResponse(prompt=text)
-        except Exception as error:  # as above; tokens may be any numbers
-            yield failures.of(BadRequest(f"these are not tokens of the model: {error}", "tokens"))
+        except Exception as error:  # tokens may be any numbers
+            yield failures.of(BadRequest(f"tokens must be tokens of the model: {error}", "tokens"))
 
     async def _answered(self, request: Any, work: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """Yield the results, or the error; in a stream that has begun the error is an event."""
+        """Yield the results or the error, as an event if a stream has begun."""
         metrics = self._metrics
         ended, began = "aborted", False
         if metrics is not None:
@@ -142,7 +142,7 @@ class ModelService:
                     began = True
                     yield each
             ended = "ok"
-        except Exception as error:  # the caller gets any error in OpenAI's format
+        except Exception as error:  # the caller receives any error in OpenAI's format
             found = failures.of(error)
             ended = "error"
             if began:
@@ -155,7 +155,7 @@ class ModelService:
                 metrics.end(ended)
 
     def has_adapter(self, name: str | None) -> bool:
-        """True if requests to `model:name` can be answered."""
+        """Return True if the model can answer requests to `model:name`."""
         finds = getattr(self.engine, "has_adapter", None)
         return name is None or (self._adapters and finds is not None and bool(finds(name)))
 
@@ -189,7 +189,7 @@ class ModelService:
         started: float,
         client: str,
     ) -> AsyncGenerator[tuple[int, Increment], None]:
-        """Increments of all prompts' answers, each with the number of its answer among all."""
+        """Yield increments of the answers to all prompts, each with the number of its answer among all."""
         adapter = self._adapter(request.model)
         tokens = await self._tokens(prompts, client)
         limit = self.engine.info().max_model_len
@@ -314,9 +314,9 @@ class ModelService:
     ) -> AsyncGenerator[str, None]:
         """Yield the events of all answers."""
         chat = isinstance(request, ChatCompletionRequest)
-        tells = request.stream_options is not None and request.stream_options.include_usage
+        with_usage = request.stream_options is not None and request.stream_options.include_usage
         kind = "chat.completion.chunk" if chat else "text_completion"
-        events = Events(kind, request_id, request.model or self.model, tells)
+        events = Events(kind, request_id, request.model or self.model, with_usage)
         begun = [False] * count
         offsets = [0] * count
         generated = [0] * count
@@ -343,8 +343,8 @@ class ModelService:
                     yield before + events.text(at, new.text, logs, new.finish_reason, new.stop_reason)
                 elif before:
                     yield before
-        last = events.usage(Usage.of(prompt_tokens, sum(generated), cached).model_dump()) if tells else ""
-        yield last + DONE
+        last = Usage.of(prompt_tokens, sum(generated), cached).model_dump()
+        yield (events.usage(last) if with_usage else "") + DONE
 
     async def _embeddings(self, request: EmbeddingRequest, client: str) -> AsyncGenerator[Any, None]:
         given: list[Prompt]
@@ -424,7 +424,7 @@ class ModelService:
 async def merged(
     streams: Sequence[AsyncGenerator[Increment, None]],
 ) -> AsyncGenerator[tuple[int, Increment], None]:
-    """Increments of several streams as they come, with the stream's number. Closing it closes them all."""
+    """Yield increments of several streams, each with its stream's number. Closing the iterator closes all streams."""
     if len(streams) == 1:
         async with aclosing(streams[0]) as only:
             async for new in only:
@@ -438,7 +438,7 @@ async def merged(
                 async for new in stream:
                     queue.put_nowait((number, new))
             queue.put_nowait((number, None))
-        except Exception as error:  # it is raised where the stream is read
+        except Exception as error:  # raised where the merged stream is read
             queue.put_nowait((number, error))
 
     tasks = [asyncio.create_task(pump(number, stream)) for number, stream in enumerate(streams)]
@@ -472,7 +472,7 @@ def _usage(prompt_tokens: int, answers: Answers) -> Usage:
 
 
 def _shortened(made: Embedding, dimensions: int) -> Embedding:
-    """The first dimensions, of length 1 again."""
+    """Return the first dimensions of an embedding, normalized to length 1."""
     if dimensions > len(made.vector):
         raise BadRequest(
             f"dimensions must be at most {len(made.vector)} with this model, got {dimensions}", "dimensions"

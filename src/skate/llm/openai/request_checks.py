@@ -1,6 +1,4 @@
-"""Conversion of requests to engine parameters; unsupported parts are rejected with messages that OpenAI's clients
-show.
-"""
+"""Converts requests to engine parameters, and rejects unsupported parts."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from skate.llm.openai.requests import (
 )
 from skate.llm.sampling import SamplingParams
 
-_AS_THEY_ARE = (
+_UNCHANGED = (
     "n", "temperature", "top_p", "seed", "stop", "presence_penalty", "frequency_penalty", "logit_bias", "top_k", "min_p",
     "repetition_penalty", "min_tokens", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "skip_special_tokens",
 )  # fmt: skip
 
-#: Arguments of tokenizers that would change what comes back, or that are given already.
+#: Arguments of tokenizers that would change the type of the result, or that are already set.
 _TOKENIZERS = frozenset(
     {
         "self", "messages", "conversation", "template", "tokenize", "padding", "truncation", "max_length", "return_tensors",
@@ -32,7 +30,7 @@ _TOKENIZERS = frozenset(
 
 
 def chat_params(request: ChatCompletionRequest) -> SamplingParams:
-    """The params of a chat request; by default as many tokens as there is room for."""
+    """Return the params of a chat request; by default an answer may fill the context."""
     for name in ("audio", "prediction", "web_search_options", "functions"):
         if getattr(request, name):
             raise NotSupported(f"{name} is not supported by this server", name)
@@ -81,7 +79,7 @@ def template_options(request: ChatCompletionRequest, trusted: bool) -> dict[str,
 
 
 def completion_params(request: CompletionRequest) -> SamplingParams:
-    """The params of a completion request."""
+    """Return the params of a completion request."""
     if request.suffix:
         raise NotSupported("suffix is not supported by this server", "suffix")
     if request.best_of is not None and request.best_of != request.n:
@@ -94,7 +92,7 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
 def _params(
     request: GenerateRequest, most: int | None, logprobs: int | None, extra: dict[str, Any]
 ) -> SamplingParams:
-    given = {name: value for name in _AS_THEY_ARE if (value := getattr(request, name)) is not None}
+    given = {name: value for name in _UNCHANGED if (value := getattr(request, name)) is not None}
     if request.structured_outputs:
         if "structured_outputs" in extra:
             raise BadRequest(
@@ -108,7 +106,7 @@ def _params(
 
 
 def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
-    """The constraint of an answer for engines that support it; others reject it."""
+    """Convert a response format to the constraint of an answer, which engines without support reject."""
     kind = (given or {}).get("type", "text")
     if given is None or kind == "text":
         return {}
@@ -118,7 +116,7 @@ def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
         schema = given.get("json_schema")
         if not isinstance(schema, dict) or "schema" not in schema:
             raise BadRequest(
-                "response_format of type json_schema needs json_schema.schema", "response_format"
+                "response_format of type json_schema requires json_schema.schema", "response_format"
             )
         return {"structured_outputs": {"json": schema["schema"]}}
     raise BadRequest(
@@ -127,7 +125,7 @@ def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Convert messages for chat templates: contents as text, and without roles of OpenAI's newer models."""
+    """Convert messages for chat templates: contents become text, and the role developer becomes system."""
     found = []
     for number, message in enumerate(messages):
         plain = message.model_dump(exclude_none=True)
@@ -147,7 +145,7 @@ def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 
 def pairs_of(one: str | list[str], other: str | list[str]) -> tuple[list[str], list[str]]:
-    """Texts to be compared: one with each of several, or as many with as many."""
+    """Return the texts to compare, pair by pair; a single first text is compared with each second one."""
     for field, texts in (("text_1", one), ("text_2", other)):
         if isinstance(texts, list) and len(texts) > PROMPTS_MAX:
             raise BadRequest(f"{field} may have at most {PROMPTS_MAX} texts, got {len(texts)}", field)
@@ -167,7 +165,7 @@ def pairs_of(one: str | list[str], other: str | list[str]) -> tuple[list[str], l
 
 
 def prompts_of(given: str | list[Any], field: str) -> list[str | list[int]]:
-    """The prompts of a field that may have one or several, as text or tokens."""
+    """Return the prompts of a field that contains one or several, as text or tokens."""
     if isinstance(given, str):
         return [given]
     if not given:

@@ -1,4 +1,4 @@
-"""OpenAI's requests, with the further sampling fields that vLLM takes. Unknown fields are refused, as OpenAI does."""
+"""OpenAI's requests, with vLLM's additional sampling fields. Unknown fields are rejected, as OpenAI does."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 Tokens = list[int]
-#: Of one request: messages of a conversation, parts of a message, prompts or inputs.
+#: The most messages of a conversation, parts of a message, and prompts or inputs of a request.
 MESSAGES_MAX, PARTS_MAX, PROMPTS_MAX = 4096, 1024, 2048
 
 
 def _number(value: Any) -> Any:
-    """Only a number: Python takes true for 1, and a text of digits for its number."""
+    """Reject values that pydantic would convert to a number: booleans and strings."""
     if isinstance(value, (bool, str)):
         raise ValueError("it must be a number")
     return value
@@ -23,7 +23,7 @@ Float = Annotated[float, BeforeValidator(_number)]
 
 
 class Request(BaseModel):
-    """Base: no field that is not known."""
+    """Base class of requests. Rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
@@ -40,7 +40,7 @@ class StreamOptions(BaseModel):
 
 
 class GenerateRequest(Request):
-    """Base of generation requests."""
+    """Base class of generation requests."""
 
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -91,7 +91,7 @@ class ContentPart(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """A message. Fields besides role and content go to the chat template as they are."""
+    """A message. The chat template receives additional fields unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -117,7 +117,7 @@ class ChatCompletionRequest(GenerateRequest):
     audio: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None
     web_search_options: dict[str, Any] | None = None
-    # What says nothing to a model here, and does no harm.
+    # Accepted without effect.
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
@@ -154,7 +154,7 @@ class EmbeddingCompletionRequest(Request):
 
 
 class EmbeddingChatRequest(Request):
-    """POST /v1/embeddings, of a conversation."""
+    """POST /v1/embeddings for a conversation."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     encoding_format: Literal["float", "base64"] = "float"
@@ -166,7 +166,7 @@ EmbeddingRequest = EmbeddingCompletionRequest | EmbeddingChatRequest
 
 
 class ScoreRequest(Request):
-    """POST /v1/score: how near each of one or several texts is to one, or pair by pair."""
+    """POST /v1/score: the similarity of one text to each of several, or of pairs of texts."""
 
     text_1: str | list[str]
     text_2: str | list[str]
@@ -175,7 +175,7 @@ class ScoreRequest(Request):
 
 
 class TokenizeCompletionRequest(Request):
-    """POST /tokenize, of a text."""
+    """POST /tokenize for a text."""
 
     prompt: str
     add_special_tokens: bool = True
@@ -183,7 +183,7 @@ class TokenizeCompletionRequest(Request):
 
 
 class TokenizeChatRequest(Request):
-    """POST /tokenize, of a conversation."""
+    """POST /tokenize for a conversation."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     add_generation_prompt: bool = True

@@ -1,4 +1,4 @@
-"""OpenAI's answers and errors."""
+"""OpenAI's responses and errors."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class ErrorInfo(BaseModel):
 
 
 class ErrorResponse(BaseModel):
-    """An error as OpenAI's clients read it. `status` is HTTP's and goes out as that."""
+    """An error in OpenAI's format. `status` is the HTTP status; the body excludes it."""
 
     error: ErrorInfo
     status: int = Field(500, exclude=True)
 
 
 class PromptTokensDetails(BaseModel):
-    """Tokens of prompts that had been computed before."""
+    """The number of prompt tokens found in the cache."""
 
     cached_tokens: int = 0
 
 
 class Usage(BaseModel):
-    """Tokens of a request."""
+    """The token counts of a request."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -45,7 +45,7 @@ class Usage(BaseModel):
 
     @classmethod
     def of(cls, prompt: int, completion: int, cached: int = 0) -> Usage:
-        """Usage with the sum."""
+        """Return the usage with the total."""
         details = PromptTokensDetails(cached_tokens=cached) if cached else None
         return cls(
             prompt_tokens=prompt,
@@ -130,7 +130,7 @@ class CompletionStreamResponse(BaseModel):
 
 
 class EmbeddingData(BaseModel):
-    """One input's vector; base64 of little-endian float32 if that was asked for."""
+    """The vector of one input; base64 of little-endian float32 if requested."""
 
     object: str = "embedding"
     index: int
@@ -138,14 +138,14 @@ class EmbeddingData(BaseModel):
 
 
 class EmbeddingUsage(BaseModel):
-    """Tokens of the inputs."""
+    """The token counts of the inputs."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class EmbeddingResponse(BaseModel):
-    """The answer to an EmbeddingRequest."""
+    """The response to an EmbeddingRequest."""
 
     id: str
     object: str = "list"
@@ -155,7 +155,7 @@ class EmbeddingResponse(BaseModel):
 
 
 class ScoreData(BaseModel):
-    """How near two texts are, from -1 to 1 by embeddings."""
+    """The similarity of two texts, from -1 to 1 by embeddings."""
 
     index: int
     object: str = "score"
@@ -163,7 +163,7 @@ class ScoreData(BaseModel):
 
 
 class ScoreResponse(BaseModel):
-    """The answer to a ScoreRequest."""
+    """The response to a ScoreRequest."""
 
     id: str
     object: str = "list"
@@ -174,7 +174,7 @@ class ScoreResponse(BaseModel):
 
 
 class TokenizeResponse(BaseModel):
-    """Tokens of a text."""
+    """The tokens of a text."""
 
     tokens: list[int]
     count: int
@@ -183,13 +183,13 @@ class TokenizeResponse(BaseModel):
 
 
 class DetokenizeResponse(BaseModel):
-    """Text of tokens."""
+    """The text of tokens."""
 
     prompt: str
 
 
 class ModelCard(BaseModel):
-    """A model that can be asked."""
+    """An available model."""
 
     id: str
     object: str = "model"
@@ -200,7 +200,7 @@ class ModelCard(BaseModel):
 
 
 class ModelList(BaseModel):
-    """All models that can be asked."""
+    """All available models."""
 
     object: str = "list"
     data: list[ModelCard]
