@@ -1,16 +1,16 @@
-"""Names of Ray's inside that packages in use rely on, with what they do there: `ray._private.worker.global_worker` and the like.
+"""Private names of Ray that other packages import, such as `ray._private.worker.global_worker`, with the same behavior.
 
-    finder.py     the import hook
-    table.py      the declared table: each module, each name in it, and where it lives here
-    worker.py     what `ray._private.worker` holds: the worker of this process
-    state.py      what `ray._private.state` tells of the cluster
-    testing.py    what tests of programs take from `ray._common.test_utils`
-    cluster_testing.py  the same of `ray._private.test_utils`: processes, actors, nodes
-    functions.py  what `ray._common.utils` and `ray._private.utils` have
-    loading.py    how data pipelines of other packages load theirs
+    finder.py            the import hook
+    prefix.py            the prefix of the modules
+    table.py             each module, each name in it, and its location in Skate
+    worker.py            `ray._private.worker`: the worker of this process
+    state.py             `ray._private.state`: the state of the cluster
+    test_kit.py          `ray._common.test_utils`: helpers for tests of programs
+    cluster_test_kit.py  `ray._private.test_utils`: helpers for processes, actors and nodes
+    functions.py         `ray._common.utils` and `ray._private.utils`
+    library_names.py     private names of Ray Data and Ray Train
 
-No name is here for its own sake: each is one that a kept package asks for. Whatever else a program asks of Ray's inside is an
-ImportError that says so.
+Each name is imported by a known package. Any other private name raises ImportError or AttributeError.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ import sys
 
 from skate.private_names.finder import Finder
 
-# Functions that use these modules are sent to workers, which import them by name.
+# Workers receive functions that use these modules, and import the modules by name.
 if not any(type(each) is Finder for each in sys.meta_path):
     sys.meta_path.append(Finder())

@@ -1,4 +1,4 @@
-"""Names that tests of programs take from Ray's own test kit, of processes, actors, nodes and programs as texts."""
+"""Functions of Ray's test kit that tests of programs import: processes, actors, nodes and scripts."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def _alive(pid: int) -> bool:
 
 
 def wait_for_pid_to_exit(pid: int, timeout: float = 20) -> None:
-    """Wait until a process has ended; raises RuntimeError after `timeout` seconds."""
+    """Wait until a process has ended. Raises RuntimeError after `timeout` seconds."""
     wait_for_condition(lambda: not _alive(pid), timeout=timeout)
 
 
 def wait_for_children_of_pid(pid: int, num_children: int = 1, timeout: float = 20) -> None:
-    """Wait until a process has so many children, at least."""
+    """Wait until a process has at least `num_children` children."""
     wait_for_condition(lambda: len(psutil.Process(pid).children()) >= num_children, timeout=timeout)
 
 
 def wait_for_children_of_pid_to_exit(pid: int, timeout: float = 20) -> None:
-    """Wait until the children that a process has now have ended."""
+    """Wait until the current children of a process have ended. Raises RuntimeError after `timeout` seconds."""
     _, alive = psutil.wait_procs(psutil.Process(pid).children(), timeout=timeout)
     if alive:
         raise RuntimeError(
-            f"children of process {pid} still run after {timeout} s: {[each.pid for each in alive]}"
+            f"children of process {pid} are still running after {timeout} s: {[each.pid for each in alive]}"
         )
 
 
 def check_call_subprocess(argv: list[str], capture_stdout: bool = False, capture_stderr: bool = False) -> Any:
-    """Run a command; returns (stdout, stderr) as text if one of them is captured, raises CalledProcessError if it fails."""
+    """Run a command; return (stdout, stderr) as text if either is captured. Raises CalledProcessError on failure."""
     done = subprocess.run(
         argv,
         stdout=subprocess.PIPE if capture_stdout else None,
@@ -61,14 +61,14 @@ def check_call_subprocess(argv: list[str], capture_stdout: bool = False, capture
 
 
 def check_call_ray(args: list[str], capture_stdout: bool = False, capture_stderr: bool = False) -> Any:
-    """The same for the command `ray`, which is `skate` here."""
+    """Run the command `skate`, the equivalent of `ray`, as `check_call_subprocess` does."""
     return check_call_subprocess([sys.executable, "-m", "skate", *args], capture_stdout, capture_stderr)
 
 
 def run_string_as_driver_stdout_stderr(
     driver_script: str, env: dict[str, str] | None = None, encode: str = "utf-8", timeout: float | None = 300
 ) -> tuple[str, str]:
-    """Run the text of a program to its end; returns what it wrote to stdout and to stderr."""
+    """Run a script to its end and return its stdout and stderr. Raises CalledProcessError on failure."""
     with run_string_as_driver_nonblocking(driver_script, env, stderr=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=timeout)
     if process.returncode:
@@ -86,7 +86,7 @@ def wait_for_assertion(
     raise_exceptions: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Call a function until its assertions hold; after `timeout` seconds once more, for what it raises."""
+    """Call a function until its assertions hold. After `timeout` seconds, call it once more to raise its error."""
 
     def holds() -> bool:
         try:
@@ -109,7 +109,7 @@ def wait_until_succeeded_without_exception(
     retry_interval_ms: float = 100,
     raise_last_ex: bool = False,
 ) -> bool:
-    """Call a function until it raises none of some exceptions; false if it still does in the end."""
+    """Call a function until it raises none of `exceptions`. Return False if it still does after `timeout_ms`."""
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
         try:
@@ -125,7 +125,7 @@ def wait_until_succeeded_without_exception(
 
 
 def same_elements(elems_a: Any, elems_b: Any) -> bool:
-    """Return whether two collections have the same elements, in any order; they need not be hashable."""
+    """Return True if two collections have the same elements in any order. The elements need not be hashable."""
     left = list(elems_b)
     for each in elems_a:
         if each not in left:
@@ -135,7 +135,7 @@ def same_elements(elems_a: Any, elems_b: Any) -> bool:
 
 
 def recursive_fnmatch(dirpath: str, pattern: str) -> list[str]:
-    """The paths of files below a folder whose names match a pattern."""
+    """Return the paths of all files in a folder and its subfolders whose names match a pattern."""
     return [
         os.path.join(root, name)
         for root, _, names in os.walk(dirpath)
@@ -147,12 +147,12 @@ def recursive_fnmatch(dirpath: str, pattern: str) -> list[str]:
 
 
 def convert_actor_state(state: Any) -> Any:
-    """The name of an actor's state."""
+    """Return the name of an actor's state."""
     return state
 
 
 def wait_for_num_actors(num_actors: int, state: str | None = None, timeout: float = 10) -> None:
-    """Wait until there are so many actors at least, in a state if one is named."""
+    """Wait until there are at least `num_actors` actors, in `state` if given."""
     wait_for_condition(lambda: len(_actors(state)) >= num_actors, timeout=timeout)
 
 
@@ -161,7 +161,7 @@ def _actors(wanted: str | None) -> list[Any]:
 
 
 def kill_actor_and_wait_for_failure(actor: Any, timeout: float = 10, retry_interval_ms: float = 100) -> None:
-    """Kill an actor, and wait until its process is known to have died."""
+    """Kill an actor, and wait until it is dead or has been restarted."""
     actor_id = actor._actor_id.hex()
     before = state.actors(actor_id)["NumRestarts"]
     skate.kill(actor)
@@ -174,20 +174,20 @@ def kill_actor_and_wait_for_failure(actor: Any, timeout: float = 10, retry_inter
 
 
 def get_actor_node_id(actor_handle: Any) -> str:
-    """The id of the node that an actor is on, by asking it."""
+    """Call an actor and return the id of its node."""
     return str(
         skate.get(actor_handle.__ray_call__.remote(lambda _: skate.get_runtime_context().get_node_id()))
     )
 
 
 def is_placement_group_removed(pg: Any) -> bool:
-    """Return whether a group is removed, or unknown."""
+    """Return True if a placement group is removed or unknown."""
     table = placement_group_table(pg)
     return not table or bool(table["state"] == "REMOVED")
 
 
 def placement_group_assert_no_leak(pgs_created: list[Any]) -> None:
-    """Remove groups, and wait until what they held is free."""
+    """Remove placement groups, and wait until all CPUs are free."""
     for each in pgs_created:
         skate.util.remove_placement_group(each)
 
@@ -198,19 +198,19 @@ def placement_group_assert_no_leak(pgs_created: list[Any]) -> None:
 
 
 def get_other_nodes(cluster: Any, exclude_head: bool = False) -> list[Any]:
-    """The nodes that this process is not on, without the head if so asked."""
+    """Return all nodes except that of this process, and without the head if `exclude_head`."""
     mine = skate.get_runtime_context().get_node_id()
     head = [cluster.head_node] if exclude_head else []
     return [each for each in cluster.list_all_nodes() if each.node_id != mine and each not in head]
 
 
 def get_non_head_nodes(cluster: Any) -> list[Any]:
-    """The nodes without the head."""
+    """Return all nodes except the head."""
     return [each for each in cluster.list_all_nodes() if each is not cluster.head_node]
 
 
 def no_resource_leaks_excluding_node_resources() -> bool:
-    """Return whether nothing is in use, apart from the resources that stand for nodes, and memory."""
+    """Return True if no resource is in use, apart from memory and the resources of single nodes."""
 
     def kept(amounts: dict[str, float]) -> dict[str, float]:
         return {key: each for key, each in amounts.items() if "node:" not in key and "memory" not in key}
@@ -219,7 +219,7 @@ def no_resource_leaks_excluding_node_resources() -> bool:
 
 
 def put_object(obj: Any, use_ray_put: bool) -> Any:
-    """A ref of a value, by `put` or as the result of a task."""
+    """Return a ref of a value, created by `put` or as the result of a task."""
     return skate.put(obj) if use_ray_put else skate.remote(lambda: obj).remote()
 
 
@@ -227,35 +227,35 @@ def put_object(obj: Any, use_ray_put: bool) -> Any:
 
 
 def generate_system_config_map(**kwargs: Any) -> dict[str, Any]:
-    """Arguments for `init` with entries of `_system_config`."""
+    """Return arguments for `init` with the given `_system_config`."""
     return {"_system_config": kwargs}
 
 
 def get_gpu_visible_devices_env_var() -> str:
-    """The environment variable that says which GPUs a process may use."""
+    """Return the name of the environment variable that limits the GPUs of a process."""
     return "CUDA_VISIBLE_DEVICES"
 
 
 def get_current_unused_port() -> int:
-    """A port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
 
 
 def client_test_enabled() -> bool:
-    """False: there is no thin client."""
+    """Return False, because there is no thin client."""
     return False
 
 
 def external_redis_test_enabled() -> bool:
-    """False: there is no Redis."""
+    """Return False, because there is no Redis."""
     return False
 
 
 @contextlib.contextmanager
 def chdir(d: str) -> Iterator[None]:
-    """Have another working directory in a block."""
+    """Change the working directory within a block."""
     before = os.getcwd()
     os.chdir(d)
     try:

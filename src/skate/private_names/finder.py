@@ -1,4 +1,4 @@
-"""The import hook of private names: it loads the table when one of them is first imported."""
+"""The import hook of private names. It loads the table on the first import of one of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from skate.private_names.prefix import PREFIX
 if TYPE_CHECKING:
     from importlib.abc import Loader
 else:
-    Loader = object  # importlib.abc imports tempfile and random, which would cost every worker 0.2 ms after its fork
+    # importlib.abc imports tempfile and random, which would cost each worker 0.2 ms after its fork.
+    Loader = object
 
 
 class Finder:
-    """Imports the modules by the names that they have here."""
+    """Finds the modules of private names under the prefix."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not fullname.startswith(PREFIX[:-1]):
             return None
-        from skate.private_names.table import has  # few programs use private names
+        from skate.private_names.table import has  # imported here because few programs use private names
 
         name = fullname.removeprefix(PREFIX)
         if fullname + "." == PREFIX or (name != fullname and has(name)):
@@ -33,7 +34,7 @@ class Finder:
 
 class _Loader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        from skate.private_names.table import module  # likewise
+        from skate.private_names.table import module  # imported here because few programs use private names
 
         name = spec.name.removeprefix(PREFIX)
         return ModuleType(spec.name) if name == spec.name else module(name)

@@ -1,4 +1,4 @@
-"""Functions from `ray._common.utils` and `ray._private.utils`: ids as text, imports by name, loops."""
+"""Functions of `ray._common.utils` and `ray._private.utils`: conversions of ids, imports by name, event loops."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _GROUP = re.compile("(.+)_group_([0-9a-zA-Z]+)")
 
 
 def binary_to_hex(identifier: bytes) -> str:
-    """Bytes as hexadecimal digits."""
+    """Convert bytes to hexadecimal digits."""
     return identifier.hex()
 
 
 def hex_to_binary(hex_identifier: str) -> bytes:
-    """Hexadecimal digits as bytes."""
+    """Convert hexadecimal digits to bytes."""
     return bytes.fromhex(hex_identifier)
 
 
 def decode(byte_str: Any, allow_none: bool = False, encode_type: str = "utf-8") -> str:
-    """Bytes as text; None as an empty one if that is allowed. Raises ValueError for what is no bytes."""
+    """Convert bytes to text, and None to "" if allowed. Raises ValueError for other types."""
     if byte_str is None and allow_none:
         return ""
     if not isinstance(byte_str, bytes):
@@ -45,7 +45,7 @@ def decode(byte_str: Any, allow_none: bool = False, encode_type: str = "utf-8") 
 
 
 def ensure_str(s: Any, encoding: str = "utf-8", errors: str = "strict") -> str:
-    """Bytes or text as text."""
+    """Convert bytes to text, and return text unchanged. Raises TypeError for other types."""
     if isinstance(s, str):
         return s
     if not isinstance(s, bytes):
@@ -54,19 +54,19 @@ def ensure_str(s: Any, encoding: str = "utf-8", errors: str = "strict") -> str:
 
 
 def env_bool(key: str, default: bool) -> bool:
-    """An environment variable as a truth value: "true" and "1" are true."""
+    """Read an environment variable as a boolean: "true" and "1" are true."""
     text = os.environ.get(key)
     return default if text is None else text.lower() in ("true", "1")
 
 
 def env_integer(key: str, default: int) -> int:
-    """An environment variable as a whole number; the default if it is none."""
+    """Read an environment variable as an integer, or return the default if it is not one."""
     text = os.environ.get(key, "")
     return int(text) if re.fullmatch("-?[0-9]+", text) else default
 
 
 def env_float(key: str, default: float) -> float:
-    """An environment variable as a number; the default if it is none."""
+    """Read an environment variable as a number, or return the default if it is not one."""
     try:
         return float(os.environ.get(key, ""))
     except ValueError:
@@ -74,12 +74,12 @@ def env_float(key: str, default: float) -> float:
 
 
 def get_function_args(callable: Callable[..., Any]) -> list[str]:
-    """The names of a function's parameters."""
+    """Return the names of a function's parameters."""
     return list(inspect.signature(callable).parameters)
 
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
-    """The event loop that runs here; a new one, set for this thread, if there is none."""
+    """Return the running event loop, or create one and set it for this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -89,7 +89,7 @@ def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run_background_task(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Start a task of the running event loop that nobody need hold."""
+    """Start a task on the running event loop, and hold a reference to it until it is done."""
     task = asyncio.get_event_loop().create_task(coroutine)
     _background.add(task)
     task.add_done_callback(_background.discard)
@@ -97,12 +97,12 @@ def run_background_task(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any
 
 
 def import_attr(full_path: str, *, reload_module: bool = False) -> Any:
-    """Return the object that "module.name" or "module:name" names; names may have dots behind a colon."""
+    """Import an object by "module.name" or "module:name"; the name after a colon may contain dots."""
     return import_module_and_attr(full_path, reload_module=reload_module)[1]
 
 
 def import_module_and_attr(full_path: str, *, reload_module: bool = False) -> tuple[Any, Any]:
-    """The module and the attribute of such a path. Raises ValueError if there is more than one colon."""
+    """Import the module and the attribute of a path. Raises ValueError if it has more than one colon."""
     if full_path is None:
         raise TypeError("import path cannot be None")
     if full_path.count(":") > 1:
@@ -118,69 +118,69 @@ def import_module_and_attr(full_path: str, *, reload_module: bool = False) -> tu
 
 
 def load_class(path: str) -> Any:
-    """Return the object that "module.name" names. Raises ValueError for a path without a dot."""
+    """Import an object by "module.name". Raises ValueError for a path without a dot."""
     if "." not in path:
         raise ValueError("You need to pass a valid path like mymodule.provider_class")
     return import_attr(path)
 
 
 def get_random_alphanumeric_string(length: int) -> str:
-    """Small letters and digits by chance."""
+    """Return a random string of lower-case letters and digits."""
     return "".join(random.choices(string.ascii_lowercase + string.digits, k=length))
 
 
 def get_system_memory(*_: Any, **__: Any) -> int:
-    """The memory of this machine in bytes."""
+    """Return the memory of this machine in bytes."""
     return int(psutil.virtual_memory().total)
 
 
 def get_used_memory() -> int:
-    """The memory in use on this machine in bytes."""
+    """Return the memory in use on this machine in bytes."""
     return int(psutil.virtual_memory().used)
 
 
 def get_num_cpus(*_: Any, **__: Any) -> float:
-    """How many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     return float(procfs.cpu_count())
 
 
 def get_user() -> str:
-    """Who runs this process."""
+    """Return the name of the user who runs this process."""
     return str(psutil.Process().username())
 
 
 def get_directory_size_bytes(path: str | pathlib.Path = ".") -> int:
-    """The bytes of all files below a folder."""
+    """Return the total size of all files in a folder and its subfolders, in bytes."""
     return sum(each.stat().st_size for each in pathlib.Path(path).rglob("*") if each.is_file())
 
 
 def get_ray_doc_version() -> str:
-    """The version that pages of documentation are for."""
+    """Return the version of the documentation."""
     return f"releases-{skate.__version__}" if skate.__version__[0].isdigit() else "master"
 
 
 def is_main_thread() -> bool:
-    """Return whether this is the main thread."""
+    """Return True in the main thread."""
     return threading.current_thread() is threading.main_thread()
 
 
 def try_to_create_directory(directory_path: str | os.PathLike[str]) -> None:
-    """Make a folder and those above, unless it is there."""
+    """Create a folder and its parents, unless it exists."""
     os.makedirs(os.path.expanduser(directory_path), exist_ok=True)
 
 
 def update_envs(env_vars: dict[str, str]) -> None:
-    """Set environment variables; `${NAME}` in a value stands for the one there is."""
+    """Set environment variables, expanding `${NAME}` in values."""
     for name, value in env_vars.items():
         os.environ[name] = os.path.expandvars(value)
 
 
 def parse_pg_formatted_resources_to_original(pg_formatted_resources: dict[str, float]) -> dict[str, float]:
-    """The resources of a placement group by their own names."""
+    """Convert the resources of a placement group to their original names."""
     original: dict[str, float] = {}
     for name, amount in pg_formatted_resources.items():
         if _BUNDLE.match(name):
-            continue  # each is in the group's wildcard resource as well
+            continue  # the group's wildcard resource includes it
         match = _GROUP.match(name)
         if match is None:
             original[name] = amount
@@ -190,7 +190,7 @@ def parse_pg_formatted_resources_to_original(pg_formatted_resources: dict[str, f
 
 
 def try_import_each_module(module_names_to_import: list[str]) -> None:
-    """Import modules; what cannot be imported is reported on stderr."""
+    """Import modules, and report each failure on stderr."""
     for name in module_names_to_import:
         try:
             importlib.import_module(name)
@@ -199,7 +199,7 @@ def try_import_each_module(module_names_to_import: list[str]) -> None:
 
 
 def validate_namespace(namespace: Any) -> None:
-    """Raise TypeError or ValueError unless it is a text that is not empty."""
+    """Raise TypeError or ValueError unless the namespace is a non-empty string."""
     if not isinstance(namespace, str):
         raise TypeError("namespace must be None or a string.")
     if not namespace:

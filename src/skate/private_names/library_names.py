@@ -1,4 +1,4 @@
-"""Private names of Ray's libraries that data and training packages import."""
+"""Private names of Ray Data and Ray Train that other packages import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.installed import require
 
 
 def check_import(obj: Any, *, module: str, package: str) -> None:
-    """Raise ImportError saying what needs a package, unless it is installed."""
+    """Raise ImportError, naming the class of `obj`, unless a package is installed."""
     require(module, type(obj).__name__, package)
 
 
@@ -23,19 +23,19 @@ def call_with_retry(
     max_attempts: int = 10,
     max_backoff_s: int = 32,
 ) -> Any:
-    """Call a function until it does not raise, with pauses that double up to `max_backoff_s` seconds.
+    """Call a function until it succeeds, with random pauses that double up to `max_backoff_s` seconds.
 
     Args:
         f: the function.
-        description: what it does, for readers.
-        match: texts of errors that are worth another try; all errors if None.
-        max_attempts: how often it is called at most.
+        description: a description of the function; unused.
+        match: parts of the messages of errors to retry; None to retry all errors.
+        max_attempts: the most calls.
         max_backoff_s: the longest pause, in seconds.
     """
     for attempt in range(1, max_attempts + 1):
         try:
             return f()
-        except Exception as error:  # whether it is worth another try is told by its text
+        except Exception as error:  # `match` selects errors by message, not by type
             again = match is None or any(text in str(error) for text in match)
             if not again or attempt == max_attempts:
                 raise
@@ -44,8 +44,8 @@ def call_with_retry(
 
 
 def train_session() -> Any:
-    """The context of the training function that runs here; None outside of one."""
-    from skate import train  # with all that training brings along
+    """Return the context of the running training function; None outside of one."""
+    from skate import train  # imported here because it loads all of the training library
 
     try:
         return train.get_context()

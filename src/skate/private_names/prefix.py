@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-#: The modules have this prefix, so that functions which use them can be sent to workers.
+#: With this prefix, a worker can import the modules that a function uses.
 PREFIX = "skate.private_names.ray."

@@ -1,4 +1,4 @@
-"""`ray._private.state`: the state of the cluster, in Ray's internal format."""
+"""The functions of `ray._private.state`: the state of the cluster, in Ray's internal format."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ALL = 10_000
 
 
 def available_resources_per_node() -> dict[str, dict[str, float]]:
-    """The free resources of each living node, by node id."""
+    """Return the free resources of each live node, by node id."""
     return cluster_queries.available_per_node()
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:
-    """The total resources of each living node, by node id."""
+    """Return the total resources of each live node, by node id."""
     return {each["NodeID"]: dict(each["Resources"]) for each in skate.nodes() if each["Alive"]}
 
 
 def node_ids() -> list[str]:
-    """The names of the resources that identify single nodes."""
+    """Return the names of the resources that identify single nodes."""
     return [
         name
         for each in skate.nodes()
@@ -35,7 +35,7 @@ def node_ids() -> list[str]:
 def actors(
     actor_id: str | None = None, job_id: Any = None, actor_state_name: str | None = None
 ) -> dict[str, Any]:
-    """The actors by id, or the one of an id; those of a job or in a state only, if one is named."""
+    """Return the actors by id, or the one with `actor_id`, optionally only those of a job or in a state."""
     found = {}
     for each in list_actors(limit=_ALL, detail=True):
         if job_id is not None and each.job_id != job_id.hex():
@@ -65,7 +65,7 @@ def actors(
 
 
 def jobs() -> list[dict[str, Any]]:
-    """The running drivers."""
+    """Return the jobs, one for each driver."""
     return [
         {
             "JobID": each.job_id,
@@ -81,7 +81,7 @@ def jobs() -> list[dict[str, Any]]:
 
 
 def workers() -> dict[str, Any]:
-    """The worker processes that live, by id."""
+    """Return the live worker processes, by id."""
     return {
         each.worker_id: {"node_ip_address": each.ip, "pid": each.pid}
         for each in list_workers(limit=_ALL)
@@ -90,18 +90,18 @@ def workers() -> dict[str, Any]:
 
 
 class GlobalState:
-    """The same questions as methods of one object, which older programs have."""
+    """The functions of this module as methods of one object, for older programs."""
 
     def node_table(self) -> list[dict[str, Any]]:
-        """The nodes."""
+        """Return the nodes."""
         return cluster_queries.nodes()
 
     def job_table(self) -> list[dict[str, Any]]:
-        """The running drivers."""
+        """Return the jobs, one for each driver."""
         return jobs()
 
     def actors(self) -> dict[str, Any]:
-        """The actors by id."""
+        """Return the actors by id."""
         return actors()
 
     def actor_table(
@@ -111,7 +111,7 @@ class GlobalState:
         return actors(actor_id, job_id, actor_state_name)
 
     def placement_group_table(self, placement_group_id: Any = None) -> dict[str, Any]:
-        """The placement groups by id, or the one of an id."""
+        """Return the placement groups by id, or the one with an id."""
         table: dict[str, Any] = _placement_group_table()
         if placement_group_id is None:
             return table
@@ -119,21 +119,21 @@ class GlobalState:
         return one
 
     def cluster_resources(self) -> dict[str, float]:
-        """The total resources of all nodes."""
+        """Return the total resources of all nodes."""
         return cluster_queries.cluster_resources()
 
     def available_resources(self) -> dict[str, float]:
-        """The free resources."""
+        """Return the free resources of all nodes."""
         return cluster_queries.available_resources()
 
     def available_resources_per_node(self) -> dict[str, dict[str, float]]:
-        """The free resources of each node."""
+        """Return the free resources of each node."""
         return available_resources_per_node()
 
     _available_resources_per_node = available_resources_per_node
 
     def total_resources_per_node(self) -> dict[str, dict[str, float]]:
-        """The total resources of each node."""
+        """Return the total resources of each node."""
         return total_resources_per_node()
 
     _total_resources_per_node = total_resources_per_node

@@ -1,4 +1,4 @@
-"""The declared table of private names, and the modules that are made of it when they are first asked for."""
+"""The table of private names, and the modules created from it on first use."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _CONSTANTS: dict[str, Any] = {
     "REDIS_DEFAULT_PASSWORD": "",
 }
 
-#: Where names live: "module:name", "module" for a module as a whole, or a plain value in a dict of one entry.
+#: The location of each name: "module:name", "module" for a whole module, or a constant in a dict with the key "value".
 _STATE = {name: f"{_HERE}.state:{name}" for name in (
     "actors", "available_resources_per_node", "jobs", "node_ids", "state", "total_resources_per_node", "workers")}  # fmt: skip
 _STATE |= {
@@ -91,7 +91,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "_private.worker": {**_WORKER, "blocking_get_inside_async_warned": {"value": False}},
     # unidist, modin, verl
     "_private.ray_constants": {name: {"value": value} for name, value in _CONSTANTS.items()},
-    # tests of programs
+    # Tests of programs.
     "_private.test_utils": {
         **{name: f"{_HERE}.test_kit:{name}" for name in _TESTS},
         **{name: f"{_HERE}.cluster_test_kit:{name}" for name in _CLUSTER_TESTS},
@@ -117,7 +117,7 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     # xgboost_ray, lightgbm_ray
     "train._internal.session": {"get_session": f"{_HERE}.library_names:train_session"},
-    # autogluon, cosmos-xenna, NeMo-Curator, xgboost_ray: the older names of the modules above
+    # autogluon, cosmos-xenna, NeMo-Curator, xgboost_ray: older names of the modules above.
     "state": _STATE,
     "worker": _WORKER,
     "ray_constants": {name: {"value": value} for name, value in _CONSTANTS.items()},
@@ -128,12 +128,12 @@ _PACKAGES |= {name.rpartition(".")[0] for name in _PACKAGES} - {"", "data", "tra
 
 
 def has(name: str) -> bool:
-    """Return whether the table has a module, named without the `ray.` in front."""
+    """Return True if the table has a module, named without the leading `ray.`."""
     return name in TABLE or name in _PACKAGES
 
 
 def is_package(name: str) -> bool:
-    """Return whether other modules of the table are below it."""
+    """Return True if the table has modules below this one."""
     return name in _PACKAGES
 
 
@@ -143,7 +143,7 @@ def module(name: str) -> ModuleType:
     found = sys.modules.get(full)
     if found is None:
         found = _Private(
-            full, f"Names that packages take from the inside of Ray, as {_HERE}.table declares them."
+            full, f"Private names of Ray that other packages import. {_HERE}.table declares them."
         )
         found.names = TABLE.get(name, {})
         if is_package(name):
@@ -153,7 +153,7 @@ def module(name: str) -> ModuleType:
 
 
 class _Private(ModuleType):
-    """A module whose names are looked up in the table when they are first used."""
+    """A module that looks its names up in the table on use."""
 
     names: dict[str, Any]
     __path__: list[str]
@@ -165,8 +165,8 @@ class _Private(ModuleType):
             if has(f"{own}.{name}"):
                 return module(f"{own}.{name}")
             raise AttributeError(
-                f"module 'ray.{own}' has no attribute {name!r}: of Ray's inside Skate has what packages are known to use: "
-                f"{', '.join(sorted(self.__dict__.get('names', ()))) or 'nothing here'}"
+                f"module 'ray.{own}' has no attribute {name!r}: Skate has only the private names of Ray that known "
+                f"packages import, in this module: {', '.join(sorted(self.__dict__.get('names', ()))) or 'none'}"
             )
         if isinstance(home, dict):
             return home["value"]

@@ -1,6 +1,4 @@
-"""Parts of Ray's test kit that tests of programs use: waiting for conditions, signals between tasks, programs as
-text.
-"""
+"""Functions of Ray's test kit that tests of programs import: conditions, signals between tasks, scripts."""
 
 from __future__ import annotations
 
@@ -23,15 +21,15 @@ def wait_for_condition(
     raise_exceptions: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Ask until a condition holds.
+    """Wait until a condition holds.
 
     Args:
-        condition_predictor: called with `kwargs`; true when it holds.
+        condition_predictor: a function that is called with `kwargs` and returns True if the condition holds.
         timeout: seconds to wait.
-        retry_interval_ms: milliseconds between two questions.
-        raise_exceptions: whether what it raises is raised; else it counts as false.
+        retry_interval_ms: the pause between two calls, in milliseconds.
+        raise_exceptions: True to raise the exceptions of the function; else they count as False.
 
-    Raises RuntimeError when the time is over, with what was raised last.
+    Raises RuntimeError after the timeout, with the traceback of the last exception.
     """
     deadline = time.monotonic() + timeout
     last = ""
@@ -40,7 +38,7 @@ def wait_for_condition(
             if condition_predictor(**kwargs):
                 return
             last = ""
-        except Exception:  # a condition that cannot be told yet does not hold yet
+        except Exception:  # a condition that cannot be checked yet does not hold yet
             if raise_exceptions:
                 raise
             last = traceback.format_exc()
@@ -54,7 +52,7 @@ async def async_wait_for_condition(
     retry_interval_ms: float = 100,
     **kwargs: Any,
 ) -> None:
-    """The same in an event loop; the condition may be a coroutine."""
+    """Wait until a condition holds, as `wait_for_condition` does; the function may also be a coroutine function."""
     deadline = time.monotonic() + timeout
     last = ""
     while time.monotonic() <= deadline:
@@ -63,7 +61,7 @@ async def async_wait_for_condition(
             if await found if inspect.isawaitable(found) else found:
                 return
             last = ""
-        except Exception:  # as above
+        except Exception:  # a condition that cannot be checked yet does not hold yet
             last = traceback.format_exc()
         await asyncio.sleep(retry_interval_ms / 1000)
     raise RuntimeError(_not_met(timeout, last))
@@ -83,7 +81,7 @@ class SignalActor:
         self.num_waiters = 0
 
     def send(self, clear: bool = False) -> None:
-        """Release all waiting callers; with `clear` later ones wait again."""
+        """Release all waiting callers. With `clear`, later callers wait again."""
         self.ready_event.set()
         if clear:
             self.ready_event.clear()
@@ -98,7 +96,7 @@ class SignalActor:
                 self.num_waiters -= 1
 
     async def cur_num_waiters(self) -> int:
-        """The number of waiting callers."""
+        """Return the number of waiting callers."""
         return self.num_waiters
 
 
@@ -110,7 +108,7 @@ class Semaphore:
         self._semaphore = asyncio.Semaphore(value=value)
 
     async def acquire(self) -> bool:
-        """Take one, when there is one."""
+        """Acquire the semaphore, waiting until it is available."""
         return await self._semaphore.acquire()
 
     async def release(self) -> None:
@@ -128,7 +126,7 @@ def run_string_as_driver(
     encode: str = "utf-8",
     timeout: float | None = 300,
 ) -> str:
-    """Run the text of a program to its end; returns what it printed. Raises CalledProcessError if it fails."""
+    """Run a script to its end and return its output. Raises CalledProcessError if it fails."""
     with run_string_as_driver_nonblocking(driver_script, env) as process:
         output = process.communicate(timeout=timeout)[0].decode(encode)
     if process.returncode:
@@ -140,7 +138,7 @@ def run_string_as_driver(
 def run_string_as_driver_nonblocking(
     driver_script: str, env: dict[str, str] | None = None, stderr: int = subprocess.STDOUT
 ) -> subprocess.Popen[bytes]:
-    """Start the text of a program, with `import ray` available as here."""
+    """Start a script in which `import ray` imports Skate."""
     return subprocess.Popen(
         [sys.executable, "-c", _STARTER, driver_script],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`ray._private.worker`: the worker of this process, which programs ask where they are."""
+"""The names of `ray._private.worker`: the worker of this process, its ids and its node."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ BaseContext = RayContext
 
 
 class CoreWorker:
-    """The part of a core worker that programs use."""
+    """The methods of a core worker that programs use."""
 
     def get_actor_id(self) -> Any:
-        """The id of the actor that runs here; nil outside of actors."""
+        """Return the id of the running actor; nil outside of actors."""
         return skate.ActorID(bytes.fromhex(skate.get_runtime_context().get_actor_id() or "ff" * 16))
 
     def get_current_task_id(self) -> Any:
-        """The id of the task that runs here; nil outside of tasks."""
+        """Return the id of the running task; nil outside of tasks."""
         return skate.TaskID(bytes.fromhex(skate.get_runtime_context().get_task_id() or "ff" * 24))
 
     def get_current_job_id(self) -> Any:
-        """The id of the job."""
+        """Return the id of the job."""
         return skate.JobID(bytes.fromhex(skate.get_runtime_context().get_job_id()))
 
     def get_current_node_id(self) -> Any:
-        """The id of the node."""
+        """Return the id of the node."""
         return skate.NodeID(bytes.fromhex(skate.get_runtime_context().get_node_id()))
 
     def get_worker_id(self) -> Any:
-        """The id of this process."""
+        """Return the id of this process."""
         return skate.WorkerID(bytes.fromhex(skate.get_runtime_context().get_worker_id()))
 
 
 class Node:
-    """Where the session is."""
+    """The node of the session."""
 
     @property
     def address_info(self) -> dict[str, Any]:
-        """The result of `init`."""
+        """The address info that `init` returned; empty without a session."""
         process = session.current_or_none()
         return {} if process is None else RayContext(process).address_info
 
     @property
     def address(self) -> str:
-        """Where the session is joined."""
+        """The address of the session."""
         return str(self.address_info.get("address", ""))
 
     @property
@@ -71,12 +71,12 @@ class Node:
         return self.node_id
 
     def get_session_dir_path(self) -> str:
-        """The folder of the session; empty for one that has none."""
+        """Return the folder of the session; empty if it has none."""
         return str(self.address_info.get("session_dir", ""))
 
 
 class Worker:
-    """This process as a part of a session."""
+    """This process as a member of a session."""
 
     def __init__(self) -> None:
         self.core_worker = CoreWorker()
@@ -110,7 +110,7 @@ class Worker:
 
     @property
     def current_task_id(self) -> Any:
-        """The id of the task that runs here; nil outside of tasks."""
+        """The id of the running task; nil outside of tasks."""
         return self.core_worker.get_current_task_id()
 
     @property
@@ -120,7 +120,7 @@ class Worker:
 
     @property
     def actor_id(self) -> Any:
-        """The id of the actor that runs here; nil outside of actors."""
+        """The id of the running actor; nil outside of actors."""
         return self.core_worker.get_actor_id()
 
     @property
@@ -141,7 +141,7 @@ class Worker:
     def check_connected(self) -> None:
         """Raise RaySystemError unless a session runs in this process."""
         if not self.connected:
-            from skate.exceptions import RaySystemError  # the tree of errors, where one is wanted
+            from skate.exceptions import RaySystemError  # imported only for the error
 
             raise RaySystemError("Ray has not been started yet. You can start Ray with 'ray.init()'.")
 
