@@ -87,7 +87,7 @@ def test_bundles_of_a_replica(more: dict[str, Any], bundles: list[dict[str, floa
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"model_loading_config": {"model_id": " "}}, "must be a non-empty name"),
+        ({"model_loading_config": {"model_id": " "}}, "must be a non-empty string"),
         ({"model_loading_config": {"model_id": "m", "modle_source": "x"}}, "modle_source"),
         ({"engine_kwargs": {"tensor_parallel_size": 0}}, "tensor_parallel_size"),
         ({"deployment_config": {"placement_group_bundles": []}}, "placement_group_config"),
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_named(more: dict[str, Any], match: str) -> None:
         ({}, "exactly one of"),
         ({"bundles": [{"GPU": 1}], "strategy": "TIGHT"}, "strategy"),
         ({"bundle": []}, "unknown keys bundle"),
-        ({"bundles": []}, "one or more"),
+        ({"bundles": []}, "must be a non-empty list"),
     ],
 )
 def test_wrong_placement_is_named(given: dict[str, Any], match: str) -> None:

@@ -73,8 +73,8 @@ def test_prefill_and_decode_are_two_deployments_behind_one_name() -> None:
 @pytest.mark.parametrize(
     ("decode", "match"),
     [
-        ({"model_loading_config": {"model_id": "other"}}, "one model"),
-        ({"engine_kwargs": {}}, "decode_config wants kv_transfer_config"),
+        ({"model_loading_config": {"model_id": "other"}}, "must have the same model_id"),
+        ({"engine_kwargs": {}}, "decode_config requires kv_transfer_config"),
         ({"lora_config": {"dynamic_lora_loading_path": "/x"}}, "same lora_config"),
     ],
 )

@@ -164,7 +164,7 @@ def test_events_that_never_come_are_an_error(monkeypatch: pytest.MonkeyPatch) ->
             yield Sent(2)
 
         async with inbox() as box:
-            with pytest.raises(EngineStopped, match="sent 2 events, and 0 have come"):
+            with pytest.raises(EngineStopped, match="sent 2 events of the response, but only 0 have arrived"):
                 await text(box.answers(Handle(made).ask))
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Language models as deployments, asked by OpenAI's clients. Configs import everywhere; the engine is looked for at deploy."""
+"""Language models as deployments with OpenAI's API. Configs need no engine; it is imported at deployment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Choice of a replica by the beginning of a request's prompt, or by its session: pure, so that it can be tested alone.
+"""Choice of a replica by the start of a request's prompt, or by its session. All functions are pure.
 
-A replica that has processed the beginning of a prompt before may still have its keys and values. Requests go
-where most of their prompt has been, unless that replica is much busier than others.
+A replica that has processed the start of a prompt may still have its keys and values. A request goes to the
+replica that has processed most of its prompt, unless that replica is much busier than others.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-#: Texts are remembered in pieces of so many characters.
+#: Texts are recorded in pieces of this many characters.
 _PIECE = 64
 
 
 class Prefixes:
-    """The beginnings of texts that each replica has processed, in pieces; the oldest are forgotten first.
+    """The texts that each replica has processed, in pieces. The oldest pieces are dropped first.
 
-    A piece is identified by the hash of all text up to its end, so that one lookup checks a whole beginning.
+    The key of a piece is the hash of all text up to its end, so that one lookup checks the whole prefix.
     """
 
     def __init__(self, most: int = 50_000) -> None:
@@ -29,7 +29,7 @@ class Prefixes:
         return len(self._had)
 
     def add(self, text: str, replica: str) -> None:
-        """Remember that a replica has had a text."""
+        """Record that a replica has processed a text."""
         for key in _keys(text):
             self._had.setdefault(key, {})[replica] = None
             self._had.move_to_end(key)
@@ -37,14 +37,14 @@ class Prefixes:
             self._had.popitem(last=False)
 
     def drop(self, replica: str) -> None:
-        """Forget a replica that has ended."""
+        """Remove a replica that has ended."""
         for key in [key for key, replicas in self._had.items() if replica in replicas]:
             self._had[key].pop(replica)
             if not self._had[key]:
                 del self._had[key]
 
     def longest(self, text: str, replicas: Iterable[str]) -> tuple[float, list[str]]:
-        """The share of a text that has been at some of the replicas, and those that had most of it."""
+        """Return the largest share of a text that replicas have processed, and these replicas."""
         left = set(replicas)
         best: list[str] = []
         pieces = 0
@@ -75,11 +75,11 @@ def by_prefix(
     """Return the replicas for a request, best first; empty if all are equally good.
 
     Args:
-        text: the beginning of the request; None if it has none.
-        loads: requests in progress at each replica.
-        prefixes: what the replicas have processed.
+        text: the text of the request; None if it has none.
+        loads: the number of requests in progress at each replica.
+        prefixes: the texts that the replicas have processed.
         imbalanced_threshold: if the loads differ by at least this, only the load counts.
-        match_rate_threshold: the least share of the text that makes a replica preferable.
+        match_rate_threshold: the least share of the text for which a replica is preferred.
     """
     if not loads or text is None:
         return []
@@ -88,15 +88,15 @@ def by_prefix(
     share, best = prefixes.longest(text, loads)
     if best and share >= match_rate_threshold:
         return sorted(best, key=lambda replica: (loads[replica], replica))
-    # No replica has had it: send it where least is remembered per request, which stands in for the idlest one.
+    # No replica has processed enough of it, so send it to the least busy one.
     return [min(loads, key=lambda replica: (loads[replica], replica))]
 
 
 def by_session(session: str | None, replicas: Sequence[str]) -> list[str]:
-    """Replicas in the order in which a session should try them; empty without a session.
+    """Return the replicas in the order in which a session should try them; empty without a session.
 
-    By the highest of the hashes of session and replica (rendezvous hashing): a session stays where it was for as long as
-    that replica is there, and when one goes, only its own sessions move.
+    The order follows the hashes of session and replica (rendezvous hashing). A session stays at its replica while
+    that replica exists, and only the sessions of a removed replica move.
     """
     if session is None:
         return []
@@ -108,9 +108,7 @@ def by_session(session: str | None, replicas: Sequence[str]) -> list[str]:
 
 
 def session_of(headers: Mapping[str, str], user: str | None, name: str) -> str:
-    """The session of a request: from the header of that name (- and _ are equal), or else its `user`; "" if
-    neither is set.
-    """
+    """Return the session of a request: the header `name` (- and _ are equal), else its `user`, else ""."""
     wanted = name.lower().replace("-", "_")
     for header, value in headers.items():
         if header.lower().replace("-", "_") == wanted:
@@ -119,7 +117,7 @@ def session_of(headers: Mapping[str, str], user: str | None, name: str) -> str:
 
 
 def text_of(arguments: Sequence[Any]) -> str | None:
-    """The beginning of an OpenAI request: its prompt, or its messages; None if no argument has either."""
+    """Return the prompt, messages or input of an OpenAI request as text; None if no argument has one."""
     for each in arguments:
         for field in ("messages", "prompt", "input"):
             found = each.get(field) if isinstance(each, Mapping) else getattr(each, field, None)

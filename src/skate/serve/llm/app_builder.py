@@ -1,4 +1,4 @@
-"""Applications of Serve from configs of models."""
+"""Builds Serve applications from configs of models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skate.serve.llm.ingress import OpenAiIngress, make_fastapi_ingress
 from skate.serve.llm.placement import deployment_name
 from skate.serve.llm.server import LLMServer
 
-#: API keys for applications that are built without any, with commas between them.
+#: The environment variable with comma-separated API keys, for applications that are built without any.
 KEYS_SETTING = "SKATE_LLM_API_KEYS"
 
 
@@ -28,14 +28,14 @@ def build_llm_deployment(
     override_serve_options: dict[str, Any] | None = None,
     deployment_cls: type | None = None,
 ) -> Any:
-    """A model as an application, for handles or as a part of another.
+    """Build an application from a model, for handles or as a part of another application.
 
     Args:
         llm_config: the model.
-        name_prefix: in front of the deployment's name; "LLMServer:" if None.
-        bind_kwargs: further arguments of the class.
-        override_serve_options: options of serve.deployment that count more than the config's.
-        deployment_cls: in place of LLMServer.
+        name_prefix: the prefix of the deployment's name; None for the name of the class and a colon.
+        bind_kwargs: additional arguments of the class.
+        override_serve_options: options of serve.deployment that override the config's.
+        deployment_cls: the class of the deployment; None for that of the config, or LLMServer.
 
     Raises ImportError if the engine cannot run here, see skate.llm.engines.decided.
     """
@@ -48,12 +48,12 @@ def build_llm_deployment(
 
 
 def build_openai_app(llm_serving_args: Any) -> Any:
-    """An application with OpenAI's endpoints over one or several models.
+    """Build an application with OpenAI's endpoints for one or several models.
 
     Args:
         llm_serving_args: LLMServingArgs, a dict of its fields, or the path of a YAML file with them.
 
-    Raises ValueError for wrong fields, ImportError if an engine cannot run here.
+    Raises ValueError for invalid fields, ImportError if an engine cannot run here.
     """
     args: LLMServingArgs = _args_of(LLMServingArgs, llm_serving_args)
     return _ingress(
@@ -62,7 +62,7 @@ def build_openai_app(llm_serving_args: Any) -> Any:
 
 
 def _ingress(args: IngressArgs, handles: dict[str, Any], configs: list[LLMConfig]) -> Any:
-    """The application that has the endpoints, over deployments by model id."""
+    """Build the application with the endpoints, from deployments by model id."""
     chosen = args.ingress_cls_config
     kind: Any = _loaded(chosen.ingress_cls) or OpenAiIngress
     cards = {name: ModelCard(id=name) for name in handles}
@@ -100,7 +100,7 @@ def _args_of(kind: type[IngressArgs], given: Any) -> Any:
 
 
 def _loaded(given: Any) -> Any:
-    """A class, or the one that "module:Class" or "module.Class" names."""
+    """Import a class by "module:Class" or "module.Class"; return other values unchanged."""
     if not isinstance(given, str):
         return given
     module, _, name = given.rpartition(":") if ":" in given else given.rpartition(".")
@@ -108,12 +108,12 @@ def _loaded(given: Any) -> Any:
 
 
 def build_pd_openai_app(pd_serving_args: Any) -> Any:
-    """OpenAI's endpoints over a model whose prompts are computed in other replicas than its answers.
+    """Build an application with OpenAI's endpoints for a model with separate replicas for prefill and decode.
 
     Args:
         pd_serving_args: PDServingArgs, a dict of its fields, or the path of a YAML file with them.
 
-    Raises ValueError for wrong fields, ImportError if an engine cannot run here.
+    Raises ValueError for invalid fields, ImportError if an engine cannot run here.
     """
     args: PDServingArgs = _args_of(PDServingArgs, pd_serving_args)
     prefill, decode = args.prefill_config, args.decode_config
@@ -139,9 +139,9 @@ def build_dp_deployment(
     override_serve_options: dict[str, Any] | None = None,
     deployment_cls: type | None = None,
 ) -> Any:
-    """A model with data parallel attention as an application: each of its replicas is a group of data_parallel_size.
+    """Build an application from a model with data parallel attention: each replica is a group of data_parallel_size.
 
-    Arguments and errors are those of build_llm_deployment; `deployment_cls` is DPServer if None.
+    Arguments and errors are those of build_llm_deployment, but `deployment_cls` defaults to DPServer.
     """
     return build_llm_deployment(
         llm_config,
@@ -153,12 +153,12 @@ def build_dp_deployment(
 
 
 def build_dp_openai_app(dp_serving_args: Any) -> Any:
-    """OpenAI's endpoints over a model with data parallel attention.
+    """Build an application with OpenAI's endpoints for a model with data parallel attention.
 
     Args:
         dp_serving_args: DPServingArgs, a dict of its fields, or the path of a YAML file with them.
 
-    Raises ValueError for wrong fields, ImportError if the engine cannot run here.
+    Raises ValueError for invalid fields, ImportError if the engine cannot run here.
     """
     args: DPServingArgs = _args_of(DPServingArgs, dp_serving_args)
     return _ingress(args, {args.llm_config.model_id: build_dp_deployment(args.llm_config)}, [args.llm_config])

@@ -1,4 +1,4 @@
-"""Configuration of served models. Needs pydantic, but no engine."""
+"""Configuration of served models. Requires pydantic, but no engine."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _DOWNLOAD_TRIES = 3
 
 
 class Config(BaseModel):
-    """Base: no field that is not known, and files of YAML."""
+    """Base class of configs. Rejects unknown fields, and reads YAML files."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=(), arbitrary_types_allowed=True)
 
     @classmethod
     def from_file(cls, path: str) -> Any:
-        """A config from a YAML file."""
+        """Read a config from a YAML file."""
         with open(path) as file:
             return cls.model_validate(require("yaml", "a YAML file", "pyyaml").safe_load(file))
 
 
 class CloudMirrorConfig(Config):
-    """A bucket that has the weights, as `bucket_uri`, with further files as {bucket_uri, destination_path}."""
+    """A bucket with the weights, and additional files as {bucket_uri, destination_path}."""
 
     bucket_uri: str | None = None
     extra_files: list[dict[str, str]] = Field(default_factory=list)
@@ -41,12 +41,12 @@ class CloudMirrorConfig(Config):
 
 
 class ModelLoadingConfig(Config):
-    """Which model, and what clients call it.
+    """The model and its name for clients.
 
     Args:
-        model_id: the name that clients use.
-        model_source: a name, a folder or a bucket; `model_id` if None.
-        tokenizer_source: where the tokenizer is, if not with the model.
+        model_id: the model's name for clients.
+        model_source: a name, a folder or a bucket; None for `model_id`.
+        tokenizer_source: the tokenizer's location if it is not stored with the model.
     """
 
     model_id: str
@@ -57,11 +57,11 @@ class ModelLoadingConfig(Config):
     @classmethod
     def _not_empty(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("model_id must be a non-empty name, which clients use")
+            raise ValueError("model_id must be a non-empty string")
         return value
 
     def source(self) -> str:
-        """Where the weights are. Raises NotImplementedError for buckets."""
+        """Return the location of the weights. Raises NotImplementedError for buckets."""
         if isinstance(self.model_source, CloudMirrorConfig):
             raise NotImplementedError(
                 f"model_source is the bucket {self.model_source.bucket_uri}: copying weights from buckets is "
@@ -71,12 +71,12 @@ class ModelLoadingConfig(Config):
 
 
 class LoraConfig(Config):
-    """LoRA adapters of a model, asked for as `model_id:adapter`.
+    """The LoRA adapters of a model, requested as `model_id:adapter`.
 
     Args:
-        dynamic_lora_loading_path: the folder that has each adapter in a folder of its name.
-        max_num_adapters_per_replica: how many a replica holds; the one that was used longest ago goes first.
-        download_timeout_s, max_download_tries: for adapters in buckets.
+        dynamic_lora_loading_path: the folder with a subfolder for each adapter.
+        max_num_adapters_per_replica: the number of adapters that a replica holds; the least recently used is evicted.
+        download_timeout_s, max_download_tries: the limits of downloads from buckets.
     """
 
     dynamic_lora_loading_path: str | None = None
@@ -91,18 +91,18 @@ class LLMConfig(Config):
     Args:
         model_loading_config: a ModelLoadingConfig, or a dict of its fields.
         llm_engine: "vLLM", "embedded" or the name of a registered engine.
-        engine_kwargs: the engine's arguments, as vLLM names them; tensor_parallel_size times
+        engine_kwargs: the engine's arguments, under vLLM's names; tensor_parallel_size times
             pipeline_parallel_size is the number of GPUs of a replica.
         accelerator_type: the kind of GPU for a replica.
-        accelerator_config: further fields of that kind.
-        placement_group_config: `bundle_per_worker` or `bundles`, and `strategy`, instead of one GPU for each worker.
+        accelerator_config: additional fields for that kind.
+        placement_group_config: `bundle_per_worker` or `bundles`, and `strategy`; by default one GPU per worker.
         lora_config: a LoraConfig, or a dict of its fields.
         deployment_config: options of serve.deployment, without placement groups.
         runtime_env: the runtime environment of the replicas.
-        server_cls: replaces LLMServer; a class or "module:Class".
-        experimental_configs: `stream_batching_interval_ms`.
+        server_cls: a class or "module:Class" that replaces LLMServer.
+        experimental_configs: a dict with the optional key `stream_batching_interval_ms`.
         log_engine_metrics: True if the engine logs its own metrics.
-        callback_config: accepted for compatibility; there are no callbacks.
+        callback_config: accepted for compatibility without effect.
     """
 
     model_loading_config: ModelLoadingConfig
@@ -150,25 +150,25 @@ class LLMConfig(Config):
         return self.model_loading_config.model_id
 
     def update_engine_kwargs(self, **kwargs: Any) -> None:
-        """Add arguments of the engine."""
+        """Add engine arguments."""
         self.engine_kwargs.update(kwargs)
 
 
 class IngressClsConfig(Config):
-    """The class of the ingress, or "module:Class", and arguments for it."""
+    """The class of the ingress, or "module:Class", and its arguments."""
 
     ingress_cls: Any = None
     ingress_extra_kwargs: dict[str, Any] = Field(default_factory=dict)
 
 
 class IngressArgs(Config):
-    """Arguments common to all applications with OpenAI's endpoints.
+    """The arguments of all applications with OpenAI's endpoints.
 
     Args:
-        ingress_cls_config: the class that takes HTTP requests.
-        ingress_deployment_config: options of its deployment.
-        api_keys: each request must send one of them as bearer token; None for the keys in the environment
-            variable SKATE_LLM_API_KEYS, separated by commas, and for no keys if that is not set. Skate's own.
+        ingress_cls_config: the class that handles HTTP requests.
+        ingress_deployment_config: the options of its deployment.
+        api_keys: each request must send one of these keys as bearer token; None for the comma-separated keys in the
+            environment variable SKATE_LLM_API_KEYS, or for open access if it is not set. Skate's own.
     """
 
     ingress_cls_config: IngressClsConfig = Field(default_factory=IngressClsConfig)
@@ -177,7 +177,7 @@ class IngressArgs(Config):
 
 
 class LLMServingArgs(IngressArgs):
-    """Arguments of build_openai_app: LLMConfigs, dicts of their fields, or paths of YAML files."""
+    """The arguments of build_openai_app: LLMConfigs, dicts of their fields, or paths of YAML files."""
 
     llm_configs: list[LLMConfig] = Field(min_length=1)
 
@@ -194,7 +194,7 @@ class LLMServingArgs(IngressArgs):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(
-                f"two of llm_configs have the model_id {twice[0]}; clients could not tell them apart"
+                f"two of llm_configs have the model_id {twice[0]}; set a unique model_id for each"
             )
         return self
 
@@ -204,7 +204,7 @@ def _of_file(value: Any) -> Any:
 
 
 class PDServingArgs(IngressArgs):
-    """Arguments of build_pd_openai_app: the configs for prefill and for decode, or paths of YAML files."""
+    """The arguments of build_pd_openai_app: the configs for prefill and for decode, or paths of YAML files."""
 
     prefill_config: LLMConfig
     decode_config: LLMConfig
@@ -219,7 +219,7 @@ class PDServingArgs(IngressArgs):
         one, other = self.prefill_config, self.decode_config
         if one.model_id != other.model_id:
             raise ValueError(
-                f"prefill_config has the model_id {one.model_id} and decode_config {other.model_id}; they are one model"
+                f"prefill_config and decode_config must have the same model_id, got {one.model_id} and {other.model_id}"
             )
         paths = [
             None if each.lora_config is None else each.lora_config.dynamic_lora_loading_path
@@ -230,14 +230,14 @@ class PDServingArgs(IngressArgs):
         for name, each in (("prefill_config", one), ("decode_config", other)):
             if not each.engine_kwargs.get("kv_transfer_config"):
                 raise ValueError(
-                    f"{name} wants kv_transfer_config in engine_kwargs: how keys come from one to the other"
+                    f"{name} requires kv_transfer_config in engine_kwargs, which configures the transfer of keys"
                 )
         other.experimental_configs.setdefault("NIXL_SIDE_CHANNEL_PORT_BASE", 22000)
         return self
 
 
 class DPServingArgs(IngressArgs):
-    """Arguments of build_dp_openai_app; `llm_config` may be the path of a YAML file."""
+    """The arguments of build_dp_openai_app; `llm_config` may be the path of a YAML file."""
 
     llm_config: LLMConfig
 

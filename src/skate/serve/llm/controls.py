@@ -1,4 +1,4 @@
-"""Operator controls of a model's engine: sleep, pause, profile."""
+"""Operator controls of a model's engine: sleep, pause and profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skate.llm.engine import Engine
 
 
 class EngineControls:
-    """Passed on to the engine. Raises NotImplementedError where the engine has no such thing."""
+    """Forwards operator calls to the engine. Raises NotImplementedError if the engine does not support them."""
 
     engine: Engine
 
@@ -21,15 +21,15 @@ class EngineControls:
         return await controls(method, *args, **kwargs)
 
     async def sleep(self, **kwargs: Any) -> None:
-        """Give back the GPU's memory until `wakeup`; arguments are vLLM's, such as level=1."""
+        """Release the GPU's memory until `wakeup`; arguments are vLLM's, such as level=1."""
         await self._control("sleep", **kwargs)
 
     async def wakeup(self, **kwargs: Any) -> None:
-        """Take the memory again; arguments are vLLM's."""
+        """Allocate the memory again; arguments are vLLM's."""
         await self._control("wake_up", **kwargs)
 
     async def is_sleeping(self) -> bool:
-        """True if the engine sleeps."""
+        """Return True if the engine is sleeping."""
         return bool(await self._control("is_sleeping"))
 
     async def pause(self, **kwargs: Any) -> None:
@@ -41,7 +41,7 @@ class EngineControls:
         await self._control("resume_generation", **kwargs)
 
     async def is_paused(self) -> bool:
-        """True if the engine is paused."""
+        """Return True if the engine is paused."""
         return bool(await self._control("is_paused"))
 
     async def start_profile(self) -> None:
@@ -55,6 +55,6 @@ class EngineControls:
     async def collective_rpc(
         self, method: str, timeout: float | None = None, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> list[Any]:
-        """Call a method in each of the engine's workers."""
+        """Call a method in each of the engine's workers and return their results."""
         found: list[Any] = await self._control("collective_rpc", method, timeout, args, kwargs)
         return found

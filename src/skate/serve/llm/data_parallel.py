@@ -1,4 +1,4 @@
-"""Data parallel attention: replicas that form a group, each with a rank, whose engines share the experts of one model."""
+"""Data parallel attention: replicas with ranks form a group, and their engines share the experts of one model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.disaggregation import PDDecodeServer, PDPrefillServer
 from skate.serve.llm.server import LLMServer
 
-#: So long a rank waits for the first one to say where it is.
+#: The timeout for the first rank's address, and the interval of checks for it, in seconds.
 _MEET_S = 120.0
 _LOOK_S = 0.1
 
@@ -28,19 +28,19 @@ class _Meeting:
     """The rendezvous at which the first rank of a group publishes its address."""
 
     def __init__(self) -> None:
-        self._said: tuple[str, int] | None = None
+        self._address: tuple[str, int] | None = None
 
-    def say(self, address: str, port: int) -> None:
+    def publish(self, address: str, port: int) -> None:
         """Publish the first rank's address."""
-        self._said = (address, port)
+        self._address = (address, port)
 
-    def said(self) -> tuple[str, int] | None:
-        """The address and port, once they are known."""
-        return self._said
+    def address(self) -> tuple[str, int] | None:
+        """Return the first rank's address and port; None before they are published."""
+        return self._address
 
 
 class DPServer(LLMServer):
-    """A rank of a group; when one fails, Serve restarts the whole group.
+    """A rank of a group. If one fails, Serve restarts the whole group.
 
     Raises RuntimeError outside of a gang.
     """
@@ -50,8 +50,7 @@ class DPServer(LLMServer):
         if gang is None:
             raise RuntimeError(
                 "DPServer must be part of a group of replicas that start together, but this one was started "
-                "alone; build it with "
-                "build_dp_deployment with data_parallel_size above 1, which enables gang scheduling"
+                "alone; build it with build_dp_deployment and data_parallel_size above 1, which enables gang scheduling"
             )
         address, port = await _meet(str(gang.gang_id), int(gang.rank))
         config = llm_config.model_copy(deep=True)
@@ -60,7 +59,7 @@ class DPServer(LLMServer):
 
     @classmethod
     def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
-        """Options of the deployment, whose numbers of replicas count groups."""
+        """Return the options of the deployment; its number of replicas counts groups."""
         return in_groups(super().get_deployment_options(llm_config), size_of(llm_config))
 
 
@@ -69,11 +68,11 @@ class DPPDPrefillServer(PDPrefillServer, DPServer):
 
 
 class DPPDDecodeServer(PDDecodeServer, DPServer):
-    """A rank of a group that generates behind prompts that another has computed."""
+    """A rank of a group that generates answers to prompts computed by other replicas."""
 
 
 def size_of(config: LLMConfig) -> int:
-    """Ranks of a group. Raises ValueError."""
+    """Return the number of ranks of a group. Raises ValueError if it is invalid."""
     size = config.engine_kwargs.get("data_parallel_size", 1)
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise ValueError(f"data_parallel_size of engine_kwargs must be an integer >= 1, got {size!r}")
@@ -81,7 +80,7 @@ def size_of(config: LLMConfig) -> int:
 
 
 def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
-    """vLLM's arguments for a rank."""
+    """Return vLLM's arguments for a rank."""
     return {
         "data_parallel_rank": rank,
         "data_parallel_address": address,
@@ -90,7 +89,7 @@ def rank_arguments(rank: int, address: str, port: int) -> dict[str, Any]:
 
 
 def in_groups(options: dict[str, Any], size: int) -> dict[str, Any]:
-    """Return deployment options that make every replica a group of `size`. Pure."""
+    """Return deployment options that make each replica a group of `size`."""
     if size == 1:
         return options
     options = dict(options)
@@ -131,14 +130,14 @@ async def _meet(gang: str, rank: int) -> tuple[str, int]:
             found.bind(("", 0))
             port = found.getsockname()[1]
         address = skate.util.get_node_ip_address()
-        await meeting.say.remote(address, port)
+        await meeting.publish.remote(address, port)
         return address, port
     until = time.monotonic() + _MEET_S
-    while (said := await meeting.said.remote()) is None:
+    while (published := await meeting.address.remote()) is None:
         if time.monotonic() > until:
             raise TimeoutError(
                 f"the first rank of the group {gang} did not publish its address within {_MEET_S:g} s"
             )
-        # Another process says it; nothing here can be waited for.
+        # Poll, because another process publishes it and there is no event to wait for.
         await asyncio.sleep(_LOOK_S)
-    return tuple(said)
+    return tuple(published)

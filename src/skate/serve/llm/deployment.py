@@ -1,4 +1,4 @@
-"""The classes that deployments of models are made of."""
+"""The classes of model deployments."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Disaggregated prefill and decode: one replica computes the prompt's keys, another fetches them and generates.
 
-A request goes to the decode deployment. That first requests one token from the prefill deployment, with the
-wish to transfer the keys; the response locates them, and goes to its own engine with the request. The transfer
-is up to the engine (`kv_transfer_config` of vLLM).
+A request goes to the decode deployment. It first requests one token from the prefill deployment, with parameters
+for a transfer of the keys. The response has the location of the keys, which it passes to its own engine with the
+request. The engine transfers them (`kv_transfer_config` of vLLM).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.server import LLMServer
 
-#: What asks vLLM to keep a prompt's keys for another engine.
+#: The parameters with which vLLM keeps a prompt's keys for another engine.
 HAND_OVER = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
@@ -37,14 +37,14 @@ def for_prefill(request: Any) -> Any:
 
 
 class PDPrefillServer(LLMServer):
-    """The replica that computes prompts."""
+    """A replica that computes prompts."""
 
 
 class PDDecodeServer(LLMServer):
-    """The replica that generates behind prompts that another has computed.
+    """A replica that generates answers to prompts computed by other replicas.
 
     Args:
-        prefill_server: a handle of the deployment that computes prompts.
+        prefill_server: the handle of the deployment that computes prompts.
     """
 
     async def __init__(  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""OpenAI's endpoints over deployments: the ingress picks the model's handle and passes on what comes back."""
+"""The ingress with OpenAI's endpoints, which forwards each request to the deployment of its model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skate.serve.llm.affinity import session_of
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Inbox
 
-#: The header that says whose request it is, and the variable that names another one.
+#: The header with the session of a request, and the environment variable that sets another header.
 SESSION_HEADER = "x-session-id"
 SESSION_SETTING = "RAY_SERVE_SESSION_ID_HEADER_KEY"
-#: The methods that are endpoints, and how each is put into an app.
+#: For each method that is an endpoint, a function that returns its route decorator.
 DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
     "models": lambda app: app.get("/v1/models"),
     "model_data": lambda app: app.get("/v1/models/{model:path}"),
@@ -38,7 +38,7 @@ DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
 
 
 class HandleModels:
-    """Models that are deployments, asked through their handles."""
+    """Models in deployments, called through handles."""
 
     def __init__(self, handles: dict[str, Any], cards: dict[str, ModelCard]) -> None:
         self._handles = handles
@@ -46,11 +46,11 @@ class HandleModels:
         self._inbox = Inbox()
 
     async def cards(self) -> list[ModelCard]:
-        """The cards of all models."""
+        """Return the cards of all models."""
         return list(self._cards.values())
 
     async def card(self, model: str) -> ModelCard:
-        """The card of a model, or of an adapter that its replicas find."""
+        """Return the card of a model, or of an adapter that its replicas find. Raises UnknownModel."""
         if model in self._cards:
             return self._cards[model]
         base, adapter = base_of(model, self._handles)
@@ -61,7 +61,7 @@ class HandleModels:
     def call(
         self, model: str, method: str, request: BaseModel, headers: Mapping[str, str], client: str = ""
     ) -> AsyncGenerator[Any, None]:
-        """Ask a replica, for an adapter one that has it if there is one."""
+        """Yield the response of a replica; for an adapter, replicas that have loaded it are preferred."""
         base, adapter = base_of(model, self._handles)
         options: dict[str, Any] = {"stream": True}
         if adapter is not None:
@@ -78,7 +78,7 @@ class HandleModels:
         return _answers(ask, request, RawRequestInfo(sent, client=client))
 
     async def check_health(self) -> None:
-        """The replicas' own health is the controller's matter; an ingress that answers is well."""
+        """No-op: the controller checks the replicas, and an ingress that answers is healthy."""
 
 
 async def _answers(method: Any, request: BaseModel, raw: RawRequestInfo) -> AsyncGenerator[Any, None]:
@@ -94,13 +94,13 @@ async def _answers(method: Any, request: BaseModel, raw: RawRequestInfo) -> Asyn
 
 
 class OpenAiIngress:
-    """The handlers of the endpoints; a subclass may change them, and add some by make_fastapi_ingress.
+    """The handlers of the endpoints. A subclass may override them, and add others with make_fastapi_ingress.
 
     Args:
         llm_deployments: handles by model id.
         model_cards: the content of /v1/models, by model id.
-        lora_paths: accepted for compatibility; adapters are found by the replicas.
-        api_keys: each request must send one of them; None for open access.
+        lora_paths: accepted for compatibility; the replicas find the adapters.
+        api_keys: each request must send one of these keys; None for open access.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class OpenAiIngress:
         return await self._endpoints.score(request)
 
     async def transcriptions(self, request: Request) -> Any:
-        """POST /v1/audio/transcriptions."""
+        """Reject POST /v1/audio/transcriptions."""
         return await self._endpoints.transcriptions(request)
 
     async def tokenize(self, request: Request) -> Any:
@@ -158,7 +158,7 @@ class OpenAiIngress:
 
     @classmethod
     def get_deployment_options(cls, llm_configs: list[Any] | None = None) -> dict[str, Any]:
-        """Options of the ingress's deployment; it may go down to no replica if all models may."""
+        """Return the options of the ingress deployment, which may scale to zero if all models may."""
         options: dict[str, Any] = {"max_ongoing_requests": 1_000_000}
         scaled = [(each.deployment_config.get("autoscaling_config") or {}) for each in llm_configs or ()]
         if scaled and all(isinstance(each, dict) and each.get("min_replicas") == 0 for each in scaled):
@@ -166,7 +166,7 @@ class OpenAiIngress:
         return options
 
 
-#: What the ingress was called in earlier releases.
+#: The name of the ingress in earlier releases.
 LLMRouter = OpenAiIngress
 
 
@@ -176,12 +176,12 @@ def make_fastapi_ingress(
     endpoint_map: dict[str, Callable[[FastAPI], Callable[..., Any]]] | None = None,
     app: FastAPI | None = None,
 ) -> type:
-    """A class whose methods are endpoints of a FastAPI app, for serve.deployment.
+    """Return a class for serve.deployment whose methods are endpoints of a FastAPI app.
 
     Args:
-        cls: has the methods.
-        endpoint_map: for each method what puts it into the app; OpenAI's endpoints if None.
-        app: an app that has other routes; a new one if None.
+        cls: the class with the methods.
+        endpoint_map: for each method, a function that returns its route decorator; None for OpenAI's endpoints.
+        app: an app with other routes; None for a new one.
     """
     endpoints = dict(endpoint_map or DEFAULT_ENDPOINTS)
     missing = [name for name in endpoints if not hasattr(cls, name)]
@@ -189,7 +189,7 @@ def make_fastapi_ingress(
         raise AttributeError(f"{cls.__name__} has no {', '.join(missing)}, which endpoint_map refers to")
 
     def build(servable: Any) -> FastAPI:
-        # In the replica: an app does not travel, and its routes are methods of the replica's object.
+        # Runs in the replica, because the routes are bound methods of its object and apps are not picklable.
         made = FastAPI(title="OpenAI-compatible API") if app is None else app
         for kind in (HTTPException, StarletteHTTPException):
             made.add_exception_handler(kind, http_error)
@@ -197,8 +197,8 @@ def make_fastapi_ingress(
         keys = getattr(servable, "api_keys", None)
         if keys:
             made.add_middleware(KeyCheck, keys=keys)
-        for name, puts in endpoints.items():
-            puts(made)(getattr(servable, name))
+        for name, route in endpoints.items():
+            route(made)(getattr(servable, name))
         return made
 
     found: type = serve.ingress(build)(cls)

@@ -1,4 +1,4 @@
-"""OpenAI's requests and answers, as classes."""
+"""The classes of OpenAI's requests and responses."""
 
 from __future__ import annotations
 

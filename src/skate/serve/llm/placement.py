@@ -1,4 +1,4 @@
-"""The resources of a model's replica: a pure function of its config, testable without a GPU."""
+"""The resources of a model's replica, a pure function of its config."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 @dataclass(frozen=True)
 class Placement:
-    """Bundles of a replica's placement group; the replica itself is in the first. None if it needs no group."""
+    """The bundles of a replica's placement group, with the replica in the first; None if it needs no group."""
 
     bundles: list[dict[str, float]] | None
     strategy: str | None
 
 
 def workers(config: LLMConfig) -> int:
-    """GPUs of a replica: one for each part of each layer group."""
+    """Return the number of GPUs of a replica, one for each worker of the engine."""
     sizes = config.engine_kwargs
     return int(sizes.get("tensor_parallel_size", 1)) * int(sizes.get("pipeline_parallel_size", 1))
 
 
 def asks_for_gpus(config: LLMConfig) -> bool:
-    """True if a config asks for GPUs beyond choosing an engine that usually needs one."""
+    """Return True if a config requests GPUs explicitly, not only through its engine."""
     given = config.placement_group_config or {}
     bundles = [*(given.get("bundles") or ()), given.get("bundle_per_worker") or {}]
     options = config.deployment_config.get("ray_actor_options") or {}
@@ -42,8 +42,8 @@ def placement(config: LLMConfig, needs_gpu: bool) -> Placement:
     """Return the bundles of a replica: one for the actor itself, and one for each worker of the engine.
 
     The actor's own share is added to the first bundle, because it drives its workers and runs beside the first.
-    One node is filled before the next (PACK): tensor parallel workers communicate at each layer. Raises
-    ValueError.
+    The strategy is PACK by default, because tensor parallel workers communicate at each layer. Raises ValueError
+    for an invalid placement_group_config.
     """
     if not needs_gpu:
         return Placement(None, None)
@@ -66,12 +66,12 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
     unknown = set(given) - {"bundle_per_worker", "bundles", "strategy"}
     if unknown:
         raise ValueError(
-            f"placement_group_config has unknown keys {', '.join(sorted(unknown))}; it takes bundles or bundle_per_worker, "
-            "and strategy"
+            f"placement_group_config has unknown keys {', '.join(sorted(unknown))}; its keys are bundles or "
+            "bundle_per_worker, and strategy"
         )
     one, several = given.get("bundle_per_worker"), given.get("bundles")
     if (one is None) == (several is None):
-        raise ValueError("placement_group_config needs exactly one of bundle_per_worker and bundles")
+        raise ValueError("placement_group_config requires exactly one of bundle_per_worker and bundles")
     bundles: list[Any] = [one] * count if several is None else list(several)
     strategy = given.get("strategy", "PACK")
     if strategy not in _STRATEGIES:
@@ -79,12 +79,12 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
             f"strategy of placement_group_config must be one of {', '.join(_STRATEGIES)}, got {strategy!r}"
         )
     if len(bundles) < 1 or any(not isinstance(each, dict) for each in bundles):
-        raise ValueError("bundles of placement_group_config is a list of dicts of resources, one or more")
+        raise ValueError("bundles of placement_group_config must be a non-empty list of dicts of resources")
     return [{name: float(amount) for name, amount in each.items()} for each in bundles], strategy
 
 
 def deployment_options(config: LLMConfig, needs_gpu: bool) -> dict[str, Any]:
-    """Return the options of serve.deployment for a model: those of its config, and the model's requirements."""
+    """Return the options of serve.deployment for a model: its config's options and its resources."""
     options = {**DEFAULTS, **config.deployment_config}
     actor = dict(options.get("ray_actor_options") or {})
     if config.runtime_env:
@@ -94,7 +94,7 @@ def deployment_options(config: LLMConfig, needs_gpu: bool) -> dict[str, Any]:
         options["placement_group_bundles"] = found.bundles
         options["placement_group_strategy"] = found.strategy
         first = found.bundles[0]
-        # The actor takes its own share of the first bundle; the rest of it is the first worker's.
+        # The actor uses its share of the first bundle, and the first worker uses the rest.
         actor.setdefault("num_cpus", min(1.0, first.get("CPU", 0.0)))
     if actor:
         options["ray_actor_options"] = actor
@@ -103,7 +103,7 @@ def deployment_options(config: LLMConfig, needs_gpu: bool) -> dict[str, Any]:
     return options
 
 
-#: An engine batches as many requests as there are, so that Serve has no reason to hold any back.
+#: Default options. Serve does not limit ongoing requests, because the engine batches them.
 DEFAULTS: dict[str, Any] = {
     "max_ongoing_requests": 1_000_000,
     "health_check_period_s": 10,
@@ -112,5 +112,5 @@ DEFAULTS: dict[str, Any] = {
 
 
 def deployment_name(model_id: str) -> str:
-    """A model's name as that of a deployment."""
+    """Convert a model's name to the name of a deployment."""
     return model_id.replace("/", "--").replace(".", "_")

@@ -10,7 +10,7 @@ from skate.serve.llm.relay import Way
 
 @dataclass(frozen=True)
 class RawRequestInfo:
-    """The headers, by name in lower case, the address of a stream's direct way, and the client's id."""
+    """The headers by lower-case name, the address of a stream's direct connection, and the client's id."""
 
     headers: dict[str, str] = field(default_factory=dict)
     way: Way | None = None
@@ -23,7 +23,7 @@ class RawRequestInfo:
 
     def to_starlette_request(self) -> Any:
         """Return a request with only the headers."""
-        from starlette.requests import Request  # where models run it may not be needed
+        from starlette.requests import Request  # imported here because replicas of models may not need it
 
         headers = [
             (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()

@@ -1,10 +1,10 @@
 """Streams events directly from a model's replica to the ingress: without pickling or the node.
 
-A request is sent by handle, like all others: routed, counted, cancelled. Of a stream's response only the end
-comes back that way. Its events go through one socket between the two processes, all events of one loop
-iteration of the replica, for all streams, in one write. The socket is an abstract one, so that no file is left
-behind; other users are rejected, and its content is only the text of responses. Where there is no such
-connection (another machine, another container), events come by handle.
+A request is sent by handle, like all others: routed, counted, cancelled. Only the end of a stream's response
+comes back by handle. Its events go through one socket between the two processes; the replica writes all events of
+one loop iteration, for all streams, at once. The socket is abstract, so that no file is left behind, and rejects
+other users. Its content is only the text of responses. If the connection is not possible (another machine or
+container), events come by handle.
 
 With a message by handle for each event, 32 streams of a model of 2 million parameters ran at 0.75 of the
 engine's speed.
@@ -27,13 +27,13 @@ from skate.llm.errors import EngineStopped
 
 _HEAD = struct.Struct("<QI")  # number of the stream, bytes
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
-#: Frames that were sent before a stream's end was told are here by then, or a process stands still.
+#: The timeout for the last frames of a stream after its end arrived by handle, in seconds.
 _LATE_S = 30.0
 
 
 @dataclass(frozen=True)
 class Way:
-    """Where the events of one stream go to."""
+    """The destination of a stream's events."""
 
     address: str
     stream: int
@@ -41,13 +41,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Sent:
-    """Sent by handle at the end of a stream: the number of events that went through the socket."""
+    """The end of a stream, sent by handle, with the number of events sent through the socket."""
 
     count: int
 
 
 class Inflow:
-    """One answer as it comes, by handle or by the socket."""
+    """The incoming response of one request, by handle and by socket."""
 
     def __init__(self, way: Way) -> None:
         self.way = way
@@ -57,13 +57,13 @@ class Inflow:
         self._of: int | None = None
 
     def event(self, data: bytes) -> None:
-        """An event that came by the socket."""
+        """Add an event from the socket."""
         self._got += 1
         self._items.append(data)
         self._news.set()
 
     async def read(self, answers: AsyncIterator[Any]) -> None:
-        """Take in what comes by handle."""
+        """Add the items that arrive by handle."""
         count = 0
         try:
             async for each in answers:
@@ -72,7 +72,7 @@ class Inflow:
                 else:
                     self._items.append(each)
                     self._news.set()
-        except Exception as error:  # whatever ended the request is raised where the answer is read
+        except Exception as error:  # any error of the request is raised where the response is read
             self._items.append(error)
             count = 0
         self._of = count
@@ -88,7 +88,7 @@ class Inflow:
                 await asyncio.wait_for(self._news.wait(), None if self._of is None else _LATE_S)
             except (TimeoutError, asyncio.TimeoutError):
                 raise EngineStopped(
-                    f"the answer's replica sent {self._of} events, and {self._got} have come"
+                    f"the replica sent {self._of} events of the response, but only {self._got} have arrived"
                 ) from None
         if isinstance(self._items[0], bytes):
             end = next((at for at, each in enumerate(self._items) if not isinstance(each, bytes)), None)
@@ -101,7 +101,7 @@ class Inflow:
 
 
 class Inbox:
-    """The ingress's end: one listening socket for all replicas, made when first needed."""
+    """The ingress's end of the sockets: one listening socket for all replicas, created on first use."""
 
     def __init__(self) -> None:
         self._flows: dict[int, Inflow] = {}
@@ -111,8 +111,9 @@ class Inbox:
         self._links: set[Any] = set()
 
     async def answers(self, ask: Any) -> AsyncGenerator[Any, None]:
-        """Yield the response to a request, created by `ask` with the return path of its events. Closing it cancels
-        the request.
+        """Yield the response to a request, which `ask` sends with the destination of its events.
+
+        Closing the iterator cancels the request.
         """
         if self._server is None:
             self._server = asyncio.create_task(self._listen())
@@ -171,7 +172,7 @@ class _Frames(asyncio.Protocol):
         self._links.discard(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass each event to its stream; events of ended streams are dropped."""
+        """Pass each event to its stream, and drop events of ended streams."""
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
@@ -204,7 +205,7 @@ class Outbox(asyncio.Protocol):
         self.closed = True
 
     def send(self, stream: int, event: str) -> None:
-        """Have an event written at the end of this turn of the loop, with all others of it."""
+        """Write an event at the end of this loop iteration, together with all others."""
         data = event.encode()
         if not self._queued:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -222,20 +223,20 @@ class Outbox(asyncio.Protocol):
 
 
 class Outboxes:
-    """The ways to all ingresses that have asked."""
+    """The connections to all ingresses that have sent requests."""
 
     def __init__(self) -> None:
         self._found: dict[str, asyncio.Task[Outbox | None]] = {}
 
     async def to(self, address: str) -> Outbox | None:
-        """The connection to an address, or None if there is none."""
+        """Return the connection to an address, or None if it is not reachable."""
         task = self._found.get(address)
         if task is None or (task.done() and (out := task.result()) is not None and out.closed):
             task = self._found[address] = asyncio.create_task(_connected(address))
         return await asyncio.shield(task)
 
     async def sent(self, found: AsyncGenerator[Any, None], way: Way | None) -> AsyncGenerator[Any, None]:
-        """Yield the part of a response that goes by handle; events go to `way`, if it is reachable."""
+        """Yield the part of a response to send by handle; events go to `way` if it is reachable."""
         async with aclosing(found):
             out = None if way is None else await self.to(way.address)
             count = 0

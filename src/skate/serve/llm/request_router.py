@@ -1,4 +1,4 @@
-"""Routers for models: to the replica that has had most of a prompt."""
+"""Request routers for models, which prefer replicas that have processed most of a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skate.serve.request_router import PendingRequest, ReplicaID, RequestRouter,
 
 
 class PrefixCacheAffinityRouter(RequestRouter):
-    """Sends a request where most of its prompt has been, unless that replica is much busier than others."""
+    """Prefers the replica that has processed most of a request's prompt, unless it is much busier than others."""
 
     def initialize_state(
         self,
@@ -19,7 +19,7 @@ class PrefixCacheAffinityRouter(RequestRouter):
         eviction_threshold_chars: int | None = 3_200_000,
         **_: Any,
     ) -> None:
-        """Take the arguments of request_router_kwargs; see skate.serve.llm.affinity.by_prefix."""
+        """Set the arguments from request_router_kwargs; see skate.serve.llm.affinity.by_prefix."""
         self._imbalanced = float("inf") if imbalanced_threshold is None else float(imbalanced_threshold)
         self._share = 0.1 if match_rate_threshold is None else float(match_rate_threshold)
         self._prefixes = Prefixes(max(1, (eviction_threshold_chars or 3_200_000) // 64))
@@ -27,7 +27,7 @@ class PrefixCacheAffinityRouter(RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """The replicas to try, those that fit best first."""
+        """Return the replicas to try, best first."""
         names = {_name(each.replica_id): each for each in candidate_replicas}
         text = None if pending_request is None else text_of(pending_request.args)
         loads = {name: _load(self, each) for name, each in names.items()}
@@ -43,18 +43,18 @@ class PrefixCacheAffinityRouter(RequestRouter):
         return [each for each in (chosen, rest) if each]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
-        """Remember where a prompt went."""
+        """Record the replica of a prompt."""
         text = text_of(pending_request.args)
         if text is not None:
             self._prefixes.add(text, _name(replica_id))
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """Forget a replica that has ended."""
+        """Remove a replica that has ended."""
         self._prefixes.drop(_name(replica_id))
 
 
 class KVAwareRouter(PrefixCacheAffinityRouter):
-    """Sends a request where the keys of its prompt are, judging by the prompts that were sent there."""
+    """Prefers the replica with the keys of a request's prompt, estimated from the prompts sent to it."""
 
 
 def _name(replica_id: ReplicaID) -> str:

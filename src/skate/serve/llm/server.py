@@ -1,4 +1,4 @@
-"""The replica that has a model: it starts an engine and answers OpenAI's requests by handle."""
+"""The replica of a model, which starts an engine and answers OpenAI's requests by handle."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Outboxes
 
 _log = logging.getLogger("skate.llm")
-#: Events of a stream that come within so long after one that went out go together, so that a token is no message of its own.
+#: The default interval of a stream's events; tokens within it are sent together, to save messages.
 STREAM_INTERVAL_MS = 50.0
-#: The argument, among those of engines as with vLLM, that lets requests bring chat templates.
+#: The key of engine_kwargs that allows chat templates in requests.
 TRUST_TEMPLATE = "trust_request_chat_template"
-#: What a config says to several GPUs and what means nothing where SKATE_LLM_ENGINE puts another engine in place.
+#: Engine arguments for GPUs, which are ignored if SKATE_LLM_ENGINE replaces the engine.
 _OF_GPUS = ("tensor_parallel_size", "pipeline_parallel_size", "quantization", "gpu_memory_utilization")
 
 
 class LLMServer(EngineControls):
-    """A model behind a handle. Its methods are generators: one response, one ErrorResponse, or the events of a stream."""
+    """A model behind a handle. Its methods yield one response, one ErrorResponse, or the events of a stream."""
 
     async def __init__(  # type: ignore[misc]
         self, llm_config: LLMConfig, *, engine_cls: Any = None, model_downloader: Any = None
@@ -46,7 +46,7 @@ class LLMServer(EngineControls):
         self._config = llm_config
         if model_downloader is not None:
             raise NotImplementedError(
-                "model_downloader: adapters are read from folders; downloading is not supported yet"
+                "model_downloader is not supported yet; set dynamic_lora_loading_path of lora_config instead"
             )
         args = engine_args(llm_config)
         if engine_cls is not None:
@@ -66,13 +66,14 @@ class LLMServer(EngineControls):
             time.perf_counter() - began,
         )
         self._outboxes = Outboxes()
-        said = llm_config.experimental_configs
+        experimental = llm_config.experimental_configs
         self._serving = ModelService(
             self.engine,
             llm_config.model_id,
             adapters=llm_config.lora_config is not None,
             metrics=Metrics(llm_config.model_id),
-            stream_interval_s=float(said.get("stream_batching_interval_ms", STREAM_INTERVAL_MS)) / 1000,
+            stream_interval_s=float(experimental.get("stream_batching_interval_ms", STREAM_INTERVAL_MS))
+            / 1000,
             trust_request_chat_template=bool(llm_config.engine_kwargs.get(TRUST_TEMPLATE, False)),
         )
 
@@ -120,16 +121,16 @@ class LLMServer(EngineControls):
     async def transcriptions(
         self, request: Any, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Reject a transcription: no engine here supports audio."""
+        """Reject a transcription, because no engine here supports audio."""
         yield failures.response(
-            501, "transcriptions are not implemented: this model takes text", "server_error"
+            501, "transcriptions are not implemented: this model supports only text", "server_error"
         )
 
     async def reset_prefix_cache(self) -> None:
-        """Forget cached prefixes of earlier prompts; no-op with engines that do not support it."""
-        forgets = getattr(self.engine, "reset_prefix_cache", None)
-        if forgets is not None:
-            await forgets()
+        """Drop the cached prefixes of earlier prompts; no-op with engines that do not support it."""
+        reset = getattr(self.engine, "reset_prefix_cache", None)
+        if reset is not None:
+            await reset()
 
     async def tokenize(
         self, request: TokenizeRequest, raw_request_info: RawRequestInfo | None = None
@@ -146,20 +147,20 @@ class LLMServer(EngineControls):
             yield each
 
     async def check_health(self) -> None:
-        """Raises if the engine does not answer any more."""
+        """Raise an exception if the engine no longer answers."""
         await self.engine.check_health()
 
     async def has_adapter(self, name: str) -> bool:
-        """True if requests to `model_id:name` can be answered."""
+        """Return True if the model can answer requests to `model_id:name`."""
         return self._serving.has_adapter(name)
 
     async def load(self) -> tuple[int, int]:
-        """The numbers of running and of waiting responses; (0, 0) if the engine does not report them."""
-        says = getattr(self.engine, "load", None)
-        return (0, 0) if says is None else says()
+        """Return the numbers of running and of waiting answers; (0, 0) if the engine does not report them."""
+        load = getattr(self.engine, "load", None)
+        return (0, 0) if load is None else load()
 
     async def llm_config(self) -> LLMConfig:
-        """The config of the server."""
+        """Return the config of the server."""
         return self._config
 
     async def __del__(self) -> None:
@@ -171,20 +172,20 @@ class LLMServer(EngineControls):
 
     @classmethod
     def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
-        """Options of the deployment that this class becomes. Raises ImportError if no engine here can do it."""
+        """Return the options of a deployment of this class. Raises ImportError if the engine cannot run here."""
         name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=gpus_there())
         return deployment_options(llm_config, find(name).needs_gpu)
 
 
 def _client(raw: RawRequestInfo | None) -> str:
-    """Return the client of a request; callers by handle are one client together."""
+    """Return the client of a request; all callers by handle share the client ""."""
     return getattr(raw, "client", "")
 
 
 def engine_args(config: LLMConfig) -> EngineArgs:
-    """The arguments of the engine."""
+    """Return the arguments of the engine."""
     kwargs = dict(config.engine_kwargs)
-    kwargs.pop(TRUST_TEMPLATE, None)  # no engine's matter
+    kwargs.pop(TRUST_TEMPLATE, None)  # an argument of the server, not of the engine
     if os.environ.get(SETTING):
         dropped = [name for name in _OF_GPUS if kwargs.pop(name, None) is not None]
         if dropped:
@@ -204,8 +205,8 @@ def engine_args(config: LLMConfig) -> EngineArgs:
 
 
 def gpus_there() -> float:
-    """GPUs of the cluster, or of this machine before there is one."""
-    import skate  # the session may not be there yet when a config is built
+    """Return the number of GPUs of the cluster, or of this machine if no session runs."""
+    import skate  # imported here because building a config does not need it
 
     if skate.is_initialized():
         return float(skate.cluster_resources().get("GPU", 0))
