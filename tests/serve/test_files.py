@@ -54,8 +54,8 @@ def free_port() -> int:
             {"applications": [{"import_path": "p:app", "route": "/"}]},
             "no field 'route'.*did you mean 'route_prefix'",
         ),
-        ({"applications": [{"name": "x"}]}, "needs import_path"),
-        ({}, "needs applications"),
+        ({"applications": [{"name": "x"}]}, "requires import_path"),
+        ({}, "requires applications"),
         ({"applications": [{"import_path": "app"}]}, "must contain at least on dot or colon"),
         (
             {"applications": [{"import_path": "p:app", "route_prefix": "api"}]},
@@ -63,7 +63,7 @@ def free_port() -> int:
         ),
         (
             {"applications": [{"import_path": "p:a"}, {"import_path": "p:b"}]},
-            "given more than once: 'default', by number 1 and 2 of the applications",
+            "application names must be unique, but number 1 and number 2 of the applications both have 'default'",
         ),
         ({"applications": [], "http_options": {"port": "many"}}, "port must be a whole number, got 'many'"),
         ({"applications": [], "proxy_location": "Somewhere"}, "one of 'Disabled', 'HeadOnly', 'EveryNode'"),

@@ -1,4 +1,4 @@
-"""Actor options and placement groups of replicas, validated."""
+"""Validation of the actor options and placement groups of replicas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from skate.serve.config.checked import nearest
 
-#: Options of a deployment that say what its actors are.
+#: The options of a deployment that apply to the actors of its replicas.
 ACTOR_OPTIONS = (
     "ray_actor_options", "placement_group_bundles", "placement_group_strategy", "placement_group_bundle_label_selector",
     "max_replicas_per_node",
@@ -19,7 +19,7 @@ _PER_NODE_MAX = 100
 
 
 def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the actor options of replicas, with the given options replaced.
+    """Return the actor options of replicas, updated with the given options.
 
     Raises TypeError or ValueError for invalid options or combinations.
     """
@@ -34,14 +34,12 @@ def actor_options(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
     _check_limit(limit)
     for name in ("placement_group_strategy", "placement_group_bundle_label_selector"):
         if merged.get(name) is not None and bundles is None:
-            raise ValueError(
-                f"If `{name}` is provided, `placement_group_bundles` must also be provided. It defines the group"
-            )
+            raise ValueError(f"If `{name}` is provided, `placement_group_bundles` must also be provided.")
     if bundles is not None:
         _check_selectors(merged.get("placement_group_bundle_label_selector"), bundles)
         if limit is not None:
             raise ValueError(
-                "Setting max_replicas_per_node is not allowed when placement_group_bundles is provided. Leave one of them out"
+                "Setting max_replicas_per_node is not allowed when placement_group_bundles is provided. Remove one of them"
             )
         _check_bundles(bundles, options)
         strategy = merged.get("placement_group_strategy")
@@ -65,7 +63,7 @@ def _check_options(options: Any) -> None:
                 f"{', '.join(_NAMES)}"
             )
     if options.keys() - {"runtime_env"}:
-        import skate  # the whole of it, which is needed only here
+        import skate  # imported here because settings alone do not need all of Skate
 
         checker: Any = skate.remote(_Anything)
         checker.options(**{key: value for key, value in options.items() if value is not None})
@@ -77,7 +75,7 @@ def _check_options(options: Any) -> None:
 
 
 class _Anything:
-    """Placeholder for the class of a replica while its options are checked."""
+    """A placeholder for the class of a replica, to check its options."""
 
 
 def _check_selectors(selectors: Any, bundles: Any) -> None:
@@ -124,10 +122,10 @@ def _check_bundles(bundles: Any, options: dict[str, Any]) -> None:
     first = bundles[0]
     needs = {"num_cpus": ("CPU", options["num_cpus"]), "num_gpus": ("GPU", options.get("num_gpus"))}
     needs |= {name: (name, amount) for name, amount in (options.get("resources") or {}).items()}
-    for said, (name, amount) in needs.items():
+    for option, (name, amount) in needs.items():
         if (amount or 0) > first.get(name, 0):
             raise ValueError(
                 "When using `placement_group_bundles`, the replica actor will be placed in the first bundle, so the resource "
-                f"requirements for the actor must be a subset of the first bundle. `{said}` for the actor is {amount}, but the "
+                f"requirements for the actor must be a subset of the first bundle. `{option}` for the actor is {amount}, but the "
                 f"bundle only has {first.get(name, 0)} `{name}` specified."
             )

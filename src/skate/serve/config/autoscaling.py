@@ -1,4 +1,4 @@
-"""Autoscaling settings: the number of replicas as a function of the load."""
+"""Settings of autoscaling, and the input of autoscaling policies."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 from skate.serve.config.checked import Checked, as_json, not_negative, positive
 
-#: Seconds.
+#: The default interval of metrics, in seconds.
 DEFAULT_METRICS_INTERVAL_S = 10.0
 DEFAULT_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
 
 
 def path_of(named: Any) -> str:
-    """Where a function or a class is, as configs write it."""
+    """Return the import path of a function or class, as in configs."""
     return f"{named.__module__}.{getattr(named, '__name__', type(named).__name__)}"
 
 
 class AggregationFunction(str, enum.Enum):
-    """How the figures of a look-back period become one."""
+    """The function that aggregates the metrics of a look-back period."""
 
     MEAN = "mean"
     MAX = "max"
@@ -31,13 +31,13 @@ class AggregationFunction(str, enum.Enum):
 
 @dataclass(kw_only=True)
 class AutoscalingPolicy(Checked):
-    """A function that decides: `module:function` or the function itself, called with an AutoscalingContext."""
+    """An autoscaling policy: `module:function` or a function, called with an AutoscalingContext."""
 
     policy_function: Any = DEFAULT_POLICY
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """A function is named or given, with arguments that can be written down."""
+        """Check that the function or its import path is valid, and that its arguments are JSON."""
         if not isinstance(self.policy_function, str) and not callable(self.policy_function):
             raise ValueError(
                 f"AutoscalingPolicy.policy_function must be a function or its import path, got "
@@ -45,31 +45,31 @@ class AutoscalingPolicy(Checked):
                 "be a valid string"
             )
         as_json("policy_kwargs", self.policy_kwargs)
-        # As a record says it; the function itself goes with the record, since not all can be imported elsewhere.
+        # The field keeps the import path. The function is kept as well, because some cannot be imported elsewhere.
         if callable(self.policy_function):
             self.__dict__["_given_function"] = self.policy_function
             self.policy_function = path_of(self.policy_function)
         elif not self.is_default_policy_function():
-            self._function()  # what is not there is told here
+            self._function()  # raises an error now if the function does not exist
 
     @classmethod
     def from_serialized_policy_def(
         cls, policy_config: dict[str, Any], serialized_policy_def: bytes
     ) -> AutoscalingPolicy:
-        """A policy whose function is that of `get_serialized_policy_def`, whatever its path leads to here."""
+        """Build a policy with the function of `get_serialized_policy_def`, regardless of its import path."""
         made = cls(**policy_config)
         made.set_serialized_policy_def(serialized_policy_def)
         return made
 
     def get_serialized_policy_def(self) -> bytes:
-        """The function, pickled."""
-        import cloudpickle  # 15 ms, and few need it
+        """Return the pickled function."""
+        import cloudpickle  # takes 15 ms and is rarely needed
 
         packed: bytes | None = self.__dict__.get("_packed")
         return packed or cloudpickle.dumps(self._function())
 
     def set_serialized_policy_def(self, serialized_policy_def: bytes) -> None:
-        """Take a function that was pickled elsewhere."""
+        """Set the function to one that was pickled elsewhere."""
         self.__dict__["_packed"] = serialized_policy_def
         self.__dict__.pop("_made", None)
 
@@ -78,11 +78,11 @@ class AutoscalingPolicy(Checked):
         self.set_serialized_policy_def(self.get_serialized_policy_def())
 
     def is_default_policy_function(self) -> bool:
-        """True unless a function was named."""
+        """Return True if no other function was set."""
         return bool(self.policy_function == DEFAULT_POLICY)
 
     def get_policy(self) -> Callable[..., Any]:
-        """The function, loaded if it is named; of a class one object, made at the first call and kept."""
+        """Return the function, imported if necessary. A class is instantiated once, and its object returned."""
         made: Callable[..., Any] | None = self.__dict__.get("_made")
         if made is None:
             made = self.__dict__["_made"] = self._make()
@@ -101,7 +101,7 @@ class AutoscalingPolicy(Checked):
         given = self.__dict__.get("_given_function")
         if given is not None:
             return given
-        from skate.serve.code.import_path import load  # only custom policies
+        from skate.serve.code.import_path import load  # imported only for custom policies
 
         return load(self.policy_function)
 
@@ -117,9 +117,9 @@ class AutoscalingPolicy(Checked):
 
 @dataclass(kw_only=True)
 class AutoscalingConfig(Checked):
-    """Bounds and pace of a deployment's autoscaling; times are seconds on the clock.
+    """The limits and the speed of a deployment's autoscaling. Times are in seconds.
 
-    `target_ongoing_requests` is how many requests a replica should have at once, those that wait included.
+    `target_ongoing_requests` is the desired number of requests per replica, including waiting ones.
     """
 
     min_replicas: int = 1
@@ -140,7 +140,7 @@ class AutoscalingConfig(Checked):
     policy: AutoscalingPolicy = field(default_factory=AutoscalingPolicy)
 
     def check(self) -> None:
-        """Check that the bounds are consistent."""
+        """Check that the limits are consistent."""
         name = "AutoscalingConfig"
         not_negative(name, min_replicas=self.min_replicas, downscale_delay_s=self.downscale_delay_s)
         not_negative(name, upscale_delay_s=self.upscale_delay_s, initial_replicas=self.initial_replicas)
@@ -154,7 +154,7 @@ class AutoscalingConfig(Checked):
         if self.min_replicas > self.max_replicas:
             raise ValueError(
                 f"max_replicas ({self.max_replicas}) must be greater than or equal to min_replicas "
-                f"({self.min_replicas})! No number lies between them"
+                f"({self.min_replicas})!"
             )
         initial = self.initial_replicas
         if initial is not None and initial < self.min_replicas:
@@ -168,19 +168,19 @@ class AutoscalingConfig(Checked):
 
     @classmethod
     def default(cls) -> AutoscalingConfig:
-        """The configuration for `num_replicas="auto"`."""
+        """Return the configuration for `num_replicas="auto"`."""
         return cls(min_replicas=1, max_replicas=100, target_ongoing_requests=2)
 
     def get_upscaling_factor(self) -> float:
-        """The factor applied to a scale-up step."""
+        """Return the factor applied to a scale-up step."""
         return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
 
     def get_downscaling_factor(self) -> float:
-        """The factor applied to a scale-down step."""
+        """Return the factor applied to a scale-down step."""
         return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
 
     def get_target_ongoing_requests(self) -> float:
-        """Requests that a replica should have at once."""
+        """Return the desired number of requests per replica."""
         return self.target_ongoing_requests
 
     @property
@@ -191,7 +191,7 @@ class AutoscalingConfig(Checked):
 
 @dataclass
 class AutoscalingContext:
-    """The input of an autoscaling policy. Times are seconds since the epoch; figures are numbers of requests."""
+    """The input of an autoscaling policy. Times are in seconds since the epoch; metrics are numbers of requests."""
 
     deployment_id: Any = None
     deployment_name: str = ""
@@ -213,5 +213,5 @@ class AutoscalingContext:
 
     @property
     def total_running_requests(self) -> float:
-        """Requests that replicas work on."""
+        """The number of requests that replicas are processing."""
         return self.total_num_requests - (self.total_queued_requests or 0)

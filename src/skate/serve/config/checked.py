@@ -1,4 +1,4 @@
-"""Records of settings that validate their values, and suggest the nearest name for a misspelt setting."""
+"""The base class of settings. It validates values and suggests the nearest name for a misspelt one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ R = TypeVar("R", bound="Checked")
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:
-    """`; did you mean ...?`, or a full stop."""
-    import difflib  # 4 ms, and only errors need it
+    """Return `; did you mean ...?`, or a full stop if no known name is near."""
+    import difflib  # takes 4 ms and is needed only for errors
 
     listed = list(known)
     near = difflib.get_close_matches(name, listed, n=1, cutoff=0.55) or [
@@ -26,7 +26,7 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
 
 
 class _Made(type):
-    """Has unknown and missing fields refused like all others: by ValueError, which names the nearest field."""
+    """A metaclass that raises ValueError for unknown and missing fields, with the nearest name."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not args:
@@ -34,8 +34,8 @@ class _Made(type):
             for name in kwargs:
                 if name not in fields:
                     raise WrongField(
-                        f"{cls.__name__} has no field {name!r}{nearest(name, fields)} Extra inputs are not permitted. It has: "
-                        f"{', '.join(fields)}",
+                        f"{cls.__name__} has no field {name!r}{nearest(name, fields)} Extra inputs are not permitted. "
+                        f"The fields are: {', '.join(fields)}",
                         (name,),
                     )
             missing = [
@@ -46,19 +46,19 @@ class _Made(type):
                 and each.name not in kwargs
             ]
             if missing:
-                raise WrongField(f"{cls.__name__} needs {', '.join(missing)}. Field required")
+                raise WrongField(f"{cls.__name__} requires {', '.join(missing)}. Field required")
         made = super().__call__(*args, **kwargs)
         made.__dict__["_given"] = frozenset(kwargs)
         return made
 
 
 class Checked(metaclass=_Made):
-    """Base of the records: made by keyword, compared by value, `model_dump()` for plain data.
+    """The base class of records: created by keyword, compared by value, converted to plain data by `model_dump()`.
 
-    Subclasses are dataclasses with `kw_only=True`. Raises ValueError, naming the field, for what cannot be.
+    Subclasses are dataclasses with `kw_only=True`. Raises ValueError, naming the field, for invalid values.
     """
 
-    #: Refuse fields that are unknown; schemas of files do.
+    #: Reject unknown fields; the schemas of files do.
     _strict = True
 
     def __post_init__(self) -> None:
@@ -78,22 +78,20 @@ class Checked(metaclass=_Made):
             raise WrongField(str(error)) from None
 
     def check(self) -> None:
-        """Look at fields together; subclasses raise ValueError."""
+        """Validate the fields together; subclasses override this and raise ValueError."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
 
     @classmethod
     def model_validate(cls: type[R], value: Any) -> R:
-        """A record from one of these or from a dict."""
+        """Build a record from a record or a dict."""
         if isinstance(value, cls):
             return value
         if isinstance(value, Checked):
             value = value.model_dump()
         if not isinstance(value, dict):
-            raise WrongField(
-                f"{cls.__name__} is made from a dict, not from a {type(value).__name__}: {value!r:.80}"
-            )
+            raise WrongField(f"{cls.__name__} must be a dict, got a {type(value).__name__}: {value!r:.80}")
         for name in value:
             if not isinstance(name, str):
                 raise WrongField(f"{cls.__name__} has no field {name!r:.80}: field names must be strings")
@@ -116,12 +114,12 @@ class Checked(metaclass=_Made):
         mode: str = "python",
         **_: Any,
     ) -> dict[str, Any]:
-        """The fields as a dict of plain data; with `exclude_unset` only those that were given, or differ from their defaults.
+        """Return the fields as a dict of plain data; with `exclude_unset`, without unset fields at their defaults.
 
         `include` and `exclude` name fields.
         """
         given = self.model_fields_set
-        if len(given) == len(dataclasses.fields(self)):  # type: ignore[arg-type]  # merged from others: nothing to be told by that
+        if len(given) == len(dataclasses.fields(self)):  # type: ignore[arg-type]  # merged records set all fields
             given = set()
         return {
             field.name: _plain(getattr(self, field.name), exclude_unset)
@@ -132,15 +130,15 @@ class Checked(metaclass=_Made):
         }
 
     def model_dump_json(self, **options: Any) -> str:
-        """The fields as JSON."""
-        import json  # few programs print settings
+        """Return the fields as JSON."""
+        import json  # imported here because it is rarely needed
 
         return json.dumps(self.model_dump(**options), default=str)
 
     json = model_dump_json
 
     def model_copy(self: R, *, update: dict[str, Any] | None = None, **_: Any) -> R:
-        """The same with some fields changed."""
+        """Return a copy with some fields changed."""
         made: R = dataclasses.replace(self, **(update or {}))  # type: ignore[type-var]
         made.__dict__["_given"] = frozenset(self.model_fields_set | set(update or {}))
         return made
@@ -179,7 +177,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _fitted(value: Any, hint: Any, cls: type, name: str) -> Any:
-    """Convert a value to the annotated type; raises ValueError if that is impossible."""
+    """Convert a value to the annotated type. Raises ValueError if that is impossible."""
     origin = get_origin(hint)
     if hint is Any or hint is object:
         return value
@@ -295,7 +293,7 @@ def _words(hint: Any) -> str:
 
 
 def _no_member(value: Any, hint: Any) -> str:
-    """The same in the words of Python's enums."""
+    """Describe an invalid enum value in the words of Python's enums; empty for other types."""
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return f"; {value!r:.80} is not a valid {hint.__name__}"
     return ""
@@ -322,8 +320,8 @@ def _input(hint: Any) -> str:
 
 
 def as_json(what: str, value: Any) -> None:
-    """Raise ValueError for what cannot be written as JSON; bytes pass."""
-    import json  # few programs have such settings
+    """Raise ValueError for a value that is not JSON-serializable. Bytes are allowed."""
+    import json  # imported here because it is rarely needed
 
     if isinstance(value, bytes):
         return
@@ -334,7 +332,7 @@ def as_json(what: str, value: Any) -> None:
 
 
 def positive(cls: str, **values: float | None) -> None:
-    """Raise ValueError for a value that is not above zero."""
+    """Raise ValueError for each value that is not above zero; None is allowed."""
     for name, value in values.items():
         if value is not None and not value > 0:
             raise WrongField(
@@ -343,7 +341,7 @@ def positive(cls: str, **values: float | None) -> None:
 
 
 def not_negative(cls: str, **values: float | None) -> None:
-    """Raise ValueError for a value below zero."""
+    """Raise ValueError for each value below zero; None is allowed."""
     for name, value in values.items():
         if value is not None and value < 0:
             raise WrongField(

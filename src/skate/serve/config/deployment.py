@@ -22,7 +22,7 @@ class BackpressureConfig(Checked):
     retry_after_s: float | None = None
 
     def check(self) -> None:
-        """Only the two statuses that mean "later"."""
+        """Check that the status is one that tells clients to retry later."""
         if self.status_code not in (429, 503):
             raise ValueError(
                 f"BackpressureConfig.status_code must be 429 or 503, got {self.status_code}. Input should be 503 or 429"
@@ -32,7 +32,7 @@ class BackpressureConfig(Checked):
 
 @dataclass(kw_only=True)
 class RequestRouterConfig(Checked):
-    """Which class chooses the replica of a handle's request, and its pace; seconds."""
+    """The class that chooses a replica for each request of a handle, with its times in seconds."""
 
     request_router_class: Any = DEFAULT_ROUTER
     request_router_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class RequestRouterConfig(Checked):
     max_backoff_s: float = 0.5
 
     def check(self) -> None:
-        """Times are above zero, and a class is named or given."""
+        """Check that times are above zero, and that the class or its import path is valid."""
         name = "RequestRouterConfig"
         positive(name, request_routing_stats_period_s=self.request_routing_stats_period_s)
         positive(name, request_routing_stats_timeout_s=self.request_routing_stats_timeout_s)
@@ -60,50 +60,50 @@ class RequestRouterConfig(Checked):
             self.__dict__["_given_class"] = self.request_router_class
             self.request_router_class = path_of(self.request_router_class)
         elif not self.is_default_request_router():
-            self.get_request_router_class()  # what is not there is told here
+            self.get_request_router_class()  # raises an error now if the class does not exist
 
     def __hash__(self) -> int:
         return hash(tuple(map(repr, self.model_dump().values())))
 
     def is_default_request_router(self) -> bool:
-        """True unless a class was named."""
+        """Return True if no other class was set."""
         return bool(self.request_router_class == DEFAULT_ROUTER)
 
     @classmethod
     def from_serialized_request_router_cls(
         cls, request_router_config: dict[str, Any], serialized_request_router_cls: bytes
     ) -> RequestRouterConfig:
-        """A config whose class is that of `get_serialized_request_router_cls`, whatever its path leads to here."""
+        """Build a config with the class of `get_serialized_request_router_cls`, regardless of its import path."""
         made = cls(**request_router_config)
         made.set_serialized_request_router_cls(serialized_request_router_cls)
         return made
 
     def get_serialized_request_router_cls(self) -> bytes:
-        """The class, pickled."""
-        import cloudpickle  # 15 ms, and few need it
+        """Return the pickled class."""
+        import cloudpickle  # takes 15 ms and is rarely needed
 
         packed: bytes | None = self.__dict__.get("_packed")
         return packed or cloudpickle.dumps(self.get_request_router_class())
 
     def set_serialized_request_router_cls(self, serialized_request_router_cls: bytes) -> None:
-        """Take a class that was pickled elsewhere."""
+        """Set the class to one that was pickled elsewhere."""
         self.__dict__["_packed"] = serialized_request_router_cls
 
     def get_request_router_class(self) -> Any:
-        """The class, loaded if it is named; None for the built-in one."""
+        """Return the class, imported if necessary; None for the built-in one."""
         packed = self.__dict__.get("_packed")
         if packed:
             return pickle.loads(packed)
         given = self.__dict__.get("_given_class")
         if given is not None or self.is_default_request_router():
             return given
-        from skate.serve.code.import_path import load  # only custom routers
+        from skate.serve.code.import_path import load  # imported only for custom routers
 
         return load(self.request_router_class)
 
 
 class GangPlacementStrategy(str, enum.Enum):
-    """How the replicas of a gang are spread."""
+    """The placement of a gang's replicas."""
 
     PACK = "PACK"
     SPREAD = "SPREAD"
@@ -118,32 +118,30 @@ class GangRuntimeFailurePolicy(str, enum.Enum):
 
 @dataclass(kw_only=True)
 class GangSchedulingConfig(Checked):
-    """Replicas that are started together or not at all."""
+    """Settings of gangs: replicas that are started together or not at all."""
 
     gang_size: int
     gang_placement_strategy: GangPlacementStrategy = GangPlacementStrategy.PACK
     runtime_failure_policy: GangRuntimeFailurePolicy = GangRuntimeFailurePolicy.RESTART_GANG
 
     def check(self) -> None:
-        """A gang is somebody."""
+        """Check the size and the failure policy."""
         if self.gang_size < 1:
             raise WrongField(
-                f"GangSchedulingConfig.gang_size is a number of replicas, not {self.gang_size}. Input should be greater than or "
+                f"GangSchedulingConfig.gang_size must be at least 1, got {self.gang_size}. Input should be greater than or "
                 "equal to 1",
                 ("gang_size",),
             )
         if self.runtime_failure_policy is GangRuntimeFailurePolicy.RESTART_REPLICA:
-            raise RuntimeError(
-                "RESTART_REPLICA policy is not yet implemented. Gangs are not built here at all"
-            )
+            raise RuntimeError("RESTART_REPLICA policy is not yet implemented. Skate does not support gangs")
 
     def refused(self, name: str) -> str:
-        """Why a deployment cannot be served with it; empty if it can: a gang of one is any replica."""
+        """Return why a deployment with this config cannot be served; empty if it can, with gangs of one replica."""
         if self.gang_size == 1:
             return ""
         return (
-            f"the deployment {name!r} has gang_scheduling_config with gang_size={self.gang_size}: gangs of replicas that start "
-            "and fail together are not built here; give each replica its processes with placement_group_bundles instead"
+            f"the deployment {name!r} has gang_scheduling_config with gang_size={self.gang_size}, but Skate does not support "
+            "gangs of replicas that start and fail together; give each replica its processes with placement_group_bundles"
         )
 
 
@@ -168,27 +166,27 @@ class DeploymentActorConfig(Checked):
             )
 
     def get_actor_class(self) -> Any:
-        """The class as an actor class, loaded if it is named."""
+        """Return the class as an actor class, imported if necessary."""
         found = self.actor_class
         if isinstance(found, str):
-            from skate.serve.code.import_path import load  # only those that are named
+            from skate.serve.code.import_path import load  # imported only for import paths
 
             found = load(found)
         if hasattr(found, "options"):
             return found
-        import skate  # the whole of it, which importing settings alone does not need
+        import skate  # imported here because settings alone do not need all of Skate
 
         return skate.remote(found)
 
 
 class EncodingType(str, enum.Enum):
-    """How a line of the log is written."""
+    """The format of a line of the log."""
 
     TEXT = "TEXT"
     JSON = "JSON"
 
 
-#: What Python's logging knows of each line.
+#: The attributes of Python's log records.
 _LOG_ATTRIBUTES = (
     "args", "asctime", "created", "exc_info", "exc_text", "filename", "funcName", "levelname", "levelno", "lineno", "message",
     "module", "msecs", "msg", "name", "pathname", "process", "processName", "relativeCreated", "stack_info", "taskName", "thread",
@@ -198,7 +196,7 @@ _LOG_ATTRIBUTES = (
 
 @dataclass(kw_only=True)
 class LoggingConfig(Checked):
-    """How replicas write their log."""
+    """The settings of the replicas' logs."""
 
     encoding: str = "TEXT"
     log_level: Any = "INFO"
@@ -207,14 +205,14 @@ class LoggingConfig(Checked):
     additional_log_standard_attrs: list[str] = field(default_factory=list)
 
     def check(self) -> None:
-        """TEXT or JSON, and a level that logging knows."""
+        """Check the encoding, the level and the attributes."""
         self.encoding = getattr(self.encoding, "value", self.encoding)
         if self.encoding not in ("TEXT", "JSON"):
             raise ValueError(
                 f"LoggingConfig.encoding must be 'TEXT' or 'JSON', got {self.encoding!r}. Got '{self.encoding}' for encoding. "
                 "Encoding must be one of ['TEXT', 'JSON']"
             )
-        import logging  # 10 ms; whoever says how to log has a use for it
+        import logging  # takes 10 ms and is needed only with these settings
 
         level = self.log_level
         if isinstance(level, str):
@@ -262,7 +260,7 @@ class DeploymentConfig(Checked):
     deployment_actors: list[DeploymentActorConfig] = field(default_factory=list)
     rolling_update_percentage: float = 0.2
     max_surge_percent: float = 0.0
-    #: Ours: it has no replicas of its own, but an object in each replica of the deployment it is bound to.
+    #: Skate's own: the deployment has an object in each replica of the deployment it is bound to, and no replicas.
     in_process: bool = False
 
     def check(self) -> None:
@@ -273,7 +271,7 @@ class DeploymentConfig(Checked):
         if self.in_process and (self.autoscaling_config is not None or (self.num_replicas or 1) > 1):
             raise ValueError(
                 "an in_process deployment has one object in each replica of the deployment it is bound to; set "
-                "num_replicas or autoscaling_config there, or leave in_process out"
+                "num_replicas or autoscaling_config there, or remove in_process"
             )
         if self.max_queued_requests < -1:
             raise ValueError(
@@ -304,7 +302,7 @@ class DeploymentConfig(Checked):
             raise ValueError(f"deployment_actors must have unique names. Duplicate name(s): {twice}")
         if not 0 < self.rolling_update_percentage <= 1:
             raise ValueError(
-                f"rolling_update_percentage is a share above 0 and up to 1, not {self.rolling_update_percentage}. Input "
+                f"rolling_update_percentage must be above 0 and at most 1, got {self.rolling_update_percentage}. Input "
                 + "should be "
                 + ("greater than 0" if self.rolling_update_percentage <= 0 else "less than or equal to 1")
             )

@@ -1,4 +1,4 @@
-"""Where and how Serve listens."""
+"""Settings of HTTP, of gRPC and of the controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skate.serve.config.checked import Checked, not_negative, positive
 
 
 class ProxyLocation(str, enum.Enum):
-    """On which machines requests are taken in."""
+    """The nodes that accept requests."""
 
     Disabled = "Disabled"
     HeadOnly = "HeadOnly"
@@ -25,28 +25,28 @@ class ProxyLocation(str, enum.Enum):
         return None
 
 
-def _location(said: Any) -> ProxyLocation:
+def _location(location: Any) -> ProxyLocation:
     """Convert a location. Raises ValueError for an unknown one."""
-    return ProxyLocation.Disabled if said == "NoServer" else ProxyLocation(said)
+    return ProxyLocation.Disabled if location == "NoServer" else ProxyLocation(location)
 
 
-#: The environment's say on the length of bodies, in bytes, where the options have none.
+#: The environment variable with the default of max_request_body_bytes.
 BODY_MAX_VARIABLE = "SKATE_SERVE_MAX_REQUEST_BODY_BYTES"
 
 
 def _body_max() -> int | None:
-    said = os.environ.get(BODY_MAX_VARIABLE, "")
-    if not said:
+    text = os.environ.get(BODY_MAX_VARIABLE, "")
+    if not text:
         return None
     try:
-        return int(said)
+        return int(text)
     except ValueError:
-        raise ValueError(f"{BODY_MAX_VARIABLE} must be a number of bytes, got {said!r}") from None
+        raise ValueError(f"{BODY_MAX_VARIABLE} must be a number of bytes, got {text!r}") from None
 
 
 @dataclass(kw_only=True)
 class HTTPOptions(Checked):
-    """HTTP: address, timeouts in seconds, TLS files."""
+    """Settings of HTTP: the address, timeouts in seconds, and TLS files."""
 
     host: str | None = "127.0.0.1"
     port: int = 8000
@@ -61,26 +61,25 @@ class HTTPOptions(Checked):
     ssl_certfile: str | None = None
     ssl_keyfile_password: str | None = None
     ssl_ca_certs: str | None = None
-    #: Ours: a longer body is answered 413; None takes any.
+    #: Skate's own: the most bytes of a body, above which the response is 413; None for no limit.
     max_request_body_bytes: int | None = field(default_factory=_body_max)
-    #: Ours: what is longer is answered 431. The head has its blank line with it.
+    #: Skate's own: the limits of a request's head, including its blank line, above which the response is 431.
     max_request_head_bytes: int = 64 * 1024
     max_request_headers: int = 256
-    #: Ours, in seconds; None waits forever. For a head from its first byte on (408), for the next bytes of a body (408),
-    #: and for a client that takes nothing of its answer (the connection is closed).
+    #: Skate's own, in seconds; None for no limit. The timeouts apply to a head from its first byte (408), to the next
+    #: bytes of a body (408), and to a client that does not read its response (the connection is closed).
     request_head_timeout_s: float | None = 30.0
     request_body_timeout_s: float | None = 60.0
     unread_answer_timeout_s: float | None = 300.0
 
     def check(self) -> None:
-        """A port is a port, and a key comes with its certificate."""
+        """Check the port, the location, the limits, and that a key has a certificate."""
         if not 0 <= self.port <= 65535:
-            raise ValueError(f"HTTPOptions.port is a number from 0 to 65535, not {self.port}")
+            raise ValueError(f"HTTPOptions.port must be from 0 to 65535, got {self.port}")
         if self.num_cpus:
             raise ValueError(
-                "`num_cpus` in HTTPOptions has been removed. It was for proxies, and there are none here; give "
-                "ingress deployments their CPUs with "
-                "ray_actor_options"
+                "`num_cpus` in HTTPOptions has been removed, because Skate has no proxies; set the CPUs of ingress "
+                "deployments with ray_actor_options"
             )
         try:
             self.location = None if self.location is None else _location(self.location)
@@ -88,7 +87,7 @@ class HTTPOptions(Checked):
             raise ValueError(
                 f"{error}. HTTPOptions.location must be one of Disabled, HeadOnly, EveryNode"
             ) from None
-        # No time at all means no limit, as for Ray.
+        # As in Ray, 0 means no limit.
         self.request_timeout_s = self.request_timeout_s or None
         if self.host is None:
             self.location = ProxyLocation.Disabled
@@ -113,7 +112,7 @@ class HTTPOptions(Checked):
 
 @dataclass(kw_only=True)
 class gRPCOptions(Checked):
-    """gRPC: port, and the functions that add the services, as `module.add_XServicer_to_server`."""
+    """Settings of gRPC: the port, and the functions `module.add_XServicer_to_server` that add the services."""
 
     port: int = 9000
     grpc_servicer_functions: list[Any] = field(default_factory=list)
@@ -122,35 +121,35 @@ class gRPCOptions(Checked):
 
     @property
     def grpc_servicer_func_callable(self) -> list[Any]:
-        """The functions, loaded where they are named.
+        """The functions, imported if necessary.
 
-        Raises ImportError or AttributeError for what is not there, ValueError for what cannot be called.
+        Raises ImportError or AttributeError if one does not exist, ValueError if one is not callable.
         """
-        from skate.serve.code.import_path import load  # few serve gRPC
+        from skate.serve.code.import_path import load  # imported only for gRPC
 
         found = [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
         for each, named in zip(found, self.grpc_servicer_functions, strict=True):
             if not callable(each):
                 raise ValueError(
-                    f"{named} is not a callable function! It is a {type(each).__name__}; name what `protoc` calls "
+                    f"{named} is not a callable function! It is a {type(each).__name__}; name a generated function such as "
                     "add_...Servicer_to_server"
                 )
         return found
 
     def check(self) -> None:
-        """A time is above zero; none at all means no limit."""
+        """Check the timeout; 0 means no limit."""
         self.request_timeout_s = self.request_timeout_s or None
         positive("gRPCOptions", request_timeout_s=self.request_timeout_s)
 
 
 @dataclass(kw_only=True)
 class ControllerOptions(Checked):
-    """How the controller is started."""
+    """The options of the controller."""
 
     runtime_env: dict[str, Any] | None = None
 
     def check(self) -> None:
-        """A runtime environment of variables alone."""
+        """Check that the runtime environment has only environment variables."""
         if self.runtime_env is None:
             return
         others = sorted(set(self.runtime_env) - {"env_vars"})

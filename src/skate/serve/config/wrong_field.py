@@ -1,4 +1,4 @@
-"""The error of an invalid record; also pydantic's ValidationError, if the program uses pydantic."""
+"""The error of an invalid record. It is also pydantic's ValidationError if the program uses pydantic."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 
 class WrongField(ValueError):
-    """A record is invalid; `where` is the path to the field, by names and list indices.
+    """A record is invalid. `where` is the path to the field, as names and list indices.
 
-    Programs written for Ray catch pydantic's ValidationError, which requires importing pydantic, so only then
-    is this one.
+    Programs written for Ray catch pydantic's ValidationError, which they must import from pydantic. The error is
+    therefore a ValidationError only if pydantic has been imported.
     """
 
     where: tuple[str | int, ...]
 
     def __new__(cls, text: str, where: tuple[str | int, ...] = ()) -> WrongField:
-        """One that can be caught as ValidationError, if there is such a class to catch it by."""
+        """Create the error as a subclass of ValidationError, if pydantic has been imported."""
         base: Any = getattr(sys.modules.get("pydantic_core"), "ValidationError", None)
         kind = None if base is None else _of_pydantic(base)
         made: WrongField
@@ -33,21 +33,21 @@ class WrongField(ValueError):
         self.where = where
 
     def __reduce__(self) -> Any:
-        """Rebuild the error on arrival, where pydantic may be missing."""
+        """Rebuild the error when it is unpickled, because that process may not have imported pydantic."""
         return WrongField, (str(self), self.where)
 
     def inside(self, *outer: str | int) -> WrongField:
-        """Prefix the path with that of an enclosing record."""
+        """Prefix the path with the path of an enclosing record."""
         self.where = (*outer, *self.where)
         return self
 
 
 @functools.cache
 def _of_pydantic(base: Any) -> type[WrongField] | None:
-    """WrongField and ValidationError in one; None with a pydantic whose class has no heirs."""
+    """Return a subclass of WrongField and ValidationError; None if pydantic's class cannot be subclassed."""
 
     def errors(self: Any, **_: Any) -> list[dict[str, Any]]:
-        """The single error, in pydantic's format."""
+        """Return the single error, in pydantic's format."""
         return [{"type": "value_error", "loc": self.where, "msg": str(self), "input": None}]
 
     named = {

@@ -1,4 +1,4 @@
-"""From a deployment to the record of a config file that says the same, and back."""
+"""Conversion of a deployment to its record in a config file, and back."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from skate.serve.schema.deploy import DeploymentSchema, RayActorOptionsSchema
 
 
 def deployment_to_schema(d: Deployment) -> DeploymentSchema:
-    """Return the options explicitly given for a deployment, without those left at their defaults."""
-    said: dict[str, Any] = {}
+    """Return the options that were set explicitly for a deployment."""
+    options: dict[str, Any] = {}
     for name in d._given:
         if name in DeploymentSchema.__dataclass_fields__:
-            said[name] = d._replica.actor_options.get(name, getattr(d._config, name, None))
-    if "ray_actor_options" in said:
-        said["ray_actor_options"] = RayActorOptionsSchema.model_validate(said["ray_actor_options"])
+            options[name] = d._replica.actor_options.get(name, getattr(d._config, name, None))
+    if "ray_actor_options" in options:
+        options["ray_actor_options"] = RayActorOptionsSchema.model_validate(options["ray_actor_options"])
     if d._config.autoscaling_config is not None:
-        said["autoscaling_config"] = d._config.autoscaling_config
-        said.pop("num_replicas", None)
-    return DeploymentSchema(name=d.name, **said)
+        options["autoscaling_config"] = d._config.autoscaling_config
+        options.pop("num_replicas", None)
+    return DeploymentSchema(name=d.name, **options)
 
 
 def schema_to_deployment(s: DeploymentSchema) -> Deployment:
-    """A deployment with these options and no code: give it some with `.options(func_or_class=...)` before it is served."""
+    """Return a deployment with these options and no code; set the code with `.options(func_or_class=...)`."""
     given = {name: value for name, value in s.given().items() if value is not None}
     config = configured(DeploymentConfig(), given)
     made = Deployment(

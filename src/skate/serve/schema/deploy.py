@@ -35,7 +35,7 @@ class HTTPOptionsSchema(Checked):
     ssl_certfile: str | None = None
     ssl_keyfile_password: str | None = None
     ssl_ca_certs: str | None = None
-    #: Ours, as in HTTPOptions; left out, it is what the environment says.
+    #: Skate's own, as in HTTPOptions; by default the value of the environment variable.
     max_request_body_bytes: int | None = None
     max_request_head_bytes: int = 64 * 1024
     max_request_headers: int = 256
@@ -76,7 +76,7 @@ class RayActorOptionsSchema(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentSchema(Checked):
-    """A deployment of a file: options that take the place of those in the code."""
+    """A deployment of a file. Its options replace those in the code."""
 
     name: str
     num_replicas: Any = DEFAULT.VALUE
@@ -102,7 +102,7 @@ class DeploymentSchema(Checked):
     max_surge_percent: Any = DEFAULT.VALUE
 
     def check(self) -> None:
-        """Both ways of saying a number cannot be given."""
+        """Check the options, one by one and together."""
         if isinstance(self.num_replicas, int) and self.autoscaling_config not in (None, DEFAULT.VALUE):
             raise ValueError(
                 f"Manually setting num_replicas is not allowed when autoscaling_config is provided. Deployment "
@@ -111,13 +111,13 @@ class DeploymentSchema(Checked):
         self._records()
         for name, value in self.given().items():
             if name == "gang_scheduling_config":
-                continue  # goes with the number of replicas, below
+                continue  # checked below, with the number of replicas
             try:
                 configured(DeploymentConfig(), {name: value})
                 if name == "ray_actor_options":
                     actor_options({}, {name: value})
             except WrongField:
-                raise  # which leads to the field already
+                raise  # it already has the path to the field
             except (ValueError, TypeError) as error:
                 raise WrongField(str(error), (name,)) from None
         given = self.given()
@@ -126,13 +126,13 @@ class DeploymentSchema(Checked):
             actor_options({}, actor)
         elif "placement_group_bundle_label_selector" in actor:
             raise ValueError(
-                "Setting bundle_label_selector is not allowed when placement_group_bundles is not provided. Say what the group "
-                "is made of"
+                "Setting bundle_label_selector is not allowed when placement_group_bundles is not provided. Set both, or "
+                "neither"
             )
         together(configured(DeploymentConfig(), given), actor)
 
     def _records(self) -> None:
-        """Make records of what was written as dicts."""
+        """Convert dicts to records."""
         for name, record in _RECORDS.items():
             value = getattr(self, name)
             if isinstance(value, dict):
@@ -142,21 +142,21 @@ class DeploymentSchema(Checked):
                     raise error.inside(name) from None
 
     def is_autoscaling_configured(self) -> bool:
-        """True if the number of replicas follows the load."""
+        """Return True if the deployment is autoscaled."""
         return self.num_replicas == "auto" or self.autoscaling_config not in (None, DEFAULT.VALUE)
 
     def given(self) -> dict[str, Any]:
-        """The options that were set."""
+        """Return the options that were set."""
         names = (*CONFIG_OPTIONS, *ACTOR_OPTIONS)
-        said = {name: getattr(self, name) for name in names if name in self.__dataclass_fields__}
-        found = {name: value for name, value in said.items() if value is not DEFAULT.VALUE}
+        values = {name: getattr(self, name) for name in names if name in self.__dataclass_fields__}
+        found = {name: value for name, value in values.items() if value is not DEFAULT.VALUE}
         options = found.get("ray_actor_options")
         if isinstance(options, RayActorOptionsSchema):
             found["ray_actor_options"] = options.model_dump(exclude_unset=True)
         return found
 
 
-#: Fields of a deployment that are records themselves.
+#: The fields of a deployment that contain a record.
 _RECORDS: dict[str, type[Checked]] = {
     "ray_actor_options": RayActorOptionsSchema,
     "logging_config": LoggingConfig,
@@ -184,11 +184,11 @@ class ServeApplicationSchema(Checked):
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
-        """The record of an empty application."""
+        """Return the record of an empty application."""
         return {"import_path": "", "runtime_env": {}, "deployments": []}
 
     def check(self) -> None:
-        """A path that can be imported, a prefix that can be matched, deployments that differ."""
+        """Check the route prefix, the import path and the names of the deployments."""
         try:
             checked_prefix(self.route_prefix)
         except ValueError as error:
@@ -207,17 +207,17 @@ class ServeApplicationSchema(Checked):
             raise ValueError(
                 f"external_scaler_enabled is set to True, but the following deployment(s) have autoscaling "
                 f"configured: {names}. "
-                "Leave one of them out: replicas are scaled either by Serve or externally"
+                "Remove one of them: either Serve or an external system scales the replicas"
             )
 
     @property
     def deployment_names(self) -> list[str]:
-        """The deployments that it names."""
+        """The names of the deployments."""
         return [each.name for each in self.deployments]
 
 
 def _import_path(path: str) -> str:
-    """The error in an import path; empty if it is valid."""
+    """Return the error in an import path; empty if the path is valid."""
     mark = ":" if ":" in path else "."
     if path.count(":") > 1:
         return "may have at most one colon"
@@ -243,19 +243,19 @@ class ServeDeploySchema(Checked):
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
-        """The record of an empty config."""
+        """Return the record of an empty config."""
         return {"applications": []}
 
     def check(self) -> None:
-        """Names and routes differ, and a capacity is a percentage."""
+        """Check that names and routes are unique, and that the capacity is a percentage."""
         for at, each in enumerate(self.applications):
             if not each.name:
                 raise WrongField("Application names must be nonempty.", ("applications", at, "name"))
             for part in ("host", "port"):
                 if part in each.model_fields_set:
-                    said = f'Host "{each.host}"' if part == "host" else f"Port {each.port}"
+                    setting = f'Host "{each.host}"' if part == "host" else f"Port {each.port}"
                     raise WrongField(
-                        f"{said} is set in the config for application `{each.name}`. Please remove it and set "
+                        f"{setting} is set in the config for application `{each.name}`. Please remove it and set "
                         f"{part} in the top "
                         "level deploy config only.",
                         ("applications", at, part),
@@ -265,12 +265,12 @@ class ServeDeploySchema(Checked):
         not_negative("ServeDeploySchema", target_capacity=self.target_capacity)
         if self.target_capacity is not None and self.target_capacity > 100:
             raise ValueError(
-                f"target_capacity is a percentage, not {self.target_capacity}. Input should be less than or "
+                f"target_capacity must be a percentage, got {self.target_capacity}. Input should be less than or "
                 "equal to 100"
             )
 
 
-#: Ray's words for what is there twice.
+#: Ray's messages about duplicates.
 _TWICE = {
     "application names": 'Found multiple configs for application "{}". Please remove all duplicates. ',
     "route prefixes": 'Found duplicate applications for route prefix "{}". Please ensure each application\'s route_prefix '
@@ -282,7 +282,7 @@ def _differ(what: str, named: str, names: list[str | None], of: str = "applicati
     for at, name in enumerate(names):
         if name is not None and name in names[:at]:
             raise WrongField(
-                f"{_TWICE.get(what, '').format(name)}{what} differ from each other; given more than once: {name!r}, by "
-                f"number {names.index(name) + 1} and {at + 1} of the {of}",
+                f"{_TWICE.get(what, '').format(name)}{what} must be unique, but number {names.index(name) + 1} and "
+                f"number {at + 1} of the {of} both have {name!r}",
                 (of, at, named),
             )

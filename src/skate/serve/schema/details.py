@@ -25,7 +25,7 @@ from skate.serve.schema.deploy import (
 
 
 class APIType(str, enum.Enum):
-    """How an application was deployed: from Python, or by a config."""
+    """The way an application was deployed: from Python, or with a config."""
 
     UNKNOWN = "unknown"
     IMPERATIVE = "imperative"
@@ -33,7 +33,7 @@ class APIType(str, enum.Enum):
 
     @classmethod
     def get_valid_user_values(cls) -> list[str]:
-        """The values that a query may use."""
+        """Return the values that a query may use."""
         return [cls.IMPERATIVE.value, cls.DECLARATIVE.value]
 
 
@@ -46,7 +46,7 @@ class AutoscalingMetricsHealth(str, enum.Enum):
 
 
 class AutoscalingStatus(str, enum.Enum):
-    """Where the number of replicas goes."""
+    """The direction in which the number of replicas changes."""
 
     UPSCALING = "UPSCALING"
     DOWNSCALING = "DOWNSCALING"
@@ -54,7 +54,7 @@ class AutoscalingStatus(str, enum.Enum):
 
 
 class RequestProtocol(str, enum.Enum):
-    """How requests come in."""
+    """The protocol of requests."""
 
     UNDEFINED = "UNDEFINED"
     HTTP = "HTTP"
@@ -63,7 +63,7 @@ class RequestProtocol(str, enum.Enum):
 
 @dataclass(kw_only=True)
 class ServeActorDetails(Checked):
-    """An actor of Serve, and where it is."""
+    """An actor of Serve and its location."""
 
     node_id: str | None = None
     node_ip: str | None = None
@@ -104,7 +104,7 @@ class ScalingDecision(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentAutoscalingDetail(Checked):
-    """How a deployment follows its load."""
+    """The autoscaling state of a deployment."""
 
     scaling_status: AutoscalingStatus
     decisions: list[ScalingDecision] = field(default_factory=list)
@@ -115,7 +115,7 @@ class DeploymentAutoscalingDetail(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentDetails(Checked):
-    """A deployment, with the settings that hold and its replicas."""
+    """A deployment, with its current settings and replicas."""
 
     name: str
     status: DeploymentStatus
@@ -131,7 +131,7 @@ class DeploymentDetails(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentNode(Checked):
-    """A deployment, and those that it calls."""
+    """A deployment and the deployments that it calls."""
 
     name: str
     app_name: str
@@ -141,7 +141,7 @@ class DeploymentNode(Checked):
 
 @dataclass(kw_only=True)
 class DeploymentTopology(Checked):
-    """Which deployments of an application call which."""
+    """The call graph of an application's deployments."""
 
     app_name: str
     nodes: dict[str, DeploymentNode]
@@ -167,7 +167,7 @@ class ApplicationDetails(Checked):
 
 @dataclass(kw_only=True)
 class Target(Checked):
-    """An address that takes requests."""
+    """An address that accepts requests."""
 
     ip: str
     port: int
@@ -177,7 +177,7 @@ class Target(Checked):
 
 @dataclass(kw_only=True)
 class TargetGroup(Checked):
-    """The addresses that take the requests of a prefix."""
+    """The addresses that accept requests for a route prefix."""
 
     targets: list[Target]
     route_prefix: str
@@ -189,7 +189,7 @@ class TargetGroup(Checked):
 
 @dataclass(kw_only=True)
 class DurationStats(Checked):
-    """Durations lately, in one unit."""
+    """Statistics of recent durations, all in the same unit."""
 
     mean: float = 0.0
     std: float = 0.0
@@ -198,7 +198,7 @@ class DurationStats(Checked):
 
     @classmethod
     def from_values(cls, values: list[float]) -> DurationStats:
-        """Compute the statistics of values; zeros if there are none."""
+        """Compute the statistics of values; all zero if there are none."""
         if not values:
             return cls()
         mean = sum(values) / len(values)
@@ -208,7 +208,7 @@ class DurationStats(Checked):
 
 @dataclass(kw_only=True)
 class ControllerHealthMetrics(Checked):
-    """How the controller itself does; seconds, and seconds since the epoch."""
+    """The health of the controller. Durations are in seconds unless named otherwise, times are since the epoch."""
 
     timestamp: float = 0.0
     controller_start_time: float = 0.0
@@ -240,7 +240,7 @@ class ControllerHealthMetrics(Checked):
 
 @dataclass(kw_only=True)
 class ServeInstanceDetails(Checked):
-    """All that is known."""
+    """The complete state of Serve."""
 
     controller_info: ServeActorDetails = field(default_factory=ServeActorDetails)
     proxy_location: ProxyLocation | None = None
@@ -255,13 +255,13 @@ class ServeInstanceDetails(Checked):
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
-        """The record while Serve does not run."""
+        """Return the record for when Serve is not running."""
         return {"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": None}
 
 
 @dataclass(kw_only=True)
 class ScaleDeploymentRequest(Checked):
-    """The body of a request for another number of replicas."""
+    """The body of a request to change the number of replicas."""
 
     target_num_replicas: int
 
@@ -269,6 +269,6 @@ class ScaleDeploymentRequest(Checked):
         """Check the number of replicas."""
         if self.target_num_replicas < 0:
             raise ValueError(
-                f"target_num_replicas is a number of replicas, not {self.target_num_replicas}. Input should be greater than or "
+                f"target_num_replicas must not be negative, got {self.target_num_replicas}. Input should be greater than or "
                 "equal to 0"
             )

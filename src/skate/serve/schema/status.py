@@ -15,7 +15,7 @@ from skate.serve.controller.states import (
 
 @dataclass(frozen=True)
 class DeploymentStatusOverview:
-    """How a deployment is."""
+    """The status of a deployment."""
 
     status: DeploymentStatus
     status_trigger: DeploymentStatusTrigger
@@ -25,7 +25,7 @@ class DeploymentStatusOverview:
 
 @dataclass(frozen=True)
 class ApplicationStatusOverview:
-    """How an application is; times are seconds since the epoch."""
+    """The status of an application; times are in seconds since the epoch."""
 
     status: ApplicationStatus
     message: str
@@ -35,7 +35,7 @@ class ApplicationStatusOverview:
 
 @dataclass(frozen=True)
 class ServeStatus:
-    """How everything is, by application, and where requests are taken in, by node."""
+    """The status of all applications by name, and of all proxies by node."""
 
     proxies: dict[str, ProxyStatus] = field(default_factory=dict)
     applications: dict[str, ApplicationStatusOverview] = field(default_factory=dict)

@@ -14,9 +14,7 @@ def _from_environment() -> str:
 
 @dataclass(kw_only=True)
 class TracingConfig(Checked):
-    """Settings of spans: enabled, exporters (`module:function` that returns them), and the sampled share of
-    requests.
-    """
+    """Settings of spans: `module:function` that returns the exporters, and the share of requests to sample."""
 
     enabled: bool = field(default_factory=lambda: bool(_from_environment()))
     exporter_import_path: str = field(default_factory=_from_environment)
