@@ -93,9 +93,9 @@ def test_build_deploy_status_and_config(site: Site) -> None:
     assert get(site.port) == (200, "one!")
     told = site.serve("status", "--name", "app1")
     assert "status: RUNNING" in told and "RUNNING: 1" in told and "Teller" in told
-    assert "there are: app1" in site.serve("status", "-n", "nobody", code=1)
+    assert "the applications are: app1" in site.serve("status", "-n", "nobody", code=1)
     assert "import_path: program:app" in site.serve("config", "-n", "app1")
-    assert "those with one: app1" in site.serve("config", "-n", "nobody", code=1)
+    assert "applications with a config: app1" in site.serve("config", "-n", "nobody", code=1)
     ServeInstanceDetails.model_validate(site.ask()[1])
 
 
@@ -162,7 +162,7 @@ def test_runtime_environment(site: Site, tmp_path: Path) -> None:
         ),
         ("http_options:\n  port: many\napplications: []\n", "line 2: http_options.port: "),
         ("applications: [\n", "is not valid YAML"),
-        ("- 1\n", "line 1: ServeDeploySchema is made from a dict"),
+        ("- 1\n", "line 1: ServeDeploySchema must be a dict"),
     ],
 )
 def test_files_with_mistakes(site: Site, text: str, complaint: str) -> None:

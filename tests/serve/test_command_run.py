@@ -88,8 +88,8 @@ def test_a_port_that_is_taken(run: Callable[..., Program]) -> None:
         (["nowhere:app"], "there is no module 'nowhere'"),
         (["program:ap"], "module 'program' has no attribute 'ap'; applications there: app"),
         (["program:Says"], "call .bind(...) on it"),
-        (["program:build", "word"], "written key=value"),
-        (["program:app", "--non-blocking"], "needs a node that stays"),
+        (["program:build", "word"], "must have the form key=value"),
+        (["program:app", "--non-blocking"], "requires a node that continues to run"),
         (["two.yaml"], "two.yaml, line 3: applications[1].route_prefix: Found duplicate applications"),
     ],
 )

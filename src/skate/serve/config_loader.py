@@ -1,4 +1,4 @@
-"""From a config file, or an import path, to applications that can be deployed."""
+"""Loads applications from config files and import paths, and deploys them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from skate.serve.graph import Built, Part, build
 from skate.serve.routing import watch
 from skate.serve.schema.deploy import ServeApplicationSchema, ServeDeploySchema
 
-#: Bounds of what a config says, which is packed, compared and told again.
+#: The limits of a config's depth and of the number of its values, because it is pickled and compared.
 _DEPTH_MAX, _VALUES_MAX = 64, 1_000_000
 
 
 def read(path: str) -> ServeDeploySchema:
     """Read and validate a config file. Raises ValueError with the file, the line and the error."""
-    import yaml  # with the extra `serve`
+    import yaml  # requires the extra `serve`
 
     try:
         with open(path, encoding="utf-8") as file:
@@ -36,28 +36,28 @@ def read(path: str) -> ServeDeploySchema:
     except UnicodeDecodeError as error:
         raise ValueError(f"the config file {path} cannot be read: it is not UTF-8 text: {error}") from None
     try:
-        said = yaml.safe_load(text)
+        config = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not valid YAML: {error}") from None
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply") from None
-    # The reader of YAML raises anything for a value that is not of its kind, such as the month 13.
+    # The YAML parser may raise anything for an invalid value, such as the month 13.
     except Exception as error:
         raise ValueError(
             f"{path} has a value that cannot be parsed: {type(error).__name__}: {error}"
         ) from None
     try:
-        return checked(said)
+        return checked(config)
     except ValueError as error:
         where = getattr(error, "where", ())
         field = f"{spelt(where)}: " if where else ""
         raise ValueError(f"{path}{_line(text, where)}: {field}{error}") from None
 
 
-def checked(said: Any) -> ServeDeploySchema:
-    """A config, with all that can be said of it before anything is started. Raises ValueError for one that cannot be."""
-    bounded(said)
-    schema = ServeDeploySchema.model_validate(said)
+def checked(config: Any) -> ServeDeploySchema:
+    """Validate a config as far as possible without starting anything. Raises ValueError if it is invalid."""
+    bounded(config)
+    schema = ServeDeploySchema.model_validate(config)
     for name, make in (("http_options", http_options), ("grpc_options", grpc_options)):
         try:
             make(schema)
@@ -66,10 +66,10 @@ def checked(said: Any) -> ServeDeploySchema:
     return schema
 
 
-def bounded(said: Any) -> None:
-    """Raise ValueError for a config that is nested too deep, holds itself, or grows beyond measure by aliases."""
+def bounded(config: Any) -> None:
+    """Raise ValueError for a config that is nested too deep, contains itself, or has too many values."""
     left = _VALUES_MAX
-    waiting = [(said, 0)]
+    waiting = [(config, 0)]
     while waiting:
         value, depth = waiting.pop()
         inside = (
@@ -90,8 +90,8 @@ def bounded(said: Any) -> None:
 
 
 def _line(text: str, where: tuple[str | int, ...]) -> str:
-    """The line of a field, or of the closest thing around it that the file has."""
-    import yaml  # as above
+    """Return the line of a field, or of the innermost enclosing field that the file has."""
+    import yaml  # requires the extra `serve`
 
     node = yaml.compose(text)
     mark = None if node is None else node.start_mark
@@ -112,16 +112,16 @@ def _line(text: str, where: tuple[str | int, ...]) -> str:
 
 def spelt(where: tuple[str | int, ...]) -> str:
     """Format the path of a field: `applications[0].route_prefix`."""
-    said = ""
+    path = ""
     for step in where:
-        said += f"[{step}]" if isinstance(step, int) else f".{step}" if said else str(step)
-    return said
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+    return path
 
 
 def application(import_path: str, args: dict[str, Any] | None = None) -> Application:
-    """The application that an import path names; a function there is called with `args` to build it.
+    """Import an application, or a function that builds one from `args`.
 
-    Raises TypeError if it is neither.
+    Raises TypeError if the object is neither.
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -159,7 +159,7 @@ def _typed(function: Any, args: dict[str, Any]) -> Any:
 
 
 def built(schema: ServeApplicationSchema) -> Built:
-    """An application of a file, with its options in the places of those in the code."""
+    """Build an application of a file. Options of the file replace those in the code."""
     app = application(schema.import_path, schema.args)
     made = build(app, schema.name, schema.route_prefix)
     made.config = schema.model_dump(exclude_unset=True)
@@ -168,14 +168,14 @@ def built(schema: ServeApplicationSchema) -> Built:
     if schema.autoscaling_policy is not None:
         made.policy = AutoscalingPolicy.model_validate(schema.autoscaling_policy)
     known = {part.name: part for part in made.parts}
-    for said in schema.deployments:
-        part = known.get(said.name)
+    for changes in schema.deployments:
+        part = known.get(changes.name)
         if part is None:
             raise ValueError(
-                f"the application {schema.name!r} has no deployment {said.name!r}{nearest(said.name, known)} It has: "
-                f"{', '.join(known)}"
+                f"the application {schema.name!r} has no deployment {changes.name!r}{nearest(changes.name, known)} The "
+                f"deployments are: {', '.join(known)}"
             )
-        part.change(said.given())
+        part.change(changes.given())
     for part in made.parts:
         if schema.logging_config is not None and part.config.logging_config is None:
             part.change({"logging_config": schema.logging_config})
@@ -185,7 +185,7 @@ def built(schema: ServeApplicationSchema) -> Built:
 
 
 def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
-    """Options of a deployment with the application's runtime environment, in which its own comes first."""
+    """Return a deployment's actor options, with the application's runtime environment merged under its own."""
     options: dict[str, Any] = part.actor["ray_actor_options"]
     own = options.get("runtime_env") or {}
     variables = {**(given.get("env_vars") or {}), **(own.get("env_vars") or {})}
@@ -194,11 +194,11 @@ def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
-    """Deploy the applications of a file, and delete those of earlier files; return the listening address.
+    """Deploy the applications of a file, delete those of earlier files, and return the listening address.
 
-    With `apart`, or for an application with a runtime environment, its code is imported by a separate process,
-    so that earlier imports in this one do not matter. Raises the exceptions of the code, RuntimeError if a port
-    is taken.
+    With `apart`, or for an application with a runtime environment, a separate process imports the code, so that
+    earlier imports in this process have no effect. Raises the exceptions of the code, and RuntimeError if a port is
+    in use.
     """
     grpc = grpc_options(schema)
     controller = api._started(schema.controller_options)
@@ -222,35 +222,35 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
 
 
 def http_options(schema: ServeDeploySchema) -> HTTPOptions:
-    """The HTTP options of a file."""
-    said = schema.http_options.model_dump()
-    if said["max_request_body_bytes"] is None:
-        del said["max_request_body_bytes"]
-    return HTTPOptions(**said)
+    """Return the HTTP options of a file."""
+    options = schema.http_options.model_dump()
+    if options["max_request_body_bytes"] is None:
+        del options["max_request_body_bytes"]
+    return HTTPOptions(**options)
 
 
 def grpc_options(schema: ServeDeploySchema) -> gRPCOptions | None:
-    """Where a file says to listen for gRPC; None if it names no services."""
+    """Return the gRPC options of a file; None if it names no services."""
     if not schema.grpc_options.grpc_servicer_functions:
         return None
     return gRPCOptions(**schema.grpc_options.model_dump())
 
 
 def built_apart(schema: ServeApplicationSchema) -> Built:
-    """Build like `built`, in a separate process. Raises RuntimeError, with the code's exception as its cause."""
+    """Build as `built` does, in a separate process. Raises RuntimeError with the code's exception as its cause."""
     make: Any = skate.remote(max_calls=1)(built)
     options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "name": f"build {schema.import_path}"}
     if schema.runtime_env:
         options["runtime_env"] = schema.runtime_env
     try:
         made: Built = skate.get(make.options(**options).remote(schema))
-    except Exception as error:  # whatever the code raises, or its environment cannot be made
+    except Exception as error:  # the code and the creation of its environment may raise anything
         cause = cause_of(error)
         raise RuntimeError(f"{schema.import_path}: {type(cause).__name__}: {cause}") from cause
     return made
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The exception raised in another process, unwrapped."""
+    """Return the exception that another process raised, unwrapped."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error

@@ -1,1 +1,1 @@
-"""The code of deployments: import paths, pickling, and fingerprints that tell whether it has changed."""
+"""The code of deployments: import paths, pickling, and fingerprints to detect changes."""

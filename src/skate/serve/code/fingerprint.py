@@ -1,4 +1,4 @@
-"""Fingerprints of code, equal in every process: they decide if replicas must be replaced."""
+"""Fingerprints of code, equal in all processes. Replicas are replaced if the fingerprint of their code changes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 
 from skate.serve.code import pickler
 
-#: Values that are packed in more bytes than this are taken as they were packed.
+#: For larger values, the fingerprint is the digest of their pickle.
 _LARGE_BYTES = 1 << 20
 _SIMPLE = (str, bytes, int, float, complex, bool, type(None))
 
 
 def of(value: Any, packed: bytes) -> str:
-    """A digest of a value that cloudpickle has packed, the same in every process for equal code."""
+    """Return a digest of a pickled value, the same in all processes for equal code."""
     if len(packed) > _LARGE_BYTES:
         return _digest(packed)
-    from cloudpickle import cloudpickle as inner  # 15 ms, and only those who deploy need it
+    from cloudpickle import cloudpickle as inner  # takes 15 ms and is needed only to deploy
 
     tracked = inner._DYNAMIC_CLASS_TRACKER_BY_CLASS
     known: dict[str, int] = {}
 
     class Even(pickler.pickler()):  # type: ignore[misc]
-        """Leaves out what differs from process to process: numbers of classes, and the order of sets."""
+        """Normalizes what differs between processes: the ids of classes, and the order of sets."""
 
         def persistent_id(self, one: Any) -> Any:
             kind = type(one)
@@ -44,9 +44,9 @@ def of(value: Any, packed: bytes) -> str:
 
 
 def of_modules(target: Any) -> str:
-    """A digest of the user's own source files behind a class or function; empty if there are none.
+    """Return a digest of the user's source files that a class or function depends on; empty if there are none.
 
-    Libraries are excluded: they change with the environment, not with a program.
+    Libraries are excluded, because they change with the environment and not with a program.
     """
     first = sys.modules.get(getattr(target, "__module__", None) or "")
     if first is None:
@@ -54,17 +54,17 @@ def of_modules(target: Any) -> str:
     found = {}
     for module in _reached(first):
         file = own_file(module)
-        if file is not None and module.__name__ != "__main__":  # whose code is packed itself
+        if file is not None and module.__name__ != "__main__":  # cloudpickle pickles the code of __main__
             try:
                 with open(file, "rb") as source:
                     found[module.__name__] = _digest(source.read())
-            except OSError:  # it has gone since it was imported
+            except OSError:  # it was deleted after the import
                 continue
     return _digest(repr(sorted(found.items())).encode()) if found else ""
 
 
 def _reached(first: ModuleType) -> Iterator[ModuleType]:
-    """Collect a module and the user's own modules that it imports from, recursively."""
+    """Iterate over a module and the user's modules that it imports from, recursively."""
     seen = {first.__name__}
     left = [first]
     while left:
@@ -73,7 +73,7 @@ def _reached(first: ModuleType) -> Iterator[ModuleType]:
         for value in list(vars(module).values()):
             if isinstance(value, ModuleType):
                 name = value.__name__
-            else:  # asking the object itself might run code of its own
+            else:  # an attribute of the object itself might run its code
                 name = (value if isinstance(value, (type, FunctionType)) else type(value)).__module__
             if not isinstance(name, str) or name in seen:
                 continue
@@ -87,7 +87,7 @@ _installed: list[str] = []
 
 
 def own_file(module: ModuleType) -> str | None:
-    """The file of a module that is neither installed nor Python's nor ours; None for all others."""
+    """Return the file of a module of the user's; None for modules of Python, of Skate and of installed packages."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(".py"):
         return None

@@ -1,4 +1,4 @@
-"""From `module:attribute` to the object."""
+"""Import of objects by `module:attribute`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _module(name: str, path: str) -> Any:
                 "folder with --app-dir or PYTHONPATH",
                 name=missing,
             ) from None
-        raise  # a module that this one imports: its own words say which
+        raise  # another module, imported by this one, is missing; the message names it
 
 
 def _lacks(found: Any, part: str, path: str) -> str:
-    from skate.serve.config.checked import nearest  # only errors need them
+    from skate.serve.config.checked import nearest  # imported only for errors
     from skate.serve.deployment import Application
 
     where = getattr(found, "__name__", type(found).__name__)

@@ -1,6 +1,6 @@
-"""How code of deployments is pickled: as cloudpickle does it, with a new lock in the place of each lock.
+"""Pickling of the code of deployments, as cloudpickle does, but with a new lock in place of each lock.
 
-A FastAPI application with an included router holds locks; each replica is a process and needs locks of its own.
+A FastAPI application with an included router holds locks; each replica is a process and needs its own locks.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _new_rlock(_: Any) -> Any:
 
 @functools.cache
 def pickler() -> Any:
-    """The class of the pickler; made when first needed, since cloudpickle takes 15 ms to load."""
-    import cloudpickle  # as above
+    """Return the class of the pickler, created on first use because cloudpickle takes 15 ms to load."""
+    import cloudpickle  # takes 15 ms
 
     class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Packs classes, functions and applications."""
@@ -53,7 +53,7 @@ def _teach() -> None:
 
 
 def dumps(value: Any) -> bytes:
-    """Bytes of a class, a function or an application."""
+    """Pickle a class, a function or an application."""
     _teach()
     out = io.BytesIO()
     pickler()(out).dump(value)
@@ -61,10 +61,10 @@ def dumps(value: Any) -> bytes:
 
 
 def packed(value: Any, what: str) -> bytes:
-    """The same. Raises TypeError, naming `what`, for one that cannot be pickled."""
+    """Pickle as `dumps` does. Raises TypeError, naming `what`, if that fails."""
     try:
         return dumps(value)
-    except Exception as error:  # whatever pickling ends in, the reader wants to know what was packed
+    except Exception as error:  # pickling may raise anything; the message names the pickled object
         raise TypeError(f"{what}: {type(error).__name__}: {error}") from error
 
 
@@ -75,7 +75,7 @@ def copied(value: Any, what: str) -> Any:
     TypeError, naming `what`, if a copy is impossible.
     """
     kept: list[Any] = []
-    packed(value, what)  # what cannot be sent to a replica is refused here
+    packed(value, what)  # raises TypeError for a value that cannot be sent to a replica
 
     class Sharing(pickler()):  # type: ignore[misc]
         def persistent_id(self, one: Any) -> int | None:
@@ -94,24 +94,24 @@ def copied(value: Any, what: str) -> Any:
 
 
 def passed(value: Any, what: str) -> Any:
-    """A copy as another process would have it: locks and the like cannot go. Raises TypeError, naming `what`, for those."""
-    import cloudpickle  # as above
+    """Return a pickled and unpickled copy of a value. Raises TypeError, naming `what`, if it cannot be pickled."""
+    import cloudpickle  # takes 15 ms
 
     _teach()
     try:
         return pickle.loads(cloudpickle.dumps(value))
-    except Exception as error:  # whatever pickling ends in
+    except Exception as error:  # pickling may raise anything
         raise TypeError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def replaced(
     value: Any, kinds: tuple[type, ...], stand_in: Callable[[Any], Any], what: str
 ) -> tuple[bytes, bool]:
-    """A value packed as cloudpickle does, with a stand-in for each object of some types, however deep; and if there was one.
+    """Pickle a value with a stand-in for each object of some types, at any depth; also return True if there was one.
 
-    Raises TypeError, naming `what`, for a value that cannot be packed, and what `stand_in` raises.
+    Raises TypeError, naming `what`, if the value cannot be pickled, and the exceptions of `stand_in`.
     """
-    import cloudpickle  # as above
+    import cloudpickle  # takes 15 ms
 
     _teach()
     found: list[Any] = []
@@ -123,7 +123,7 @@ def replaced(
                 return super().reducer_override(one)
             try:
                 found.append(stand_in(one))
-            except Exception as error:  # whatever it is, it is not about pickling
+            except Exception as error:  # raised again below, unlike errors of pickling
                 wrong.append(error)
                 raise
             return found[-1].__reduce__()
@@ -131,7 +131,7 @@ def replaced(
     out = io.BytesIO()
     try:
         Replacing(out).dump(value)
-    except Exception as error:  # as above
+    except Exception as error:  # pickling may raise anything
         if wrong:
             raise wrong[0] from None
         raise TypeError(f"{what}: {type(error).__name__}: {error}") from error

@@ -1,1 +1,1 @@
-"""The command `serve`: `skate serve ...` is the same."""
+"""The command `serve`, also available as `skate serve`."""

@@ -26,11 +26,11 @@ def run(parsed: argparse.Namespace) -> int:
     joins = asked(parsed.address)
     if not (parsed.blocking or joins or skate.is_initialized()):
         raise ValueError(
-            "--non-blocking needs a node that stays when this command has ended: start one with `skate start "
+            "--non-blocking requires a node that continues to run after this command; start one with `skate start "
             "--head` and pass --address auto"
         )
     if parsed.reload:
-        # Two versions of a file within one second have the same compiled file.
+        # Python would reuse the compiled file if a file changes twice within a second.
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     schema = wanted(parsed, parsed.target.endswith(_FILES))
@@ -41,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
         return 0
     rest = None
     if parsed.rest_port is not None:
-        from skate.serve.rest import RestServer  # only where it is asked for
+        from skate.serve.rest import RestServer  # imported only if requested
 
         rest = RestServer(_token(), port=parsed.rest_port)
     try:
@@ -78,7 +78,7 @@ def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
     for each in parsed.arguments:
         key, equals, value = each.partition("=")
         if not equals:
-            raise ValueError(f"arguments of a builder are written key=value, not {each!r}")
+            raise ValueError(f"arguments of a builder must have the form key=value, got {each!r}")
         args[key] = value
     app: dict[str, Any] = {"name": parsed.name, "import_path": parsed.target, "args": args}
     if getattr(parsed, "route_prefix", None) is not None:
@@ -91,7 +91,7 @@ def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
 
 
 def served(parsed: argparse.Namespace, schema: ServeDeploySchema) -> None:
-    """Have it served and wait until it is. Raises RuntimeError if an application fails."""
+    """Serve a config and wait until its applications run. Raises RuntimeError if one fails."""
     if parsed.target.endswith(_FILES):
         for name in ("host", "port"):
             if getattr(parsed, name) is not None:
@@ -104,8 +104,8 @@ def served(parsed: argparse.Namespace, schema: ServeDeploySchema) -> None:
             config_loader.built_apart(app) if parsed.reload or app.runtime_env else config_loader.built(app)
         )
         made.source, made.config = "imperative", None
-        said = parsed.host is not None or parsed.port is not None
-        http = config_loader.http_options(schema) if said else None
+        given = parsed.host is not None or parsed.port is not None
+        http = config_loader.http_options(schema) if given else None
         listening = api._serve([made], True, None, http)
     host, port = listening["host"], listening["port"]
     where = f" at http://{host}:{port}/" if port is not None else ""
@@ -113,14 +113,14 @@ def served(parsed: argparse.Namespace, schema: ServeDeploySchema) -> None:
 
 
 def until_settled(names: list[str]) -> None:
-    """Wait until none of these is being deployed. Raises RuntimeError if one failed."""
+    """Wait until all of these applications run. Raises RuntimeError if one fails."""
     while True:
         apps = api.status().applications
         states = {name: apps[name].status for name in names if name in apps}
         failed = {name: apps[name].message for name, state in states.items() if state == "DEPLOY_FAILED"}
         if failed:
             raise RuntimeError(
-                "; ".join(f"application {name!r} failed: {said}" for name, said in failed.items())
+                "; ".join(f"application {name!r} failed: {message}" for name, message in failed.items())
             )
         if len(states) == len(names) and all(state == "RUNNING" for state in states.values()):
             return
@@ -128,7 +128,7 @@ def until_settled(names: list[str]) -> None:
 
 
 def deploy(parsed: argparse.Namespace) -> int:
-    """Have a running node serve; it is not waited for."""
+    """Deploy a config on a running node, without waiting for its applications."""
     schema = wanted(parsed, parsed.target.endswith(_FILES))
     site.of(parsed.address).deploy(schema)
     names = ", ".join(each.name for each in schema.applications)
@@ -137,8 +137,8 @@ def deploy(parsed: argparse.Namespace) -> int:
 
 
 def build_file(parsed: argparse.Namespace) -> int:
-    """Write a config file for applications as they stand in the code."""
-    import yaml  # with the extra `serve`
+    """Write a config file for applications, with their options in the code."""
+    import yaml  # requires the extra `serve`
 
     apps: list[dict[str, Any]] = []
     for at, target in enumerate(parsed.targets):
@@ -175,15 +175,15 @@ def build_file(parsed: argparse.Namespace) -> int:
 
 
 def _deployment(part: Any) -> dict[str, Any]:
-    said = {"name": part.name, **part.config.model_dump(exclude_unset=True)}
+    options = {"name": part.name, **part.config.model_dump(exclude_unset=True)}
     for name, value in part.actor.items():
         if value not in (None, {}) and not (name == "ray_actor_options" and value == {"num_cpus": 1}):
-            said[name] = value
-    return said
+            options[name] = value
+    return options
 
 
 def start(parsed: argparse.Namespace) -> int:
-    """Have a node listen, before there are applications."""
+    """Start Serve on a node, without applications."""
     site.Joined(parsed.address)
     grpc = None
     if parsed.grpc_servicer_functions:
@@ -197,37 +197,37 @@ def start(parsed: argparse.Namespace) -> int:
     if parsed.proxy_location != "Disabled":
         print(f"Serve listens on {parsed.http_host}:{parsed.http_port}")
     if parsed.rest_port is not None:
-        from skate.serve.rest import have_a_node_answer  # only where it is asked for
+        from skate.serve.rest import have_a_node_answer  # imported only if requested
 
         token = _token()
         port = have_a_node_answer(token, parsed.rest_host, parsed.rest_port)
         print(f"The REST API is at http://{parsed.rest_host}:{port}/api/serve/applications/")
-        if not _said_token():
+        if not _environment_token():
             print(f"Its generated token: SKATE_SERVE_TOKEN={token}")
     return 0
 
 
-def _said_token() -> str:
+def _environment_token() -> str:
     return os.environ.get("SKATE_SERVE_TOKEN") or os.environ.get("RAY_AUTH_TOKEN") or ""
 
 
 def _token() -> str:
-    return _said_token() or secrets.token_urlsafe(24)
+    return _environment_token() or secrets.token_urlsafe(24)
 
 
 def _environment(parsed: argparse.Namespace) -> dict[str, Any]:
-    """The runtime environment from the command line. Raises ValueError for an unreadable one."""
+    """Return the runtime environment from the command line. Raises ValueError if it is unreadable or invalid."""
     found: Any = {}
     if parsed.runtime_env and parsed.runtime_env_json:
         raise ValueError("--runtime-env and --runtime-env-json were both given; pass only one")
     if parsed.runtime_env:
-        import yaml  # as above
+        import yaml  # requires the extra `serve`
 
         try:
             with open(parsed.runtime_env) as file:
                 found = yaml.safe_load(file)
         except (OSError, yaml.YAMLError) as error:
-            raise ValueError(f"--runtime-env {parsed.runtime_env} cannot be read: {error}") from None
+            raise ValueError(f"cannot read --runtime-env {parsed.runtime_env}: {error}") from None
     elif parsed.runtime_env_json:
         try:
             found = json.loads(parsed.runtime_env_json)

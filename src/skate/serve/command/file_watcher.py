@@ -1,4 +1,4 @@
-"""Deploys again when a file changes: for development."""
+"""Redeployment when a file changes, for development."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IGNORED = {"__pycache__", "node_modules", "venv", "site-packages"}
 
 
 def changed_at(folder: str) -> dict[str, tuple[int, int]]:
-    """When each Python or YAML file below a folder was changed, and how long it is."""
+    """Return the modification time and the size of each Python or YAML file in a folder and its subfolders."""
     found = {}
     for root, folders, names in os.walk(folder):
         folders[:] = [each for each in folders if each not in _IGNORED and not each.startswith(".")]
@@ -24,14 +24,14 @@ def changed_at(folder: str) -> dict[str, tuple[int, int]]:
                 path = os.path.join(root, name)
                 try:
                     state = os.stat(path)
-                except OSError:  # it has just gone
+                except OSError:  # it was just deleted
                     continue
                 found[path] = state.st_mtime_ns, state.st_size
     return found
 
 
 def watch(folder: str, deploy: Callable[[], None]) -> None:
-    """Look at a folder until Ctrl-C. What cannot be imported or does not start leaves the old version serving."""
+    """Call `deploy` after each change in a folder, until Ctrl-C. If it fails, the old version is still served."""
     print(f"Watching {folder} for changes", flush=True)
     before = changed_at(folder)
     while True:
@@ -47,12 +47,12 @@ def watch(folder: str, deploy: Callable[[], None]) -> None:
         )
         try:
             deploy()
-        except Exception as error:  # whatever the new code ends in, the old one is served on
+        except Exception as error:  # new code may raise anything; the old version is still served
             _show(error)
 
 
 def _show(error: BaseException) -> None:
-    import traceback  # only errors need it
+    import traceback  # imported only for errors
 
     cause = cause_of(error.__cause__ or error)
     text = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))

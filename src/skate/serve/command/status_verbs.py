@@ -10,13 +10,13 @@ from skate.serve.command import target
 
 
 def status(parsed: argparse.Namespace) -> int:
-    """Print how applications are, as YAML."""
+    """Print the status of applications as YAML."""
     found = target.of(parsed.address).details()
     apps = {name: _application(app) for name, app in found["applications"].items()}
     if parsed.name is not None:
         if parsed.name not in apps:
             raise ValueError(
-                f"there is no application {parsed.name!r}; there are: {', '.join(apps) or 'none'}"
+                f"there is no application {parsed.name!r}; the applications are: {', '.join(apps) or 'none'}"
             )
         _print(apps[parsed.name])
         return 0
@@ -47,15 +47,15 @@ def _counted(replicas: list[dict[str, Any]]) -> dict[str, int]:
     return {state: states.count(state) for state in sorted(set(states))}
 
 
-def _print(said: Any) -> None:
-    import yaml  # with the extra `serve`
+def _print(value: Any) -> None:
+    import yaml  # requires the extra `serve`
 
-    print(yaml.safe_dump(said, sort_keys=False), end="")
+    print(yaml.safe_dump(value, sort_keys=False), end="")
 
 
 def config(parsed: argparse.Namespace) -> int:
-    """Print the configs that were deployed."""
-    import yaml  # as above
+    """Print the deployed configs."""
+    import yaml  # requires the extra `serve`
 
     apps = target.of(parsed.address).details()["applications"]
     known = {name: app["deployed_app_config"] for name, app in apps.items() if app["deployed_app_config"]}
@@ -63,7 +63,7 @@ def config(parsed: argparse.Namespace) -> int:
         if parsed.name not in known:
             have = ", ".join(known) or "none"
             raise ValueError(
-                f"no config was deployed for an application {parsed.name!r}; those with one: {have}"
+                f"no config was deployed for the application {parsed.name!r}; applications with a config: {have}"
             )
         known = {parsed.name: known[parsed.name]}
     if not known:

@@ -1,4 +1,4 @@
-"""Where a verb does its work: on a node that it joins, or through the REST API of one."""
+"""The target of a command: a node that it joins, or a node's REST API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWER_SECONDS = 120.0
 
 
 class Joined:
-    """A node of this machine; the program becomes a driver of it."""
+    """A node that this process joins as a driver."""
 
     def __init__(self, address: str | None) -> None:
         if not skate.is_initialized():
@@ -25,7 +25,7 @@ class Joined:
             skate.init(address=wanted)
 
     def details(self) -> dict[str, Any]:
-        """The complete state, as in the REST API."""
+        """Return the complete state, in the format of the REST API."""
         return rest.details()
 
     def deploy(self, schema: ServeDeploySchema) -> None:
@@ -55,18 +55,18 @@ class Rest:
             with error:
                 text = error.read().decode(errors="replace")
             try:
-                said = json.loads(text)["error"]
-            except (ValueError, KeyError, TypeError):  # not from a REST API of ours
-                said = text[:400]
+                message = json.loads(text)["error"]
+            except (ValueError, KeyError, TypeError):  # another server answered
+                message = text[:400]
             hint = "; set SKATE_SERVE_TOKEN" if error.code == 401 else ""
-            raise RuntimeError(f"{self._url} returned {error.code}: {said}{hint}") from None
+            raise RuntimeError(f"{self._url} returned {error.code}: {message}{hint}") from None
         except urllib.error.URLError as error:
             raise ConnectionError(
                 f"nothing answers at {self._url} ({error.reason}); `serve start --rest-port ...` starts the REST API on a node"
             ) from None
 
     def details(self) -> dict[str, Any]:
-        """The complete state."""
+        """Return the complete state."""
         found: dict[str, Any] = self._ask("GET")
         return found
 
@@ -80,6 +80,6 @@ class Rest:
 
 
 def of(address: str | None) -> Joined | Rest:
-    """The place that an address names. Raises ConnectionError if no node is there."""
+    """Return the target for an address. Raises ConnectionError if there is no node."""
     wanted = address or os.environ.get("RAY_DASHBOARD_ADDRESS") or ""
     return Rest(wanted) if wanted.startswith(("http://", "https://")) else Joined(address)

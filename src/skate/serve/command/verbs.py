@@ -1,4 +1,4 @@
-"""`skate serve ...`, and `serve ...`: run, build, deploy, status, config, shutdown, start."""
+"""The command line of `serve` and `skate serve`: run, build, deploy, status, config, shutdown, start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def entry() -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one verb; return the exit status: 0, 1 for an error, 2 for invalid usage."""
+    """Run one verb and return the exit status: 0, 1 for an error, 2 for invalid usage."""
     parsed = _parser().parse_args(list(arguments))
     folder = os.path.abspath(parsed.app_dir)
     if folder not in sys.path:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         status: int = parsed.call(parsed)
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # code that is imported to be served may raise anything
+    except Exception as error:  # the imported code of an application may raise anything
         if isinstance(error, BrokenPipeError) and broken_pipe.is_unread():
             raise
         return _failed(parsed.verb, error)
@@ -38,12 +38,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _failed(verb: str, error: Exception) -> int:
-    said = str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
     if not isinstance(error, (ValueError, TypeError, RuntimeError, ImportError, AttributeError, OSError)):
-        said = f"{type(error).__name__}: {said}"
-    print(f"serve {verb}: {said}", file=sys.stderr)
+        message = f"{type(error).__name__}: {message}"
+    print(f"serve {verb}: {message}", file=sys.stderr)
     cause = error.__cause__
-    if cause is not None and str(cause) not in said:
+    if cause is not None and str(cause) not in message:
         print(f"  because of {type(cause).__name__}: {cause}", file=sys.stderr)
     place = _own_line(cause or error)
     if place:
@@ -52,8 +52,8 @@ def _failed(verb: str, error: Exception) -> int:
 
 
 def _own_line(error: BaseException) -> str:
-    """Where in the user's own files it was raised; empty if it was not there."""
-    import traceback  # only errors need it
+    """Return the line of the user's code that raised an error; empty if there is none."""
+    import traceback  # imported only for errors
 
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     frames = [
@@ -86,15 +86,15 @@ def _parser() -> argparse.ArgumentParser:
         verb("deploy", deploy_verbs.deploy, "deploy a config file, or an application, on a running node")
     )
     for name, call, about in (
-        ("status", status_verbs.status, "how applications are"),
-        ("config", status_verbs.config, "the configs that were deployed"),
+        ("status", status_verbs.status, "print the status of applications"),
+        ("config", status_verbs.config, "print the deployed configs"),
     ):
         made = verb(name, call, about)
         _api(made)
         made.add_argument("-n", "--name", default=None, help="only for this application")
     shutdown = verb("shutdown", status_verbs.shutdown, "end all applications")
     _api(shutdown)
-    shutdown.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    shutdown.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     _of_start(verb("start", deploy_verbs.start, "start Serve on a running node"))
     return parser
 

@@ -1,1 +1,1 @@
-"""Which replica gets a request."""
+"""Routing of requests to replicas."""

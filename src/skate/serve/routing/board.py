@@ -1,7 +1,7 @@
-"""Counters of a replica, readable by every process of the machine without a call.
+"""Counters of a replica that each process on the machine can read without a call.
 
-Each replica keeps a page of counters in an anonymous file; others map it through `/proc`. So a router sees the
-real length of a replica's queue, and the controller its load, even while the replica itself is busy or blocked.
+Each replica keeps a page of counters in an anonymous file, which other processes map through `/proc`. A router
+can thus read the actual queue length of a replica, and the controller its load, even while the replica is busy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS = range(
 
 
 class Board:
-    """The counters; made by the replica itself."""
+    """The counters, created by the replica."""
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("skate-serve-board", os.MFD_CLOEXEC)
@@ -33,11 +33,11 @@ class View:
             return
         try:
             file = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # it has gone, or may not be looked at
+        except OSError:  # the process has ended, or access is denied
             return
         try:
             self._map = mmap.mmap(file, PAGE_BYTES, prot=mmap.PROT_READ)
-        except (OSError, ValueError):  # not the file it was
+        except (OSError, ValueError):  # the descriptor is now another file
             return
         finally:
             os.close(file)
@@ -54,9 +54,9 @@ class View:
             self._map.close()
 
     def load(self) -> int:
-        """Requests that are there, in work or waiting."""
+        """Return the number of running and waiting requests."""
         cells = self.cells
         try:
             return cells[ONGOING] + cells[WAITING]
-        except ValueError:  # closed just now, by another thread
+        except ValueError:  # another thread has just closed it
             return 0

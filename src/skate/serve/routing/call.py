@@ -1,4 +1,4 @@
-"""One request on its way to a replica."""
+"""A request to a replica."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-#: Request id, method, route, application, model, session; and where spans are made the trace, as headers.
+#: Request id, method, route, application, model, session; with tracing also the trace headers.
 Meta = tuple[Any, ...]
 
 
 class Call:
-    """A request, from its creation until its response has a ref.
+    """A request and its state.
 
-    It is settled with `ref`, the response of the replica, or with `error`; and again if that replica ends
-    before it has started the request.
+    The call is settled with `ref`, the response of the replica, or with `error`. It is settled again if that
+    replica ends before it has started the request.
     """
 
     __slots__ = (
@@ -45,22 +45,22 @@ class Call:
         self.error: BaseException | None = None
         self.settled = False
         self.cancelled = False
-        #: Of a call within the process: its task, and the values of its stream.
+        #: For a call within the process: its task, and the values of its stream.
         self.task: Any = None
         self.values: Any = None
-        #: True once it is answered, or failed.
+        #: True after the response or the failure.
         self.over = False
-        #: Its span, where spans are made.
+        #: The span of the request, if tracing is enabled.
         self.span: Any = None
-        #: Where the user's code made it, for error messages.
+        #: The line of the user's code that made the call, for error messages.
         self.site: Any = None
-        #: For a router of the user's; set by that alone.
+        #: The request in the form of custom routers; only `CustomChoice` sets it.
         self.pending: Any
         self._then: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 
     def settle(self, ref: Any, error: BaseException | None) -> None:
-        """Record that the request is at a replica, or has failed."""
+        """Record that the request was sent to a replica, or has failed."""
         with self._lock:
             self.ref = ref
             self.error = error
@@ -85,7 +85,7 @@ class Call:
         self.kwargs = {}
 
     def renew(self, ref: Any) -> bool:
-        """Reset the call to unsent, if it was settled last with `ref`."""
+        """Reset the call to unsent if it was last settled with `ref`; return True if it was reset."""
         with self._lock:
             if self.cancelled or not self.settled or self.ref is not ref:
                 return False
@@ -95,7 +95,7 @@ class Call:
             return True
 
     def when_settled(self, then: Callable[[], None]) -> None:
-        """Call back when it is; at once if it is already."""
+        """Call `then` when the call is settled, immediately if it already is."""
         with self._lock:
             if not self.settled:
                 self._then = [*(self._then or ()), then]
@@ -103,7 +103,7 @@ class Call:
         then()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait in this thread until it is settled; False if that took too long."""
+        """Block until the call is settled; return False on a timeout."""
         if self.settled:
             return True
         event = threading.Event()

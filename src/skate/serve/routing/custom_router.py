@@ -1,4 +1,4 @@
-"""Lets a router of the user's choose."""
+"""An adapter for the user's request routers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from skate.serve.request_router import PendingRequest, RequestMetadata, RunningR
 from skate.serve.routing.call import Call
 from skate.serve.routing.table import Key
 
-#: A router that has more to try at once is asked again so many times; then the request waits like others.
+#: The most calls of a router for one request, if it does not ask for a pause; then the request waits.
 _TRIES = 8
 
 
 class CustomChoice:
-    """One router object, asked for each request."""
+    """A router object that chooses the replica of each request."""
 
     def __init__(self, config: Any, key: Key, own_node: str) -> None:
         app, name = key
@@ -34,7 +34,7 @@ class CustomChoice:
         self._known: dict[str, RunningReplica] = {}
 
     def update(self, targets: list[Any], limit: int) -> None:
-        """Pass on the replicas there are now."""
+        """Pass the current replicas to the router."""
         known = self._known
         self._known = {}
         for target in targets:
@@ -47,13 +47,13 @@ class CustomChoice:
         self.router.update_replicas(list(self._known.values()))
 
     def died(self, target: Any) -> None:
-        """Pass on that a replica's process has ended."""
+        """Notify the router that a replica's process has ended."""
         one = self._known.pop(target.place.replica, None)
         if one is not None:
             self.router.on_replica_actor_died(one.replica_id)
 
     def choose(self, call: Call, limit: int) -> Any:
-        """A replica with room, of the best group that has one; None if there is none. Raises what the router raises."""
+        """Return a replica with room from the best group that has one, or None. Raises the exceptions of the router."""
         if not self._known:
             return None
         pending = getattr(call, "pending", None)
@@ -81,17 +81,17 @@ class CustomChoice:
         return None
 
     def sending(self, target: Any) -> None:
-        """Pass on that a request is about to go to a replica."""
+        """Notify the router that a request is about to be sent to a replica."""
         self.router.on_send_request(self._id(target))
 
     def sent(self, call: Call, target: Any, result: Any) -> None:
-        """Pass on that a request went to a replica."""
+        """Notify the router that a request was sent to a replica."""
         pending = getattr(call, "pending", None)
         if pending is not None:
             self.router.on_request_routed(pending, self._id(target), result)
 
     def completed(self, call: Call, target: Any) -> None:
-        """Pass on that a request has ended."""
+        """Notify the router that a request has ended."""
         pending = getattr(call, "pending", None)
         if pending is not None:
             call.pending = None

@@ -1,4 +1,4 @@
-"""Deployments that live in this very process, in a replica of the one that they are bound to."""
+"""Deployments in this process, inside a replica of the deployment that they are bound to."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _inside: dict[Key, Any] = {}
 
 
 def keep(key: Key, inner: Any) -> None:
-    """Have the handles of this process find it."""
+    """Register a deployment for the handles of this process."""
     _inside[key] = inner
 
 
 def find(key: Key) -> Any:
-    """The deployment of that key, if it lives in this process; else None."""
+    """Return the deployment with a key, or None if it is not in this process."""
     return _inside.get(key)

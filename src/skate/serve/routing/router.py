@@ -1,8 +1,8 @@
-"""Chooses the replica of each request of one deployment, in the process that makes the requests.
+"""The router of a deployment. It runs in the process that sends the requests, and chooses a replica for each.
 
-A request goes to the less busy of two random replicas; their load is read from their boards, so that it is
-correct even if several processes send requests. When all are full, requests wait here, in order, up to
-`max_queued_requests`.
+A request goes to the less busy of two random replicas. The router reads their load from their boards, so it is
+correct even if several processes send requests. If all replicas are full, up to `max_queued_requests` requests
+wait here, in order.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from skate.serve.routing.board import View
 from skate.serve.routing.call import Call
 from skate.serve.routing.table import Key, Line, Place
 
-#: While others fill the replicas, how often a router looks whether there is room; seconds.
+#: The first and the longest pause between checks for room, while other processes fill the replicas; in seconds.
 _LOOK_SECONDS = 0.003
 _LOOK_SECONDS_MAX = 0.05
-#: And how often the controller is told what waits.
+#: The interval of reports to the controller about waiting requests, in seconds.
 _TELL_SECONDS = 0.1
 
 
@@ -45,19 +45,19 @@ class Target:
         self.call = place.actor.call
         self.stream = place.actor.stream
         self.models = set(place.models)
-        #: A request came back since its process has ended; the controller may not know yet.
+        #: True if a request failed because the replica has ended; the controller may not have noticed yet.
         self.dead = False
 
     def load(self) -> int:
-        """Requests that it has, as far as can be seen from here."""
+        """Return the number of the replica's requests, as far as this process can tell."""
         seen = self.view.load()
         return seen if seen > self.inflight else self.inflight
 
 
 class Router:
-    """The way to the replicas of a deployment."""
+    """The router of a deployment's requests."""
 
-    #: Makes the answer of a call, where that is not one from another process.
+    #: Creates the response of a call within the process; None for deployments in other processes.
     answers: Any = None
 
     def __init__(self, key: Key, own_node: str) -> None:
@@ -71,7 +71,7 @@ class Router:
         self._lock = threading.Lock()
         self._custom: Any = None
 
-    # -- what the controller says
+    # -- updates by the controller
 
     def update(self, line: Line | None) -> None:
         """Update the replicas; None if the deployment no longer exists."""
@@ -100,9 +100,8 @@ class Router:
 
     def _make_custom(self, config: Any) -> Any:
         if self._custom is None:
-            from skate.serve.routing.custom_router import (
-                CustomChoice,  # only deployments that bring a router of their own
-            )
+            # Imported only for custom routers.
+            from skate.serve.routing.custom_router import CustomChoice
 
             self._custom = CustomChoice(config, self.key, self._own_node)
         assert self.line is not None
@@ -115,15 +114,15 @@ class Router:
 
     @property
     def populated(self) -> bool:
-        """True once it knows a replica."""
+        """True if there is a replica."""
         return bool(self._ready)
 
     # -- requests
 
     def submit(self, call: Call, again: bool = False) -> None:
-        """Send a request to a replica, or queue it; errors are passed to the call.
+        """Send a request to a replica, or queue it. Errors settle the call.
 
-        One that comes `again` was accepted before: it goes first, and is not rejected.
+        A request that is sent `again` was accepted before, so it is queued first and never rejected.
         """
         line = self.line
         if line is None or line.failed:
@@ -136,7 +135,7 @@ class Router:
         else:
             try:
                 target = self._choose(call, line)
-            except Exception as error:  # a router of the user's may raise anything; its caller is told
+            except Exception as error:  # a custom router may raise anything; the caller receives it
                 call.settle(None, error)
                 return
         if target is not None:
@@ -162,12 +161,12 @@ class Router:
             self.send_waiting()
 
     def withdraw(self, call: Call) -> None:
-        """Cancel a request wherever it is."""
+        """Cancel a request, whether it is waiting or was sent."""
         call.cancelled = True
         with self._lock:
             try:
                 self.waiting.remove(call)
-            except ValueError:  # it is on its way
+            except ValueError:  # it was already sent
                 found = False
             else:
                 found = True
@@ -175,7 +174,7 @@ class Router:
             call.settle(None, RequestCancelledError(call.meta[0]))
 
     def send_waiting(self) -> None:
-        """Send what waits, as far as there is room."""
+        """Send waiting requests while there is room."""
         while self.waiting:
             with self._lock:
                 line = self.line
@@ -185,7 +184,7 @@ class Router:
                 wrong = target = None
                 try:
                     target = self._choose(call, line)
-                except Exception as error:  # as above
+                except Exception as error:  # a custom router may raise anything; the caller receives it
                     wrong = error
                 if wrong is not None:
                     self.waiting.popleft()
@@ -239,7 +238,7 @@ class Router:
                 whole = ref.completed()
             else:
                 whole = ref = target.call.remote(meta, *call.args, **call.kwargs)
-        # Arguments that cannot be packed, a session that has ended: the caller is told.
+        # Arguments may not be picklable, or the session may have ended; the caller receives the error.
         except Exception as error:
             target.inflight -= 1
             call.settle(None, self._unsendable(call, error))
@@ -269,16 +268,16 @@ class Router:
             stop(ref)
 
     def _unsendable(self, call: Call, error: Exception) -> Exception:
-        """Rephrase the error of an argument that cannot be pickled, with the caller's names."""
-        import cloudpickle  # 15 ms, for errors alone
+        """Return an error that names the argument that cannot be pickled; `error` if there is none."""
+        import cloudpickle  # takes 15 ms and is needed only for errors
 
-        said: list[tuple[Any, Any]] = [*enumerate(call.args, 1), *call.kwargs.items()]
-        for name, value in said:
+        arguments: list[tuple[Any, Any]] = [*enumerate(call.args, 1), *call.kwargs.items()]
+        for name, value in arguments:
             try:
                 cloudpickle.dumps(value)
-            except RayServeException as wrong:  # which says itself what may be passed
+            except RayServeException as wrong:  # its message already explains what may be passed
                 return wrong
-            except Exception as wrong:  # whatever its pickling raises
+            except Exception as wrong:  # pickling may raise anything
                 what = f"argument {name}" if isinstance(name, int) else f"argument {name!r}"
                 return TypeError(
                     f"{what} of {self.key[1]}.{call.meta[1]} cannot be sent to a replica: {type(wrong).__name__}: {wrong}. "
@@ -287,7 +286,7 @@ class Router:
         return error
 
     def _died_early(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
-        """True if the replica ended before it started a request; a replica that has ended gets no more in any case."""
+        """Return True if the replica ended before it started a request. A replica that has ended is no longer used."""
         name, fields = failure
         if name != "ActorDiedError" or fields.get("actor_id") != target.place.actor._skate_id:
             return False
@@ -300,14 +299,14 @@ class Router:
         return fields.get("begun") is False
 
     def renew(self, call: Call, ref: Any) -> bool:
-        """Send a request again that no replica has started; False if it was sent already, or was cancelled."""
+        """Resend a request that no replica has started; return False if it was already resent or was cancelled."""
         if not call.renew(ref):
             return False
         self.submit(call, again=True)
         return True
 
     def tell(self, model: str, target: Target) -> None:
-        """A replica has loaded a model."""
+        """Record that a replica has loaded a model."""
         target.models.add(model)
 
 
@@ -318,22 +317,22 @@ def stop(ref: Any) -> None:
             ref.close()
         else:
             skate.cancel(ref)
-    except Exception:  # the session has ended, and with it the work
+    except Exception:  # the session has ended, which also ended the work
         return
 
 
 class Looker:
-    """One thread a process that looks for room while requests wait and other processes fill the replicas."""
+    """A thread that retries waiting requests while other processes fill the replicas; one for each process."""
 
     def __init__(self) -> None:
         self._routers: set[Router] = set()
         self._lock = threading.Lock()
         self._running = False
-        #: Tells the controller what waits; set by the watch of the process.
+        #: Reports the waiting requests to the controller; set by the watch of the process.
         self.tell: Callable[[], None] = lambda: None
 
     def watch(self, router: Router) -> None:
-        """A request waits at this router."""
+        """Retry the waiting requests of a router."""
         with self._lock:
             self._routers.add(router)
             if self._running:

@@ -10,27 +10,27 @@ Key = tuple[str, str]  # application, deployment
 
 @dataclass(frozen=True)
 class Place:
-    """A replica that takes requests."""
+    """A replica that accepts requests."""
 
     replica: str
     actor: Any
     pid: int
     fd: int
     node: str
-    #: Where connections are handed to it; empty if it takes none.
+    #: The address at which it receives connections; empty if it accepts none.
     mailbox: bytes = b""
     models: tuple[str, ...] = ()
     stats: Any = None
     rank: int = 0
-    #: Its application has API keys.
+    #: True if its application has API keys.
     guarded: bool = False
-    #: Its object's `record_replica_metadata`, asked once.
+    #: The result of its object's `record_replica_metadata`, called once.
     metadata: Any = None
 
 
 @dataclass(frozen=True)
 class Line:
-    """A deployment as routers see it."""
+    """The state of a deployment for routers."""
 
     places: tuple[Place, ...]
     max_ongoing: int
@@ -38,17 +38,17 @@ class Line:
     status_code: int = 503
     retry_after_s: float | None = None
     router: Any = None
-    #: Whether it has ever had a replica that was ready: until then requests by HTTP are refused.
+    #: True if it has ever had a ready replica; HTTP requests are rejected until then.
     been_ready: bool = True
-    #: Why it takes no requests for good; empty if it does, or will.
+    #: The reason why the deployment will never accept requests; empty otherwise.
     failed: str = ""
-    #: It has API keys, also while it has no replica.
+    #: True if it has API keys, even while it has no replica.
     guarded: bool = False
 
 
 @dataclass(frozen=True)
 class Route:
-    """An application as HTTP sees it."""
+    """The HTTP route of an application."""
 
     app: str
     prefix: str
@@ -59,18 +59,18 @@ class Route:
 
 @dataclass
 class Table:
-    """All of it, with the number of its edition."""
+    """The complete table, with its version."""
 
     version: int = -1
     lines: dict[Key, Line] = field(default_factory=dict)
     #: Longest prefix first.
     routes: tuple[Route, ...] = ()
-    #: Everything the controller knows, for its own restart.
+    #: The complete state of the controller, for its restart.
     memory: Any = None
     http: Any = None
 
     def match(self, path: str) -> Route | None:
-        """The route that a path belongs to."""
+        """Return the route of a path, or None."""
         for route in self.routes:
             prefix = route.prefix
             if prefix == "/" or path == prefix or (path.startswith(prefix) and path[len(prefix)] == "/"):

@@ -1,4 +1,4 @@
-"""Keeps a process's table up to date: a long-polling call to the controller returns when something changes."""
+"""The watch of a process, which updates its table by long polling of the controller."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Watch:
         self.routers: dict[Key, Router] = {}
         self.closed = False
         here = context.current_replica()
-        #: A replica's is known to the controller, which forgets it with the replica.
+        #: The controller knows the name of a replica's watch, and drops it with the replica.
         self.name = os.urandom(8).hex() if here is None else here.replica_tag
         self.node = skate.get_runtime_context().get_node_id()
-        self._told: list[Callable[[Table], None]] = []
+        self._callbacks: list[Callable[[Table], None]] = []
         self._lock = threading.Lock()
-        self._told_waiting: dict[Key, int] = {}
-        looker.tell = self._tell_waiting
+        self._reported: dict[Key, int] = {}
+        looker.tell = self._report_waiting
         self._listen()
 
     def router(self, key: Key) -> Router:
@@ -44,21 +44,21 @@ class Watch:
 
     def on_change(self, call: Callable[[Table], None]) -> None:
         """Call a function with each new table, in the thread that receives it."""
-        self._told.append(call)
+        self._callbacks.append(call)
         if self.table.version >= 0:
             call(self.table)
 
     def waiting(self) -> dict[Key, int]:
-        """Requests that wait here, by deployment."""
+        """Return the number of requests that wait in this process, by deployment."""
         return {key: len(router.waiting) for key, router in list(self.routers.items()) if router.waiting}
 
-    def _tell_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         waiting = self.waiting()
-        if waiting != self._told_waiting and not self.closed:
-            self._told_waiting = waiting
+        if waiting != self._reported and not self.closed:
+            self._reported = waiting
             try:
                 self.controller.demand.remote(self.name, waiting)
-            except Exception:  # the session has ended, however that shows
+            except Exception:  # the session has ended, which may raise anything
                 return
 
     def apply(self, table: Table) -> None:
@@ -69,7 +69,7 @@ class Watch:
             self.table = table
         for key, router in list(self.routers.items()):
             router.update(table.lines.get(key))
-        for call in list(self._told):
+        for call in list(self._callbacks):
             call(table)
 
     def close(self) -> None:
@@ -82,12 +82,12 @@ class Watch:
         try:
             ref = self.controller.listen.remote(self.name, self.table.version, self.waiting())
             future = ref.future()
-        except Exception:  # the session has ended, however that shows
+        except Exception:  # the session has ended, which may raise anything
             self.close()
             return
-        future.add_done_callback(self._heard)
+        future.add_done_callback(self._on_answer)
 
-    def _heard(self, future: Any) -> None:
+    def _on_answer(self, future: Any) -> None:
         error = future.exception()
         if error is not None:
             self.close()
@@ -105,12 +105,12 @@ _making = threading.Lock()
 
 
 def controller() -> Any:
-    """The controller's handle. Raises ValueError if Serve does not run."""
+    """Return the controller's handle. Raises ValueError if Serve is not running."""
     return skate.get_actor(CONTROLLER_NAME, namespace=NAMESPACE)
 
 
 def current() -> Watch:
-    """The watch of this process. Raises ValueError if Serve does not run."""
+    """Return the watch of this process, created on first use. Raises ValueError if Serve is not running."""
     global _watch
     watch = _watch
     if watch is None or watch.closed:
@@ -122,7 +122,7 @@ def current() -> Watch:
 
 
 def adopt(made: Any) -> Watch:
-    """Watch a controller that was just started, or the one that is watched already."""
+    """Return the watch of a controller, replacing the watch of another one."""
     global _watch
     with _making:
         if _watch is None or _watch.closed or _watch.controller != made:
