@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+#: States of a process that a signal or a tracer has stopped.
+STOPPED = (b"T", b"t")
 #: Fields of `stat` behind the name of the program, counted from 0.
 STATE, PARENT, ARGUMENTS_START, ARGUMENTS_END = 0, 1, 45, 46
 
@@ -39,6 +41,12 @@ def field(text: bytes, name: bytes) -> int | None:
 def stat(pid: int | str) -> list[bytes]:
     """The fields of a process's `stat` behind the name, which may hold anything; empty if the process has ended."""
     return read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def is_stopped(pid: int) -> bool:
+    """Return True if a process is stopped: by SIGSTOP, a debugger or Ctrl-Z."""
+    fields = stat(pid)
+    return bool(fields) and fields[STATE] in STOPPED
 
 
 def processes() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Processes and nodes that end while handles, streams and WebSockets are active: what is lost, and what recovers."""
+"""Processes and nodes that end or stop while handles and streams are active: what is lost, and what recovers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, WebSocket
 from fastapi.responses import StreamingResponse
-from serve.load import Calls, wait_for
+from serve.load import Calls, Load, wait_for
+from starlette.responses import PlainTextResponse
 
 import skate
-from skate import serve
+from skate import procfs, serve
 from skate.exceptions import ActorDiedError
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE, REPLICA_PREFIX
 from skate.util import list_named_actors
@@ -85,6 +86,84 @@ def test_all_replicas_killed_at_once_come_back(port: int) -> None:
         calls.more(100)
     assert len(calls.errors) <= 2, calls.errors
     serve.delete("all")
+
+
+def tells(**options: Any) -> Any:
+    """Two replicas that tell their process, over HTTP and by handle."""
+
+    @serve.deployment(name="Tells", num_replicas=2, max_ongoing_requests=5, **LIGHT, **options)
+    class Tells:
+        async def __call__(self, request: Any = None) -> Any:
+            await asyncio.sleep(0.002)  # the work itself
+            return os.getpid() if request is None else PlainTextResponse(str(os.getpid()))
+
+    return Tells.bind()
+
+
+def fresh(port: int, path: str) -> str:
+    """The answer on a new connection, which must come soon."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def both(handle: Any) -> list[int]:
+    """The processes of the two replicas."""
+    pids: set[int] = set()
+    wait_for(lambda: pids.add(handle.remote().result()) or len(pids) == 2, "calls to reach both replicas")
+    return sorted(pids)
+
+
+def stop(pid: int, calls: Calls) -> None:
+    """Stop a replica; return when the other one has answered for so long that everybody has noticed."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: procfs.is_stopped(pid), "the replica to stop")
+    calls.more(200)  # at least 80 ms, as 5 are at work at once, for 2 ms
+
+
+def test_a_stopped_replica_delays_only_the_requests_that_it_had(port: int) -> None:
+    """Requests that it had wait until it continues. All others go to the other one, also from another application's process."""
+    handle = serve.run(tells(), name="stops", route_prefix="/stops")
+    serve.run(app("x"), name="beside", route_prefix="/beside")  # accepts some of the connections
+    stopped, other = both(handle)
+    with Load(port, "/stops", threads=4) as load, Calls(handle, threads=8) as calls:
+        wait_for(lambda: load.good() > 50, "answers over HTTP")
+        calls.more(50)
+        stop(stopped, calls)
+        try:
+            answers = [fresh(port, "/stops") for _ in range(30)]
+            values = [handle.remote().result(timeout_s=20) for _ in range(30)]
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert set(answers) == {str(other)} and set(values) == {other}
+        assert both(handle) == sorted((stopped, other))
+        seen: set[str] = set()
+        wait_for(lambda: seen.add(fresh(port, "/stops")) or len(seen) == 2, "both to serve over HTTP again")
+    assert not calls.errors and not load.lost(), (calls.errors, load.lost())
+    assert set(calls.answers) == {str(stopped), str(other)}
+    serve.delete("stops")
+    serve.delete("beside")
+
+
+def test_a_replica_that_stays_stopped_is_replaced_and_its_calls_go_elsewhere(port: int) -> None:
+    checks = {"health_check_period_s": 0.1, "health_check_timeout_s": 1, "graceful_shutdown_timeout_s": 0.1}
+    handle = serve.run(tells(**checks), name="stays", route_prefix="/stays")
+    stopped, other = both(handle)
+    with Calls(handle) as calls:
+        calls.more(50)
+        stop(stopped, calls)
+        wait_for(lambda: not procfs.stat(stopped), "the stopped replica to end")
+        deployment = lambda: serve.status().applications["stays"].deployments["Tells"]  # noqa: E731
+        wait_for(lambda: deployment().replica_states == {"RUNNING": 2}, "another replica in its place")
+        assert other in both(handle)
+        calls.more(50)
+    # It had begun at most 5 when it stopped; those that had only been sent were sent again.
+    assert len(calls.errors) <= 5, calls.errors
+    assert all(isinstance(each, ActorDiedError) for each in calls.errors), calls.errors
+    serve.delete("stays")
 
 
 def test_a_rolling_update_and_fewer_replicas_fail_no_call_of_a_handle(port: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +16,13 @@ from hypothesis import strategies as st
 
 from skate.protocol.messages import ERROR, INLINE, PENDING
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RequestCancelledError
+from skate.serve.ingress.front import Elsewhere, Front
+from skate.serve.routing import board as boarding
 from skate.serve.routing import router as routing
-from skate.serve.routing.board import ONGOING, Board
+from skate.serve.routing.board import ONGOING, WAITING, Board
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router
-from skate.serve.routing.table import Line, Place
+from skate.serve.routing.table import Line, Place, Route, Table
 
 KEY = ("app", "d")
 
@@ -309,6 +314,90 @@ def test_what_others_have_filled_is_left_alone(boards: Callable[[int], Board]) -
     world.router.send_waiting()
     assert world.sent == [0]
     world.router.update(None)
+
+
+def test_it_has_a_turn_where_clients_over_http_wait(boards: Callable[[int], Board]) -> None:
+    """They wait at the replica, and take each free place: a request of a handle must wait there with them, one at a time."""
+    world = World(5, -1)
+    world.start()
+    board = boards(5)
+    world.router.update(Line((Place("r0", world.replicas[0], os.getpid(), board.fd, "node"),), 5, -1))
+    world.submit()
+    world.submit()
+    world.router.join_queue()
+    assert not world.sent  # no request waits there, so a place will become free
+    board.cells[WAITING] = 1
+    world.router.join_queue()
+    world.router.join_queue()
+    assert world.sent == [0] and len(world.router.waiting) == 1
+    world.finish(world.under_way()[0])
+    world.router.join_queue()
+    assert world.sent == [0, 1]
+    world.router.update(None)
+
+
+@pytest.fixture
+def stopped(boards: Callable[[int], Board], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Board]]:
+    """A stopped process with a board on which nothing is under way."""
+    monkeypatch.setattr(boarding, "_STOPPED_KNOWN_SECONDS", 0)
+    board = boards(0)
+    code = "import signal; signal.pause()"
+    with subprocess.Popen([sys.executable, "-S", "-c", code], pass_fds=[board.fd]) as process:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            yield process.pid, board
+        finally:
+            process.kill()
+
+
+def test_a_stopped_replica_gets_nothing_while_another_is_there(
+    stopped: tuple[int, Board], boards: Callable[[int], Board]
+) -> None:
+    """Its load seems to stay the lowest."""
+    pid, board = stopped
+    world = World(10, -1)
+    world.start()
+    world.start()
+    silent = Place("r0", world.replicas[0], pid, board.fd, "node", models=("m",))
+    world.router.update(
+        Line((silent, Place("r1", world.replicas[1], os.getpid(), boards(3).fd, "node")), 10, -1)
+    )
+    model = Call(("id", "__call__", "", "app", "m", ""), (0,), {}, False)
+    world.router.submit(model)
+    for _ in range(12):
+        world.submit()
+    assert [len(each.under_way) for each in world.replicas] == [0, 10]
+    assert len(world.router.waiting) == 3  # for the one that answers
+    os.kill(pid, signal.SIGCONT)
+    os.waitid(os.P_PID, pid, os.WCONTINUED | os.WNOWAIT)
+    world.router.send_waiting()
+    assert [len(each.under_way) for each in world.replicas] == [3, 10]
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    world.router.update(Line((silent,), 10, -1))
+    world.submit()
+    assert len(world.replicas[0].under_way) == 4  # there is no other
+    world.router.update(None)
+
+
+def test_a_stopped_replica_gets_no_connection_while_another_is_there(
+    stopped: tuple[int, Board], boards: Callable[[int], Board]
+) -> None:
+    """From another application's process, from a full sibling, and when a sibling ends."""
+    pid, board = stopped
+    silent = Place("r0", None, pid, board.fd, "node", mailbox=b"silent")
+    answers = Place("r1", None, os.getpid(), boards(3).fd, "node", mailbox=b"answers")
+    table = Table(0, {("a", "A"): Line((silent, answers), 10, -1)}, (Route("a", "/", "A"),))
+    for own in (("b", "B"), ("a", "A")):
+        front = Front(own, "own", "node")
+        front.full = lambda: True
+        front.update(table)
+        for _ in range(20):
+            decision = front.decide("/")
+            assert isinstance(decision, Elsewhere) and decision.mailboxes == (b"answers",)
+        assert front.answering([silent, answers]) == [answers] and front.answering([silent]) == [silent]
+        front.update(Table(1))
 
 
 def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:

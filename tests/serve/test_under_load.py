@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from serve.load import Load
+from serve.load import Calls, Load
 
 import skate
 from skate import serve
@@ -74,6 +75,25 @@ def test_fewer_replicas_fail_no_request(port: int) -> None:
             serve.run(version("v", num_replicas=count))
             before = load.good()
             wait_for(lambda before=before: load.good() > before + 100, "more answers")
+    assert not load.lost(), load.answers
+    serve.delete("default")
+
+
+def test_clients_over_http_leave_places_to_callers_of_a_handle(port: int) -> None:
+    """More clients than places: those over HTTP wait at the replica, and take each place that becomes free."""
+
+    @serve.deployment(name="Full", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=2)
+    class Full:
+        async def __call__(self, request: Any = None) -> str:
+            await asyncio.sleep(0.002)  # the work itself
+            return "v"
+
+    handle = serve.run(Full.bind())
+    with Load(port, threads=12) as load:
+        wait_for(lambda: load.good() > 100, "the first answers")
+        with Calls(handle, threads=4) as calls:
+            calls.more(30)
+        assert not calls.errors, calls.errors
     assert not load.lost(), load.answers
     serve.delete("default")
 

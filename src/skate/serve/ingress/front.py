@@ -96,8 +96,10 @@ class Front:
             return HERE
         if not places and not any(line.guarded for line in lines.values()):
             return HERE
-        here = tuple(place.mailbox for place in places if place.mailbox and place.node == self.node)
-        return Elsewhere(here, foreign=True) if here else Refused(503, _NO_KEYS, 1)
+        here = [place for place in places if place.mailbox and place.node == self.node]
+        if here:
+            return Elsewhere(tuple(place.mailbox for place in self.answering(here)), foreign=True)
+        return Refused(503, _NO_KEYS, 1)
 
     def _choose(self, key: Key, route: Route) -> Decision:
         line = self.table.lines.get(key)
@@ -115,7 +117,11 @@ class Front:
             return self._nobody(key, route, line)
         if mine and not self.draining:
             # This process is full, but another one is better only if it has room now.
-            free = [place for place in others if self._load(place) < line.max_ongoing]
+            free = [
+                place
+                for place in others
+                if self._load(place) < line.max_ongoing and not self._is_stopped(place)
+            ]
             return Elsewhere(self._ordered(free)) if free else HERE
         return Elsewhere(self._ordered(others), foreign=not mine)
 
@@ -133,7 +139,16 @@ class Front:
         view = self._views.get(place.replica)
         return 0 if view is None else view.load()
 
+    def _is_stopped(self, place: Place) -> bool:
+        view = self._views.get(place.replica)
+        return view is not None and view.stopped()
+
+    def answering(self, places: list[Place]) -> list[Place]:
+        """Leave out the stopped processes, whose mailboxes still accept connections, unless all are stopped."""
+        return [place for place in places if not self._is_stopped(place)] or places
+
     def _ordered(self, places: list[Place]) -> tuple[bytes, ...]:
+        places = self.answering(places)
         drawn = random.sample(places, min(2, len(places)))
         best = sorted(drawn, key=self._load)
         rest = [place for place in places if place not in best]

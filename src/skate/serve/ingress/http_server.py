@@ -27,7 +27,7 @@ from skate.serve.ingress.socket_owner import fetch_from_any
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 from skate.serve.routing.board import ACCEPTING, CONNECTIONS, Board
-from skate.serve.routing.table import Key, Table
+from skate.serve.routing.table import Key, Place, Table
 
 #: How many connections to accept at once: a few if other replicas share the socket, all of them if none does.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
@@ -113,21 +113,22 @@ class HttpServer:
         if held:
             self.demand()
 
-    def own_siblings(self) -> tuple[bytes, ...]:
+    def own_siblings(self) -> list[Place]:
         """Return the other replicas of this deployment, which get its connections when it leaves."""
         line = self.front.table.lines.get(self.front.own) if self.front.own else None
         if line is None:
-            return ()
-        return tuple(each.mailbox for each in line.places if each.mailbox and each.mailbox != self.mailbox)
+            return []
+        return [each for each in line.places if each.mailbox and each.mailbox != self.mailbox]
 
     def heirs(self) -> tuple[bytes, ...]:
         """Return the targets for connections when this process leaves: its siblings, or else any process."""
-        return self.own_siblings() or tuple(
-            place.mailbox
+        places = self.own_siblings() or [
+            place
             for line in self.front.table.lines.values()
             for place in line.places
             if place.mailbox and place.mailbox != self.mailbox and place.node == self.front.node
-        )
+        ]
+        return tuple(place.mailbox for place in self.front.answering(places))
 
     # -- connections
 

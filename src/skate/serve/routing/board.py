@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
+
+from skate import procfs
 
 PAGE_BYTES = 4096
 ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS = range(7)
+
+#: How long the knowledge that a replica is stopped, or is not, is used again; looking costs 10 µs.
+_STOPPED_KNOWN_SECONDS = 0.01
 
 
 class Board:
@@ -29,6 +35,9 @@ class View:
     def __init__(self, pid: int, fd: int, node: str, own_node: str) -> None:
         self.cells: memoryview | list[int] = [0] * 8
         self.real = False
+        self._pid = pid
+        self._stopped = False
+        self._look_at = 0.0
         if pid <= 0 or node != own_node:
             return
         try:
@@ -60,3 +69,18 @@ class View:
             return cells[ONGOING] + cells[WAITING]
         except ValueError:  # another thread has just closed it
             return 0
+
+    def waiting(self) -> int:
+        """Requests that wait there."""
+        try:
+            return self.cells[WAITING]
+        except ValueError:  # as above
+            return 0
+
+    def stopped(self) -> bool:
+        """Return True if the replica is stopped (SIGSTOP, a debugger), so that a request there would wait for long."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _STOPPED_KNOWN_SECONDS
+            self._stopped = self.real and procfs.is_stopped(self._pid)
+        return self._stopped

@@ -74,11 +74,14 @@ class CustomChoice:
         return None
 
     def _first(self, groups: Any, limit: int) -> Any:
+        stopped = None
         for group in groups:
             for one in sorted(group, key=lambda each: each.queue_len):
                 if one.replica_id.unique_id in self._known and one._target.load() < limit:
-                    return one._target
-        return None
+                    if not one._target.view.stopped():
+                        return one._target
+                    stopped = stopped or one._target
+        return stopped
 
     def sending(self, target: Any) -> None:
         """Notify the router that a request is about to be sent to a replica."""

@@ -1,13 +1,15 @@
 """The router of a deployment. It runs in the process that sends the requests, and chooses a replica for each.
 
 A request goes to the less busy of two random replicas. The router reads their load from their boards, so it is
-correct even if several processes send requests. If all replicas are full, up to `max_queued_requests` requests
-wait here, in order.
+correct even if several processes send requests. A stopped replica gets no request while another one exists. If
+all replicas are full, up to `max_queued_requests` requests wait here, in order.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
+import sys
 import threading
 import time
 from collections import deque
@@ -196,6 +198,26 @@ class Router:
                 target.inflight += 1
             self._send(target, call, counted=True)
 
+    def join_queue(self) -> None:
+        """Send the first waiting request to a replica at which others wait already, and none from here; it has its turn there.
+
+        Otherwise clients over HTTP, who wait at the replica itself, could take each place that becomes free.
+        """
+        with self._lock:
+            line = self.line
+            if not self.waiting or line is None:
+                return
+            call = self.waiting[0]
+            try:
+                target = self._choose(call, dataclasses.replace(line, max_ongoing=sys.maxsize))
+            except Exception:  # of a router of the user's; `send_waiting` tells the caller
+                return
+            if target is None or target.inflight or not target.view.waiting():
+                return
+            self.waiting.popleft()
+            target.inflight += 1
+        self._send(target, call, counted=True)
+
     def _choose(self, call: Call, line: Line) -> Target | None:
         ready = self._ready
         count = len(ready)
@@ -205,7 +227,7 @@ class Router:
             return target
         model = call.meta[4]
         if model:
-            holding = [each for each in ready if model in each.models]
+            holding = [each for each in ready if model in each.models and not each.view.stopped()]
             best = min(holding, key=Target.load, default=None)
             if best is not None and best.load() < limit:
                 return best
@@ -218,9 +240,11 @@ class Router:
         second = ready[drawn - 1 - random.randrange(count - 1)]
         if second.load() < first.load():
             first = second
-        if first.load() < limit:
+        if first.load() < limit and not first.view.stopped():
             return first
         best = min(ready, key=Target.load)
+        if best.view.stopped():  # its load stays low, as it takes nothing in
+            best = min((each for each in ready if not each.view.stopped()), key=Target.load, default=best)
         return best if best.load() < limit else None
 
     def _send(self, target: Target, call: Call, counted: bool = False) -> None:
@@ -359,6 +383,9 @@ class Looker:
             before = sum(len(each.waiting) for each in routers)
             for each in routers:
                 each.send_waiting()
+            if sum(len(each.waiting) for each in routers) >= before:
+                for each in routers:
+                    each.join_queue()
             idle = sum(len(each.waiting) for each in routers) >= before
             pause = min(pause * 2, _LOOK_SECONDS_MAX) if idle else _LOOK_SECONDS
 
