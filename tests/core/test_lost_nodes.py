@@ -177,3 +177,27 @@ def test_third_node_gets_an_error_for_a_value_whose_owner_was_lost_with_its_node
     del ref
     nodes.gates.add("end")
     nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_an_item_lost_on_its_way_is_made_again_by_the_stream(goes_on: bool) -> None:
+    program = (ITEM, ("gate", "open"), ITEM) if goes_on else (ITEM, ITEM)
+    nodes = world(1, 1, 1)
+    head = nodes.nodes[0].core
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    spec = Spec("stream", program, streaming=True, large=True, retries=1, strategy=strategy)
+    driver.todo += [("submit", spec), ("next", 0)]
+    nodes.settle()
+    assert driver.frame.refs[0]._kind == m.REMOTE
+    driver.todo.append(("get", 0))
+    while not head.remote_objects.pulls:
+        assert nodes.step()
+    nodes.kill(nodes.nodes[1])
+    nodes.gates.add("open")
+    nodes.settle()
+    driver.todo += [("next", 0), ("get", 1)]
+    nodes.settle()
+    assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
+    assert list(nodes.onlooker.attempts.values()) == [2]
+    nodes.drain(patient=True)
