@@ -363,6 +363,7 @@ class NodeCore:
         if worker is None:
             return
         worker.pid = pid
+        worker.ready_at = self.clock.now
         refused = refusal(protocol, f"the worker process (pid {pid})")
         if refused:
             worker.kill_reason = Death("RaySystemError", {"message": refused})
