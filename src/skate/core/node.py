@@ -108,6 +108,7 @@ class NodeCore:
         """Apply the options that concern a single component."""
         self.actor_calls.patient = options.get("patient", False)
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
+        self.members.here.facts = options.get("facts", {})
         if "linear_max" in options:
             self.peers.where.linear_max = options["linear_max"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from skate.core.resource.capacity import Capacity
 from skate.core.task.task import Task
+from skate.protocol.fields import LOOPBACK
 
 #: The last lost nodes that are remembered, as in Ray.
 DEAD_MAX = 1000
@@ -40,6 +41,11 @@ class Peer:
         self.sent = 0
         self.received = 0
         self.facts: dict[str, Any] = {}
+
+    @property
+    def address(self) -> str:
+        """The IP address of the node."""
+        return str(self.facts.get("address", LOOPBACK))
 
     def fits(self, request: dict[str, int]) -> bool:
         """Return True if the request fits now, as far as known."""
@@ -111,6 +117,7 @@ class Membership:
                 "available": dict(peer.available),
                 "labels": dict(peer.labels),
                 "reason": peer.reason,
+                "address": peer.address,
                 **peer.facts,
             }
             for peer in (self.here, *self.by_tag.values())

@@ -26,6 +26,7 @@ class Place:
     guarded: bool = False
     #: Its object's `record_replica_metadata`, asked once.
     metadata: Any = None
+    node_ip: str = ""
 
 
 @dataclass(frozen=True)
