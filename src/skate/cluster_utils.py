@@ -26,7 +26,7 @@ from skate.node.worker import zygote_spawn
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
 #: Arguments of nodes that have a meaning here; `memory` is called `_memory` elsewhere.
 NODE_ARGUMENTS = frozenset(
-    {*DEFAULTS, "resources", "labels", "memory", "log_to_driver", "namespace", "preload"}
+    {*DEFAULTS, "resources", "labels", "memory", "node_ip_address", "log_to_driver", "namespace", "preload"}
 )
 #: Accepted for programs that say them; nodes on one machine have no ports, and nothing to configure about them.
 WITHOUT_EFFECT = frozenset(
@@ -49,7 +49,6 @@ WITHOUT_EFFECT = frozenset(
         ),
         *(
             "num_workers",
-            "node_ip_address",
             "node_manager_port",
             "raylet_socket_name",
             "plasma_store_socket_name",
@@ -63,16 +62,16 @@ class ClusterNode:
     """One node of a cluster: `node_id` is its id as `ray.nodes()` shows it."""
 
     def __init__(
-        self, cluster: Cluster, node_id: str, process: subprocess.Popen[bytes] | None, number: int
+        self, cluster: Cluster, node_id: str, process: subprocess.Popen[bytes] | None, address: str
     ) -> None:
         self._cluster = cluster
         self._process = process  # None for the head, which is in this process
-        self._number = number
+        self._number = 0  # until it has joined
         self.node_id = node_id
         self.unique_id = node_id
         self.head = process is None
         self.address = cluster.address
-        self.node_ip_address = "127.0.0.1"
+        self.node_ip_address = address
 
     @property
     def pid(self) -> int:
@@ -149,7 +148,7 @@ class Cluster:
 
         Args:
             wait: return only when the node has joined.
-            node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory.
+            node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory, node_ip_address.
 
         Raises TypeError for arguments that nodes do not have, ValueError for invalid amounts, TimeoutError if
         the node does not join.
@@ -174,7 +173,7 @@ class Cluster:
         assert process.stdin is not None
         with process.stdin as pipe:
             pipe.write(msgpack.packb(given))
-        node = ClusterNode(self, "", process, 0)
+        node = ClusterNode(self, "", process, settings.node_ip_address)
         self.worker_nodes.append(node)
         if wait:
             self._await(
@@ -211,7 +210,7 @@ class Cluster:
         session.clusters[self.address] = self
         if self._at_exit:
             atexit.register(self.shutdown)
-        self.head_node = ClusterNode(self, host.node_id.hex(), None, 0)
+        self.head_node = ClusterNode(self, host.node_id.hex(), None, settings.node_ip_address)
         return self.head_node
 
     def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
@@ -341,6 +340,7 @@ def _settings(given: dict[str, Any]) -> Settings:
     memory = known.pop("memory", None)
     if memory is not None:
         known["_memory"] = memory
+    known["_node_ip_address"] = known.pop("node_ip_address", None)
     return Settings.of("local", known)
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from skate.core.cluster.membership import DEAD_MAX
+from skate.core.node import NodeCore
 from skate.protocol import messages as m
 from skate.simulation.nodes.world import World
-from skate.simulation.programs.spec import Spec, method
+from skate.simulation.programs.spec import CPU, Spec, method
 from tests.core.worlds import world
 
 ITEM = ("item", True, ())
@@ -177,3 +179,50 @@ def test_third_node_gets_an_error_for_a_value_whose_owner_was_lost_with_its_node
     del ref
     nodes.gates.add("end")
     nodes.drain(patient=True)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_an_item_lost_on_its_way_is_made_again_by_the_stream(goes_on: bool) -> None:
+    program = (ITEM, ("gate", "open"), ITEM) if goes_on else (ITEM, ITEM)
+    nodes = world(1, 1, 1)
+    head = nodes.nodes[0].core
+    driver = nodes.nodes[0].driver()
+    strategy = ("node", nodes.nodes[1].node_id, True)
+    spec = Spec("stream", program, streaming=True, large=True, retries=1, strategy=strategy)
+    driver.todo += [("submit", spec), ("next", 0)]
+    nodes.settle()
+    assert driver.frame.refs[0]._kind == m.REMOTE
+    driver.todo.append(("get", 0))
+    while not head.remote_objects.pulls:
+        assert nodes.step()
+    nodes.kill(nodes.nodes[1])
+    nodes.gates.add("open")
+    nodes.settle()
+    driver.todo += [("next", 0), ("get", 1)]
+    nodes.settle()
+    assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
+    assert list(nodes.onlooker.attempts.values()) == [2]
+    nodes.drain(patient=True)
+
+
+def test_only_the_last_dead_nodes_are_remembered() -> None:
+    core = NodeCore({"CPU": CPU}, node_id=b"here".ljust(28, b"."))
+    core.connect(1, "job", "", True)
+
+    def come_and_go(number: int) -> bytes:
+        node_id = number.to_bytes(28, "big")[::-1]
+        info = {"node_id": node_id, "total": {"CPU": CPU}, "labels": {}}
+        core.cluster.join(10 + number, info, 0.0)
+        core.cluster.left(10 + number, "was killed", 0.0)
+        return node_id
+
+    ids = [come_and_go(number) for number in range(DEAD_MAX + 5)]
+    told = [node["node_id"] for node in core.members.describe()]
+    assert told == [core.node_id.hex(), *(node_id.hex() for node_id in ids[5:])]
+    for node_id, word in ((ids[0], "long ago"), (ids[-1], "was killed")):
+        oid = bytes(8) + node_id[:8] + bytes(8) + b"\x01\0\0\0"
+        core.effects.clear()
+        core.step(1, (m.ESCAPE, oid), 0.0)
+        core.step(1, (m.FETCH, oid), 0.0)
+        assert any(word in str(message) for cid, message in core.effects if cid == 1), word
+        core.check()

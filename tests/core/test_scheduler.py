@@ -1,8 +1,11 @@
 """Scheduling: leases, tasks sent ahead, waiting tasks, blocked workers, fairness."""
 
+import pytest
+
 from skate.core.schedule.scheduler import IDLE_SECONDS_MAX, LEASE_SECONDS_MAX, STALL_SECONDS
 from skate.protocol import messages as m
 from skate.protocol.effects import Spawn
+from skate.protocol.version import VERSION
 from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig
 
@@ -173,3 +176,47 @@ def test_late_words_of_a_worker_that_is_gone_change_nothing():
     rig.done(worker, task)
     assert list(rig.results().values()) == ["WorkerCrashedError"]
     assert rig.free == 1
+
+
+def flood(request: dict[str, int]) -> tuple[Rig, list[int]]:
+    """Submit 200 tasks without CPUs; return the rig and the workers that it starts for them."""
+    rig = Rig(1, more={"b": 10_000 * CPU})
+    for _ in range(200):
+        rig.submit(name="free", request=request)
+    return rig, rig.shell_cids(Spawn)
+
+
+def begin(rig: Rig, workers: list[int]) -> None:
+    for worker in workers:
+        rig.say(worker, m.READY, worker, VERSION)
+
+
+@pytest.mark.parametrize("request_", [{}, {"b": 1}], ids=["nothing", "a resource"])
+def test_a_flood_of_tasks_without_cpus_gets_few_processes(request_: dict[str, int]) -> None:
+    rig, workers = flood(request_)
+    assert len(workers) == 16
+    for _ in range(9):  # the machine is slow: no process has started yet
+        rig.tick(1.0)
+    assert not rig.shell(Spawn)
+    begin(rig, workers)
+    for _ in range(184):  # they end one by one, and the next ones take their places
+        busy = next(w for w in rig.core.scheduler.workers.values() if w.outstanding)
+        rig.done(busy.cid, next(iter(busy.outstanding)))
+        rig.tick(0.05)
+    assert not rig.shell(Spawn)
+
+
+def test_long_tasks_that_request_another_resource_than_cpus_soon_all_run() -> None:
+    rig, workers = flood({"b": 1})
+    for _ in range(4):
+        begin(rig, workers)
+        rig.tick(0.11)
+        workers = rig.shell_cids(Spawn)
+    assert len(rig.core.scheduler.workers) == 200
+
+
+def test_tasks_that_request_nothing_are_admitted_one_by_one() -> None:
+    rig, workers = flood({})
+    begin(rig, workers)
+    rig.tick(1.1)
+    assert len(rig.shell(Spawn)) == 1

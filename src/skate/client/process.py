@@ -18,6 +18,7 @@ from skate.client.object import large_values, views
 from skate.client.object.object_ref import ObjectRef
 from skate.client.session.link import Link
 from skate.protocol import messages as m
+from skate.protocol.fields import LOOPBACK
 from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.wire import values
 from skate.wire.pump import Pump
@@ -29,7 +30,8 @@ class Process(ClientCore):
     """The client core of this process, and its link to the node."""
 
     __slots__ = (
-        "_since_drain", "exported", "job_environment", "link", "lock", "mapping", "namespace", "node_id", "pump",
+        "_since_drain", "exported", "job_environment", "link", "lock", "mapping", "namespace", "node_id", "node_ip_address",
+        "pump",
         "realm", "tensors", "unused",
     )  # fmt: skip
 
@@ -42,6 +44,7 @@ class Process(ClientCore):
         self.mapping: Any = None
         self.namespace = ""
         self.node_id = b"\0" * 28
+        self.node_ip_address = LOOPBACK
         self.job_environment: dict[str, Any] | None = None
         #: The job id in hexadecimal, a part of function keys, if the node serves several jobs; else empty.
         self.realm = ""

@@ -9,6 +9,7 @@ from skate.client import deprecation
 from skate.client.session import session
 from skate.core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from skate.core.resource.resources import DEVICES, to_amounts
+from skate.protocol.fields import LOOPBACK
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -232,8 +233,9 @@ def get_gpu_ids() -> list[Any]:
 
 
 def node_ip_address() -> str:
-    """The address of this machine as seen by other nodes; loopback while there are none."""
-    return "127.0.0.1"
+    """The address of this node as seen by other nodes; loopback while there are none."""
+    process = session.current_or_none()
+    return LOOPBACK if process is None else process.node_ip_address
 
 
 def in_worker() -> bool:

@@ -33,7 +33,7 @@ def record(
         "cat": category,
         "name": name,
         "ph": "X",
-        "pid": "127.0.0.1",
+        "pid": process.node_ip_address,
         "tid": row,
         "ts": start * 1e6,
         "dur": seconds * 1e6,

@@ -108,6 +108,7 @@ class NodeCore:
         """Apply the options that concern a single component."""
         self.actor_calls.patient = options.get("patient", False)
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
+        self.members.here.facts = options.get("facts", {})
         if "linear_max" in options:
             self.peers.where.linear_max = options["linear_max"]
 
@@ -363,6 +364,7 @@ class NodeCore:
         if worker is None:
             return
         worker.pid = pid
+        worker.ready_at = self.clock.now
         refused = refusal(protocol, f"the worker process (pid {pid})")
         if refused:
             worker.kill_reason = Death("RaySystemError", {"message": refused})

@@ -22,6 +22,8 @@ class NodeOptions(TypedDict, total=False):
     spill_outside: bool
     node_id: bytes
     labels: dict[str, str] | None
+    #: What else `ray.nodes` shows of it, with its address.
+    facts: dict[str, Any]
     #: Fraction of the memory limit above which a worker is killed.
     kill_share: float
     #: Tasks run only while a thread waits, as in local mode.

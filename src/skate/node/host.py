@@ -100,6 +100,7 @@ class NodeHost:
             node_id=node_id,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
             kill_share=settings.memory_threshold,
+            facts=facts(settings.node_ip_address),
         )
         self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot
@@ -124,7 +125,7 @@ class NodeHost:
             sys.path,
             settings.preload,
             {"namespace": settings.namespace, "node_id": node_id, "job": self.job, "arena_bytes": settings.object_store_memory,
-             "board_at": board_at,
+             "board_at": board_at, "node_ip_address": settings.node_ip_address,
              "overflow_bytes": self.overflow.capacity,
              "spilled_outside": None if outside is None else [outside.uri, outside.folder],
              "main": _main_path()},
@@ -198,7 +199,7 @@ class NodeHost:
             "node_id": self.node_id,
             "total": self.snapshot.total,
             "labels": self.snapshot.labels,
-            "facts": facts(),
+            "facts": facts(self.settings.node_ip_address),
         }
 
     @property

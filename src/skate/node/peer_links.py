@@ -117,9 +117,9 @@ class PeerLinks:
         self._host.leave()
 
 
-def facts() -> dict[str, Any]:
+def facts(node_ip_address: str) -> dict[str, Any]:
     """Return the facts about this node for `ray.nodes`, besides its resources."""
-    return {"host": os.uname().nodename, "pid": os.getpid()}
+    return {"host": os.uname().nodename, "pid": os.getpid(), "address": node_ip_address}
 
 
 def _nothing() -> None:

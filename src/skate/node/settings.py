@@ -10,6 +10,7 @@ from skate import procfs
 from skate.core.resource.resources import UNIT, to_units
 from skate.node.memory import memory_readings
 from skate.node.spill.spill_target import SpillPlace
+from skate.protocol.fields import LOOPBACK
 
 #: Settings of Ray that have no meaning here and are accepted without effect.
 _WITHOUT_EFFECT = {
@@ -56,6 +57,8 @@ class Settings:
     memory_refresh_seconds: float = 0.25
     gpu_ids: tuple[Any, ...] = field(default=())
     spill: SpillPlace = field(default=SpillPlace())
+    #: Where other nodes reach this one.
+    node_ip_address: str = LOOPBACK
 
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Settings:
@@ -106,6 +109,7 @@ class Settings:
             memory_refresh_seconds=_refresh_seconds(),
             gpu_ids=ids,
             spill=SpillPlace.of(given),
+            node_ip_address=_ip_address(given.get("_node_ip_address")),
         )
 
     @classmethod
@@ -126,11 +130,17 @@ class Settings:
             total["GPU"] = to_units(self.num_gpus, "num_gpus")
         total["memory"] = self.memory * UNIT
         total["object_store_memory"] = self.object_store_memory * UNIT
-        total["node:127.0.0.1"] = UNIT
+        total[f"node:{self.node_ip_address}"] = UNIT
         total["node:__internal_head__"] = UNIT
         for name, amount in self.resources.items():
             total[name] = to_units(amount, name)
         return total
+
+
+def _ip_address(given: object) -> str:
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"_node_ip_address must be a string, got {given!r}")
+    return given or LOOPBACK
 
 
 def _check_names(given: dict[str, Any]) -> None:

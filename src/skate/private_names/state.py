@@ -37,19 +37,21 @@ def actors(
 ) -> dict[str, Any]:
     """Return the actors by id, or the one with `actor_id`, optionally only those of a job or in a state."""
     found = {}
+    places = {node["NodeID"]: node["NodeManagerAddress"] for node in skate.nodes()}
     for each in list_actors(limit=_ALL, detail=True):
         if job_id is not None and each.job_id != job_id.hex():
             continue
         if actor_state_name is not None and each.state != actor_state_name:
             continue
+        address = {"IPAddress": places.get(each.node_id, ""), "Port": 0, "NodeID": each.node_id or ""}
         found[each.actor_id] = {
             "ActorID": each.actor_id,
             "ActorClassName": each.class_name,
             "IsDetached": each.is_detached,
             "Name": each.name or "",
             "JobID": each.job_id,
-            "Address": {"IPAddress": "127.0.0.1", "Port": 0, "NodeID": each.node_id or ""},
-            "OwnerAddress": {"IPAddress": "127.0.0.1", "Port": 0, "NodeID": each.node_id or ""},
+            "Address": dict(address),
+            "OwnerAddress": dict(address),
             "State": each.state,
             "NumRestarts": each.num_restarts,
             "Timestamp": 0.0,
@@ -69,7 +71,7 @@ def jobs() -> list[dict[str, Any]]:
     return [
         {
             "JobID": each.job_id,
-            "DriverIPAddress": "127.0.0.1",
+            "DriverIPAddress": (each.driver_info or {}).get("node_ip_address", ""),
             "DriverPid": int((each.driver_info or {}).get("pid", 0)),
             "Entrypoint": each.entrypoint,
             "IsDead": each.status != "RUNNING",

@@ -58,7 +58,7 @@ class Node:
     @property
     def node_ip_address(self) -> str:
         """The address of this machine."""
-        return str(self.address_info.get("node_ip_address", "127.0.0.1"))
+        return str(self.address_info["node_ip_address"])
 
     @property
     def node_id(self) -> str:

@@ -87,6 +87,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     process = Process(config["cid"], pump, config["node_id"], config["job"])
     process.namespace = config["namespace"]
     process.node_id = config["node_id"]
+    process.node_ip_address = config["node_ip_address"]
     process.realm = config.get("realm", "")
     arena_fd, overflow_fd = [*memory_fds, -1][:2]
     process.mapping = Memory(arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])

@@ -145,7 +145,7 @@ def pack_failure(
         "traceback": text,
         "cause": packed,
         "pid": os.getpid(),
-        "ip": "127.0.0.1",
+        "ip": process.node_ip_address,
     }
     if met and len(running.task_id) == len(actor_id):
         for each in met:  # a constructor's error is not an object, so it cannot hold refs

@@ -128,6 +128,7 @@ class Attachment:
             process.is_driver = True
             process.namespace = settings.namespace
             process.node_id = welcome["node_id"]
+            process.node_ip_address = welcome["node_ip_address"]
             process.realm = process.job.hex()
             process.job_environment = settings.runtime_env
             self._printer = Printer(self._printed)

@@ -23,6 +23,7 @@ def join(host: NodeHost, namespace: str, runtime_env: dict[str, Any] | None) -> 
     process.is_driver = True
     process.namespace = namespace
     process.node_id = node_id
+    process.node_ip_address = host.settings.node_ip_address
     process.job_environment = runtime_env
     host.admit(DriverJoined(DRIVER_JOINED, host.job.hex(), namespace, True))
     return process

@@ -237,7 +237,7 @@ class RayContext(Mapping[str, Any]):
         self.protocol_version = None
         address = address_of_node()
         self.address_info = {
-            "node_ip_address": "127.0.0.1",
+            "node_ip_address": process.node_ip_address,
             "node_id": process.node_id.hex(),
             "address": address or "local",
             "gcs_address": address,

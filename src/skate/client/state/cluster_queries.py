@@ -7,6 +7,7 @@ from typing import Any
 
 from skate.client import spans
 from skate.client.object.object_ref import ObjectRef
+from skate.client.runtime_context import node_ip_address
 from skate.client.session import session
 from skate.core.resource.resources import to_amounts
 from skate.protocol.messages import ARENA, INLINE, SPILLED
@@ -44,14 +45,14 @@ def nodes() -> list[dict[str, Any]]:
                 "NodeID": node["node_id"],
                 "Alive": node["alive"],
                 "alive": node["alive"],
-                "NodeManagerAddress": node.get("address", "127.0.0.1"),
+                "NodeManagerAddress": node["address"],
                 "NodeManagerHostname": node.get("host", "localhost"),
                 "NodeManagerPort": 0,
                 "ObjectManagerPort": 0,
                 "ObjectStoreSocketName": "",
                 "RayletSocketName": "",
                 "MetricsExportPort": 0,
-                "NodeName": node.get("name", node.get("address", "127.0.0.1")),
+                "NodeName": node.get("name", node["address"]),
                 "RuntimeEnvAgentPort": 0,
                 "DeathReason": 0,
                 "DeathReasonMessage": node["reason"],
@@ -68,12 +69,13 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     Open the file in chrome://tracing or Perfetto. Times are in microseconds.
     """
     events = []
+    address = node_ip_address()
     epoch = time.time() - time.monotonic()
     for name, task_id, kind, worker, pid, end, micros, status, function in _ask("timeline"):
         if kind == CREATION:
             function = name = f"{function}.__init__"
         shared = {
-            "pid": "127.0.0.1",
+            "pid": address,
             "tid": f"worker:{pid or worker}",
             "ts": (epoch + end) * 1e6 - micros,
             "dur": micros,

@@ -15,7 +15,6 @@ from skate.protocol import messages as m
 Row = dict[str, Any]
 Who = tuple[bytes, int]
 
-ADDRESS = "127.0.0.1"
 KINDS = ("pending", "inline", "arena", "error", "unknown", "remote")
 UNKNOWN_SITE = "unknown (the process that created it has no ref to it)"
 NOT_RECORDED = "not recorded (set SKATE_RECORD_REF_CREATION_SITES=1)"
@@ -48,6 +47,7 @@ class Holdings:
         self.sizes: dict[bytes, int] = {}
         self.tasks: dict[bytes, Row] = {}
         self.actors: dict[Who, list[tuple[bytes, int]]] = {}
+        self.addresses: dict[bytes, str] = {}
         for part in parts:
             self._take(part)
         for process in self.processes.values():
@@ -55,6 +55,7 @@ class Holdings:
 
     def _take(self, part: Row) -> None:
         node = part["node"]
+        self.addresses[node] = part["ip"]
         for record in part.get("objects", ()):
             self.copies.setdefault(record["object"], []).append((node, record))
             if record["owner"] == node:
@@ -146,7 +147,7 @@ class Holdings:
             "call_site": self.sites.get(oid, NOT_RECORDED if oid[:4] == PUT else UNKNOWN_SITE),
             "type": "DRIVER" if process.get("driver") else "WORKER",
             "pid": process.get("pid", 0),
-            "ip": ADDRESS,
+            "ip": self.addresses[who[0]],
             "node_id": who[0].hex(),
             "location": self._place(oid, kind, record),
             "owner_node_id": (who[0] if record is None else record["owner"]).hex(),

@@ -36,7 +36,6 @@ ERRORS = {
     "ActorUnschedulableError": "ACTOR_UNSCHEDULABLE_ERROR",
     "TaskPlacementGroupRemoved": "TASK_PLACEMENT_GROUP_REMOVED",
 }
-ADDRESS = "127.0.0.1"
 
 
 class Found:
@@ -206,7 +205,7 @@ def _worker(part: Row, worker: Row) -> Row:
         "worker_type": "WORKER",
         "exit_type": None if alive else intended,
         "node_id": part["node"].hex(),
-        "ip": ADDRESS,
+        "ip": part["ip"],
         "pid": worker["pid"],
         "exit_detail": worker.get("reason"),
         "worker_launch_time_ms": None,
@@ -229,7 +228,7 @@ def _jobs(parts: list[Row]) -> list[Row]:
                 "type": "DRIVER",
                 "job_id": job,
                 "submission_id": None,
-                "driver_info": {"id": job, "node_ip_address": ADDRESS, "pid": str(part["pid"])},
+                "driver_info": {"id": job, "node_ip_address": part["ip"], "pid": str(part["pid"])},
                 "status": "RUNNING",
                 "entrypoint": part["entrypoint"],
                 "message": None,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.client import failures
+from skate.client.runtime_context import node_ip_address
 from skate.client.session import session
 from skate.wire import values
 from skate.wire.failures import format_remote_traceback, pack_exception
@@ -43,7 +44,7 @@ class Failure:
             "traceback": text,
             "cause": pack_exception(error, text),
             "pid": os.getpid(),
-            "ip": "127.0.0.1",
+            "ip": node_ip_address(),
         }
         if actor is not None:
             try:

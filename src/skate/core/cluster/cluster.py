@@ -102,8 +102,7 @@ class Cluster:
         peer = self._members.alive.pop(cid, None)
         if peer is None:
             return
-        peer.alive = False
-        peer.reason = reason
+        self._members.bury(peer, reason)
         peers.clients.pop(cid, None)
         peers.members_changed(lost=True)
         self._placement.node_left(peer)

@@ -63,7 +63,7 @@ class Lineage:
             return
         records = self.objects.records
         if task.template.streaming:
-            self.unmade(task, not_made_again(task))
+            self.unmade(task, not_made_again(task), task.yielded())
         made = [records[oid] for oid in made_by(task) if oid in records]
         lost = [record for record in made if is_lost(record)]  # its removal waited for the end of its task
         for record in lost:
@@ -184,6 +184,8 @@ class Lineage:
             # The message that it has ended, or that its node is lost, has not arrived yet.
             self._note_lost(record, runs)
             return
+        if task is None and runs is not None and is_yet_to_yield(runs, record):
+            return
         if task is None or task.task_id not in self.tasks or task.retries == 0:
             self._fail(record, task, problem)
             return
@@ -213,10 +215,10 @@ class Lineage:
         elif not task.missing:
             self.task_manager.arguments_there(task)
 
-    def unmade(self, task: Task, error: ErrorValue) -> None:
-        """Handle the end of a stream: set an error on lost items that it did not yield again."""
+    def unmade(self, task: Task, error: ErrorValue, yielded: int = 0) -> None:
+        """Handle the end of a stream: set an error on lost items after the first `yielded`, which it did not yield again."""
         objects = self.objects
-        for oid in made_by(task):
+        for oid in made_by(task)[yielded:]:
             record = objects.get(oid)
             if record is not None and record.kind == m.PENDING and record.writer is None:
                 objects.fill(record, m.ERROR, error, ())
@@ -298,6 +300,15 @@ def is_lost(record: ObjectRecord) -> bool:
         and away.owner is None
         and away.place is None
     )
+
+
+def is_yet_to_yield(task: Task, record: ObjectRecord) -> bool:
+    """Return True if a stream in progress will yield a lost item once more, because its node is lost or it runs again."""
+    if not task.template.streaming:
+        return False
+    if task.node is not None and not task.node.alive:
+        return True
+    return int.from_bytes(record.oid[24:], "little") > task.yielded()
 
 
 def ended_but_for_the_word(task: Task) -> bool:

@@ -9,6 +9,10 @@ from typing import Any
 
 from skate.core.resource.capacity import Capacity
 from skate.core.task.task import Task
+from skate.protocol.fields import LOOPBACK
+
+#: The last lost nodes that are remembered, as in Ray.
+DEAD_MAX = 1000
 
 
 class Peer:
@@ -38,6 +42,11 @@ class Peer:
         self.received = 0
         self.facts: dict[str, Any] = {}
 
+    @property
+    def address(self) -> str:
+        """The IP address of the node."""
+        return str(self.facts.get("address", LOOPBACK))
+
     def fits(self, request: dict[str, int]) -> bool:
         """Return True if the request fits now, as far as known."""
         available = self.available
@@ -58,7 +67,8 @@ class Membership:
     def __init__(self, node_id: bytes, capacity: Capacity) -> None:
         self.active = False  # another node has joined at some time
         self.alive: dict[int, Peer] = {}
-        self.by_tag: dict[bytes, Peer] = {}  # including dead ones
+        self.by_tag: dict[bytes, Peer] = {}  # including the last dead ones
+        self._dead: dict[bytes, Peer] = {}  # these, oldest first
         self._strangers: dict[bytes, Peer] = {}
         #: The head, which decides about actors and groups; None on the head itself.
         self.head: Peer | None = None
@@ -66,13 +76,24 @@ class Membership:
         self.here.available = capacity.available
 
     def stranger(self, tag: bytes) -> Peer:
-        """Return a node known only by its objects, because it was lost before this one joined."""
+        """Return a node known only by its objects, because it was lost before this one joined or is forgotten."""
         peer = self._strangers.get(tag)
         if peer is None:
             peer = self._strangers[tag] = Peer(-1, tag, {}, {})
             peer.alive = False
-            peer.reason = "was lost before this node joined"
+            peer.reason = "was lost before this node joined, or long ago"
+            if len(self._strangers) > DEAD_MAX:
+                del self._strangers[next(iter(self._strangers))]
         return peer
+
+    def bury(self, peer: Peer, reason: str) -> None:
+        """Mark a node as dead; forget the one that died first if there are too many."""
+        peer.alive = False
+        peer.reason = reason
+        self._dead[peer.tag] = peer
+        if len(self._dead) > DEAD_MAX:
+            oldest = next(iter(self._dead))
+            del self._dead[oldest], self.by_tag[oldest]
 
     def totals(self) -> list[dict[str, int]]:
         """Return the total resources of each living node."""
@@ -87,7 +108,7 @@ class Membership:
         return [self.here.labels, *(peer.labels for peer in self.alive.values())]
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return one entry per node, including dead ones, for `ray.nodes`."""
+        """Return one entry per node, including the last dead ones, for `ray.nodes`."""
         return [
             {
                 "node_id": peer.node_id.hex(),
@@ -96,6 +117,7 @@ class Membership:
                 "available": dict(peer.available),
                 "labels": dict(peer.labels),
                 "reason": peer.reason,
+                "address": peer.address,
                 **peer.facts,
             }
             for peer in (self.here, *self.by_tag.values())

@@ -193,6 +193,8 @@ class TaskForwarder:
             self.lineage.unmade(task, payload)
             index = task.items + 1
         oid = task_id + index.to_bytes(4, "little")
+        if task is not None and task.attempt:
+            task.run_again = (task.attempt, index)
         if task is None or index <= task.items:
             if task is not None and self.objects.wanted(oid):
                 self._take_again(task.node, oid, kind, payload, held, kept)

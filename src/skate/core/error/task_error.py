@@ -14,6 +14,7 @@ from types import new_class
 from weakref import WeakValueDictionary
 
 from skate.core.error import exception_state
+from skate.protocol.fields import LOOPBACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class RayTaskError(RayError):
         self.cause = cause
         self.proctitle = proctitle or f"ray::{short_name(function_name)}"
         self.pid = os.getpid() if pid is None else pid
-        self.ip = ip or "127.0.0.1"
+        self.ip = ip or LOOPBACK
         self.actor_repr = actor_repr
         self.actor_id = actor_id
         self.submit_site = submit_site

@@ -33,17 +33,7 @@ Emit = Callable[[int, m.OfNode], None]
 class SchedClass:
     """Tasks that the scheduler treats alike."""
 
-    __slots__ = (
-        "key",
-        "request",
-        "env_key",
-        "environment",
-        "queue",
-        "workers",
-        "pools",
-        "strategy",
-        "blocked_since",
-    )
+    __slots__ = ("key", "request", "env_key", "environment", "strategy", "crowd", "queue", "workers")
 
     def __init__(
         self,
@@ -52,12 +42,15 @@ class SchedClass:
         env_key: str,
         environment: str | None,
         strategy: Strategy | None,
+        crowd: ZeroCpuAdmission | None,
     ) -> None:
         self.key = key
         self.request = request
         self.env_key = env_key
         self.environment = environment
         self.strategy = strategy
+        #: Limits how many of its tasks run at once, if no CPU does.
+        self.crowd = crowd
         self.queue: deque[Task] = deque()
         self.workers: dict[int, Worker] = {}
 
@@ -104,7 +97,9 @@ class Scheduler:
         self._spawn = spawn
         self.spilled = disk.spilled
         self._lacks = disk.lacks
+        #: Tasks that request nothing at all, and those that request other resources than CPUs.
         self.crowd = ZeroCpuAdmission(capacity)
+        self.cpuless = ZeroCpuAdmission(capacity, by_batch=True)
         self.pools: dict[tuple[bytes, int], Capacity] = {}
         self.classes: dict[Any, SchedClass] = {}
         self.workers: dict[int, Worker] = {}
@@ -131,10 +126,21 @@ class Scheduler:
             found = self.classes.get(key)
             if found is None:
                 found = self.classes[key] = SchedClass(
-                    key, template.request, template.env_key, template.environment, template.strategy
+                    key,
+                    template.request,
+                    template.env_key,
+                    template.environment,
+                    template.strategy,
+                    self._crowd_of(task),
                 )
             template.sched_class = found
         return found
+
+    def _crowd_of(self, task: Task) -> ZeroCpuAdmission | None:
+        request = task.template.request
+        if task.kind == CREATION or request.get("CPU"):
+            return None
+        return self.cpuless if request else self.crowd
 
     def forget_classes(self, used: set[int]) -> None:
         """Drop the classes without tasks that no template uses; `used` has the identities of those in use."""
@@ -211,7 +217,7 @@ class Scheduler:
             self._send_ahead(group)
         if not queue:
             self.waiting.pop(group, None)
-        elif not group.request:  # they may wait for each other without end
+        elif group.crowd is not None:  # they may wait for each other without end
             self.watchful = True
 
     def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
@@ -223,8 +229,8 @@ class Scheduler:
         worker.stalled = worker.asked_back = False
         worker.leased_at = self.clock.now
         group.workers[worker.cid] = worker
-        if not group.request and task.kind != CREATION:
-            self.crowd.members[worker.cid] = worker
+        if group.crowd is not None:
+            group.crowd.members[worker.cid] = worker
         self._lend(worker, task)
         self._send(worker, task)
 
@@ -259,7 +265,7 @@ class Scheduler:
     def _acquire(self, group: SchedClass, task: Task) -> Any:
         if self.held is not None and self.held():
             return None
-        if not group.request and task.kind != CREATION and self.crowd.full:
+        if group.crowd is not None and group.crowd.full:
             return None
         strategy = group.strategy
         if strategy is None or not isinstance(strategy, BundleStrategy):
@@ -339,11 +345,11 @@ class Scheduler:
         if group is not None:
             group.workers.pop(worker.cid, None)
             worker.sched_class = None
+            if group.crowd is not None:
+                group.crowd.members.pop(worker.cid, None)
         lease, worker.lease = worker.lease, None
         if lease is not None:
             lease.capacity.release(lease)
-            if not lease.request:
-                self.crowd.members.pop(worker.cid, None)
         worker.blocked.clear()
 
     def returned(self, worker: Worker, tasks: list[Task]) -> None:
@@ -372,8 +378,8 @@ class Scheduler:
         lease = worker.lease
         if lease is not None:
             lease.capacity.return_cpu(lease)
-            if not lease.request:
-                self.crowd.members.pop(worker.cid, None)
+            if worker.sched_class.crowd is not None:
+                worker.sched_class.crowd.members.pop(worker.cid, None)
             self.dispatch_all()
 
     def unblocked(self, worker: Worker, task_id: bytes) -> None:
@@ -381,8 +387,8 @@ class Scheduler:
         worker.blocked.discard(task_id)
         if not worker.blocked and worker.lease is not None:
             worker.lease.capacity.retake_cpu(worker.lease)
-            if not worker.lease.request and worker.actor is None:
-                self.crowd.members[worker.cid] = worker
+            if worker.sched_class.crowd is not None:
+                worker.sched_class.crowd.members[worker.cid] = worker
 
     def remove(self, worker: Worker) -> None:
         """Remove a worker process that has ended."""
@@ -410,21 +416,22 @@ class Scheduler:
                         self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
                         continue
                 again = STALL_SECONDS
-        for more in (self._retire(now), self._let_one_in(now)):
+        for more in (self._retire(now), self._let_in(self.crowd, now), self._let_in(self.cpuless, now)):
             if more is not None and (again is None or more < again):
                 again = more
         self.watchful = again is not None
         return again
 
-    def _let_one_in(self, now: float) -> float | None:
-        """Admit one more task without resources when none of those running makes progress."""
-        crowded = [group for group in self.waiting if not group.request and group.queue[0].kind != CREATION]
-        if not crowded or not self.crowd.full:
+    def _let_in(self, crowd: ZeroCpuAdmission, now: float) -> float | None:
+        """Admit more tasks without CPUs when none of those running makes progress."""
+        crowded = [group for group in self.waiting if group.crowd is crowd]
+        if not crowded or not crowd.full:
             return None
-        left = self.crowd.patience(now)
+        left = crowd.patience(now)
         if left is None:
-            self.dispatch(crowded[0])
-            left = self.crowd.patience(now)
+            for group in crowded:
+                self.dispatch(group)
+            left = crowd.patience(now) if crowd.full else None
         return left
 
     def _could_use(self, group: SchedClass) -> bool:
@@ -458,13 +465,13 @@ class Scheduler:
         self.capacity.check()
         for pool in self.pools.values():
             pool.check()
-        crowd = {
-            worker.cid
-            for worker in self.workers.values()
-            if worker.lease is not None and not worker.lease.request and not worker.blocked
-            if not worker.sched_class.key[3]
-        }
-        assert set(self.crowd.members) == crowd, f"{self.crowd} should be {crowd}"
+        for crowd in (self.crowd, self.cpuless):
+            there = {
+                worker.cid
+                for worker in self.workers.values()
+                if worker.lease is not None and worker.sched_class.crowd is crowd and not worker.blocked
+            }
+            assert set(crowd.members) == there, f"{crowd} should be {there}"
         for group in self.classes.values():
             assert bool(group.queue) == (group in self.waiting), group
             for task in group.queue:

@@ -17,7 +17,7 @@ class Worker:
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
         "progress", "lent", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
-        "beyond", "details", "owed",
+        "beyond", "details", "owed", "ready_at",
     )  # fmt: skip
 
     def __init__(self, cid: int, env_key: str) -> None:
@@ -38,6 +38,7 @@ class Worker:
         self.asked_back = False
         self.calls: dict[bytes, int] = {}
         self.idle_since = 0.0
+        self.ready_at = -1.0  # when its process had started; negative before
         self.leased_at = 0.0
         self.leaving = False
         self.kill_reason: Death | None = None

@@ -121,7 +121,7 @@ class Inventory:
         if survey is None:
             return
         if cid not in self._peers:
-            part.update(node=self._node_id, cid=cid)
+            part.update(node=self._node_id, ip=self._tables.members.here.address, cid=cid)
             survey.waiting.discard((self._node_id, cid))
         self._take(survey, key, part)
         self._end_if_complete(key)
@@ -172,6 +172,7 @@ class Inventory:
         """Return the rows of each kind, and their common fields."""
         found: Row = {
             "node": self._node_id,
+            "ip": self._tables.members.here.address,
             "head": self._tables.members.head is None,
             "now": self._tables.clock.now,
         }

@@ -65,6 +65,7 @@ class Task:
     sequence = 0
     items = 0
     consumed = 0
+    run_again = (0, 0)  # the number of a stream's later attempt, and the last item that it has yielded
     error: tuple[str, dict[str, Any]] | None = None
     node: Any = None  # the peer it was forwarded to
     origin: ForwardFields | None = None  # information from the peer that forwarded it here
@@ -93,6 +94,13 @@ class Task:
         self.held = held
         self.parent = parent
         self.retries = template.max_retries
+
+    def yielded(self) -> int:
+        """Return how many items the latest attempt of a stream has yielded, as far as known here."""
+        if not self.attempt:
+            return self.items
+        attempt, count = self.run_again
+        return count if attempt == self.attempt else 0
 
     def __repr__(self) -> str:
         return f"<Task {self.task_id.hex()[:16]} {self.template.name} {self.state.name}>"

@@ -317,6 +317,8 @@ class TaskManager:
         task = worker.outstanding.get(task_id)
         worker.progress = self.clock.now
         oid = task_id + index.to_bytes(4, "little")
+        if task is not None and task.attempt:
+            task.run_again = (task.attempt, index)
         if task is not None and index > task.items:
             task.items = index
             self.give(task, oid, kind, payload, held, index)

@@ -174,6 +174,7 @@ class Drivers:
         host = self.host
         fields = {
             "cid": driver.cid, "job": job, "node_id": host.node_id, "pid": os.getpid(),
+            "node_ip_address": host.settings.node_ip_address,
             "arena_bytes": host.settings.object_store_memory, "overflow_bytes": host.overflow.capacity,
         }  # fmt: skip
         fds = [fd for fd in (host.arena.fd, host.overflow.fd) if fd >= 0]

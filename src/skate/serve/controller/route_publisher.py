@@ -48,6 +48,7 @@ def _line(record: DeploymentRecord, actors: dict[str, Any]) -> Line:
                 one.rank,
                 info.get("guarded", False),
                 info.get("metadata"),
+                info.get("node_ip", ""),
             )
         )
     scaling = config.autoscaling_config

@@ -19,6 +19,7 @@ from skate.serve.schema.status import (
     DeploymentStatusOverview,
     ServeStatus,
 )
+from skate.util import get_node_ip_address
 
 
 def status(controller: ControllerPort) -> ServeStatus:
@@ -69,7 +70,12 @@ def details(controller: ControllerPort) -> dict[str, Any]:
     machine = controller.machine
     here = skate.get_runtime_context()
     node = here.get_node_id()
-    own = {"node_id": node, "node_ip": "127.0.0.1", "node_instance_id": "", "actor_id": here.get_actor_id()}
+    own = {
+        "node_id": node,
+        "node_ip": get_node_ip_address(),
+        "node_instance_id": "",
+        "actor_id": here.get_actor_id(),
+    }
     own |= {"actor_name": CONTROLLER_NAME, "worker_id": here.get_worker_id(), "log_file_path": None}
     options = controller.options.model_dump()
     http = {name: options[name] for name in HTTPOptionsSchema.__dataclass_fields__}
@@ -190,7 +196,7 @@ def _deployment(record: DeploymentRecord) -> dict[str, Any]:
 def _replica(record: DeploymentRecord, one: ReplicaRecord) -> dict[str, Any]:
     return {
         "node_id": one.info.get("node"),
-        "node_ip": "127.0.0.1",
+        "node_ip": one.info.get("node_ip"),
         "node_instance_id": "",
         "actor_id": one.info.get("actor_id"),
         "actor_name": ReplicaID(one.id, DeploymentID(record.key[1], record.key[0])).to_full_id_str(),

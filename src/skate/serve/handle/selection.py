@@ -24,7 +24,7 @@ class ReplicaSelection:
         place = target.place
         self.replica_id: str = place.replica
         self.node_id: str = place.node
-        self.node_ip = "127.0.0.1"
+        self.node_ip: str = place.node_ip
         self.port: int | None = None
         self.availability_zone: str | None = None
         self.replica_metadata: dict[str, Any] = dict(place.metadata or {})

@@ -88,6 +88,7 @@ class Replica:
             "pid": os.getpid(),
             "fd": self.board.fd,
             "node": skate.get_runtime_context().get_node_id(),
+            "node_ip": skate.util.get_node_ip_address(),
             "actor_id": skate.get_runtime_context().get_actor_id(),
             "worker_id": skate.get_runtime_context().get_worker_id(),
             "mailbox": mailbox,

@@ -26,6 +26,7 @@ class Place:
     guarded: bool = False
     #: The result of its object's `record_replica_metadata`, called once.
     metadata: Any = None
+    node_ip: str = ""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class LocalHost:
             node_id=node_id,
             memory=memory,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
+            facts={"address": settings.node_ip_address},
             patient=True,  # nothing runs here while no thread waits
         )
         self._steps = 0
@@ -73,6 +74,7 @@ class LocalHost:
         self.process.is_driver = True
         self.process.namespace = settings.namespace
         self.process.node_id = node_id
+        self.process.node_ip_address = settings.node_ip_address
         self.process.job_environment = settings.runtime_env
         admit_client(
             self.core, DriverJoined(DRIVER_JOINED, job.hex(), settings.namespace, True), time.monotonic()

@@ -1,0 +1,88 @@
+"""The address of a node: one setting, which everything that shows or uses an address follows."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skate as ray
+from skate.cluster_utils import Cluster
+from skate.core.cluster.membership import Peer
+from skate.node.settings import Settings
+from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from skate.util.state import list_jobs, list_workers
+
+SOURCE = Path(ray.__file__).parent
+#: The default, and places that listen on loopback for programs of this machine.
+MAY_NAME_LOOPBACK = {
+    "protocol/fields.py",
+    "private_names/cluster_test_kit.py",
+    "util/tpu.py",
+    "serve/config/http.py",
+    "serve/command/deploy_verbs.py",
+    "serve/command/verbs.py",
+    "serve/rest.py",
+    "client/session/init.py",
+}
+HEAD, OTHER = "10.20.0.1", "10.20.0.2"
+
+
+def test_no_other_file_decides_about_the_address() -> None:
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "127.0.0.1" in node.value
+    }
+    assert found == MAY_NAME_LOOPBACK
+
+
+def test_the_default_is_loopback() -> None:
+    assert Settings.of("local", {}).node_ip_address == "127.0.0.1"
+    assert Peer(1, bytes(28), {}, {}).address == "127.0.0.1"
+    with pytest.raises(TypeError, match="_node_ip_address must be a string"):
+        Settings.of("local", {"_node_ip_address": 1})
+
+
+@ray.remote
+def look(fail: bool = False) -> Any:
+    if fail:
+        raise ValueError("on purpose")
+    return ray.util.get_node_ip_address()
+
+
+def test_each_node_of_a_cluster_has_its_own() -> None:
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": HEAD})
+    try:
+        other = cluster.add_node(num_cpus=1, node_ip_address=OTHER)
+        cluster.connect()
+        assert [node.node_ip_address for node in cluster.list_all_nodes()] == [HEAD, OTHER]
+        assert {node["NodeManagerAddress"] for node in ray.nodes()} == {HEAD, OTHER}
+        assert {f"node:{HEAD}", f"node:{OTHER}"} < ray.cluster_resources().keys()
+        assert ray.util.get_node_ip_address() == HEAD
+        there = look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(other.node_id, soft=False))
+        assert ray.get(there.remote()) == OTHER
+        assert ray.get(look.options(resources={f"node:{HEAD}": 0.01}).remote()) == HEAD
+        with pytest.raises(ray.exceptions.RayTaskError) as failure:
+            ray.get(there.remote(True))
+        assert failure.value.ip == OTHER
+        shown = {each.node_id: each.ip for each in list_workers(detail=True)}
+        assert shown[other.node_id] == OTHER and shown[ray.get_runtime_context().get_node_id()] == HEAD
+        assert [job.driver_info["node_ip_address"] for job in list_jobs(detail=True)] == [HEAD]
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.parametrize("local_mode", [False, True])
+def test_a_session_of_one_node_has_the_one_it_was_given(local_mode: bool) -> None:
+    context = ray.init(num_cpus=1, _node_ip_address=HEAD, local_mode=local_mode)
+    try:
+        assert context.address_info["node_ip_address"] == HEAD
+        assert ray.get(look.remote()) == ray.util.get_node_ip_address() == HEAD
+        assert [node["NodeManagerAddress"] for node in ray.nodes()] == [HEAD]
+    finally:
+        ray.shutdown()
