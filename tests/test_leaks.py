@@ -112,7 +112,7 @@ def run(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=60,
-        env={**environment, "PYTHONPATH": str(TESTS)},
+        env={**environment, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"},
         check=False,
     )
 

@@ -172,7 +172,7 @@ def test_a_full_queue_makes_room_for_a_client_that_has_less_in_it(folder: Any) -
         await until(lambda: engine.load() == (1, 0), "the first to run")
         waits = [ask("a", number) for number in range(1, 7)]
         await until(lambda: engine.load()[1] == 6, "the queue to be full")
-        with pytest.raises(Overloaded, match="6 answers wait"):
+        with pytest.raises(Overloaded, match="6 answers are already waiting"):
             await ask("a", 9)
         other = [ask("b", number) for number in range(1, 4)]
         await until(lambda: sum(each.done() for each in waits) == 3, "room for the other client")
@@ -182,7 +182,7 @@ def test_a_full_queue_makes_room_for_a_client_that_has_less_in_it(folder: Any) -
         for each in waits[3:]:
             with pytest.raises(Overloaded, match="other clients"):
                 await each
-        with pytest.raises(Overloaded, match="6 answers wait"):
+        with pytest.raises(Overloaded, match="6 answers are already waiting"):
             await ask("b", 9)
         await cancelled([runs, *waits[:3], *other], engine)
 

@@ -466,11 +466,10 @@ class Scheduler:
         for pool in self.pools.values():
             pool.check()
         for crowd in (self.crowd, self.cpuless):
-            there = {
-                worker.cid
-                for worker in self.workers.values()
-                if worker.lease is not None and worker.sched_class.crowd is crowd and not worker.blocked
-            }
+            leased = [
+                worker for worker in self.workers.values() if worker.lease is not None and worker.sched_class
+            ]
+            there = {each.cid for each in leased if each.sched_class.crowd is crowd and not each.blocked}
             assert set(crowd.members) == there, f"{crowd} should be {there}"
         for group in self.classes.values():
             assert bool(group.queue) == (group in self.waiting), group
