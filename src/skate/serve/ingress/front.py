@@ -132,7 +132,9 @@ class Front:
             return Refused(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)
         waiting = self.queued(key)
         if 0 <= line.max_queued <= waiting:
-            return Refused(line.status_code, f"{waiting} requests are already waiting", line.retry_after_s or 1)
+            return Refused(
+                line.status_code, f"{waiting} requests are already waiting", line.retry_after_s or 1
+            )
         return Later(key)
 
     def _load(self, place: Place) -> int:
