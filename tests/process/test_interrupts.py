@@ -239,3 +239,62 @@ def test_task_that_ignores_interrupts_may_do_so_and_a_worker_goes_on(
     started.said("^same worker", 5.0)
     assert started.end() == 0, started.story()
     started.gone()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_the_main_thread_misses_is_sent_again(
+    number: signal.Signals, program: Callable[..., Program]
+) -> None:
+    """A signal that another thread receives does not interrupt the main thread's call, like one that arrives just before it."""
+    started = program(
+        f"""
+    import signal, sys, threading
+
+    ray.init(START)
+    def send():
+        print("sending", flush=True)
+        signal.pthread_kill(threading.get_ident(), {int(number)})
+        print("sent", flush=True)
+
+    threading.Timer(0.2, send).start()
+    try:
+        sys.stdin.readline()
+    finally:
+        print("noticed", flush=True)
+    """
+    )
+    started.said("^noticed", 5.0)
+    started.gone()
+    assert "Error" not in started.err.replace("KeyboardInterrupt", ""), started.story()
+
+
+def test_a_cancellation_that_a_worker_misses_is_repeated(run: Callable[..., Program]) -> None:
+    done = run(
+        """
+        import os, signal, sys, time
+
+        ray.init(START)
+
+        @ray.remote(max_retries=0)
+        def sleeps(path):
+            send, sent = signal.pthread_kill, []
+            def lose_the_first(*args):
+                sent.append(args)
+                if len(sent) > 1:
+                    send(*args)
+            signal.pthread_kill = lose_the_first
+            open(path, "w").close()
+            time.sleep(60)
+
+        path = sys.argv[0] + ".begun"
+        ref = sleeps.remote(path)
+        while not os.path.exists(path):
+            time.sleep(0.005)
+        ray.cancel(ref)
+        try:
+            ray.get(ref, timeout=10)
+        except ray.exceptions.TaskCancelledError:
+            print("cancelled", flush=True)
+        """
+    )
+    assert "cancelled" in done.out, done.story()

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from skate.node.missed_signals import MissedSignals
 from skate.wire.interrupts import Interrupts
 from skate.wire.pump import Pump
 
@@ -22,6 +23,10 @@ class SigintHandler:
         # Kept as objects, to distinguish them from handlers that the program sets later.
         self._handlers = {signal.SIGINT: self._on_interrupt, signal.SIGTERM: self._on_terminate}
         self._former: dict[signal.Signals, Any] = {}
+        self._missed = MissedSignals(
+            pump,
+            lambda number: number in self._former and signal.getsignal(number) in self._handlers.values(),
+        )
         self._pid = os.getpid()
 
     def take(self) -> None:
@@ -33,11 +38,13 @@ class SigintHandler:
             if number == signal.SIGTERM or former is signal.default_int_handler:
                 signal.signal(number, handler)
                 self._former[number] = former
+        self._missed.watch()
 
     def give_back(self) -> None:
         """Restore the former handlers, unless the program has set others since."""
         if threading.current_thread() is not threading.main_thread():
             return
+        self._missed.end()
         for number, former in self._former.items():
             if signal.getsignal(number) is self._handlers[number]:
                 signal.signal(number, signal.SIG_DFL if former is None else former)
@@ -55,6 +62,7 @@ class SigintHandler:
                 self._pump.main_aside = False
 
     def _on_interrupt(self, number: int, frame: Any) -> None:
+        self._missed.handled()
         self._pump.interruption = KeyboardInterrupt
         if self._interrupts.now(frame):
             signal.default_int_handler(number, frame)
@@ -64,6 +72,7 @@ class SigintHandler:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
+        self._missed.handled()
         self._pump.interruption = _terminated
         if self._interrupts.now(frame, signal.SIGTERM):
             raise _terminated()

@@ -10,9 +10,11 @@ thread is then outside of every step, or waiting for the lock before one, and ca
 from __future__ import annotations
 
 import _thread
+import contextlib
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 from skate.wire.pump import Pump
@@ -20,6 +22,8 @@ from skate.wire.pump import Pump
 # How long the lock is held for the main thread to notice; if that takes longer, it is inside a single call of C code.
 NOTICE_SECONDS = 0.05
 RETRY_SECONDS = 0.002
+#: Delays before a signal that was missed is sent again.
+REPEAT_SECONDS = (0.02, 0.1, 0.5)
 # Calls of Skate's finalizers are nested no deeper.
 FINALIZER_DEPTH = 6
 
@@ -92,6 +96,28 @@ class Interrupts:
                     self._settle()
                     return
             time.sleep(RETRY_SECONDS)
+
+
+def repeat_while(missed: Callable[[], bool], thread: int, number: int) -> None:
+    """Send a signal to a thread again while `missed()`, in the background.
+
+    Python runs signal handlers between two steps of the main thread. If a signal arrives just before a blocking system
+    call, its handler runs only after the call. The second signal interrupts the call.
+    """
+
+    def repeat() -> None:
+        for delay in REPEAT_SECONDS:
+            time.sleep(delay)
+            if not missed():
+                return
+            try:
+                signal.pthread_kill(thread, number)
+            except ProcessLookupError:
+                return
+
+    # If the system starts no more threads, the handler runs when the call returns.
+    with contextlib.suppress(RuntimeError):
+        _thread.start_new_thread(repeat, ())
 
 
 def _in_import(frame: FrameType | None) -> bool:

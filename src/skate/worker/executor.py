@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate.client.process import Process
 from skate.protocol import messages as m
 from skate.wire.channel import Channel
-from skate.wire.interrupts import Interrupts
+from skate.wire.interrupts import Interrupts, repeat_while
 from skate.wire.status import Slot
 from skate.worker import output
 from skate.worker.call_runner import CallRunner
@@ -82,8 +82,9 @@ class Executor(CallRunner):
     def _stop_task(self, message: m.StopTask) -> None:
         match self.stop_task(message):
             case Interrupt(running):
-                self._interrupt = running.task_id
+                task_id = self._interrupt = running.task_id
                 signal.pthread_kill(self._main, signal.SIGINT)
+                repeat_while(lambda: self._interrupt == task_id, self._main, signal.SIGINT)
             case CancelCall(running):
                 if running.future is not None:
                     running.future.get_loop().call_soon_threadsafe(running.future.cancel)

@@ -6,10 +6,12 @@ left the group (a daemon, a new session) becomes a child of the zygote when its 
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 from skate import procfs
 
@@ -89,7 +91,13 @@ def _children() -> list[int]:
 
 
 def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        _libc().prctl(option, int(value), 0, 0, 0)
+
+
+@functools.cache
+def _libc() -> Any:
+    """Return the C library. The zygote loads it before it forks; a worker that loaded it would touch 30 pages more."""
     import ctypes  # the arena's mapping has loaded it already
 
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, int(value), 0, 0, 0)
+    return ctypes.CDLL(None)

@@ -314,6 +314,7 @@ def main() -> None:
 
     import skate.worker.environment
     import skate.worker.main  # noqa: F401  for the children
+    from skate.worker import output
     from skate.worker.title import locate
 
     locate()
@@ -325,4 +326,5 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    output.prepare()
     Zygote(control).run()
