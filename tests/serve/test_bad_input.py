@@ -180,7 +180,7 @@ def test_a_stream_with_a_value_that_cannot_be_sent_takes_no_place_for_ever(port:
         (lambda h: serve.run(Plain), TypeError, r"call serve.run\(Plain.bind"),
         (lambda h: serve.start(http_option={}), TypeError, "no argument 'http_option'"),
         (lambda h: serve.start(http_options={"prt": 1}), ValueError, "no field 'prt'; did you mean 'port'"),
-        (lambda h: serve.start(http_options={"port": 99999}), ValueError, "from 0 to 65535, not 99999"),
+        (lambda h: serve.start(http_options={"port": 99999}), ValueError, "from 0 to 65535, got 99999"),
     ],
 )
 def test_mistakes(plain: Any, call: Callable[[Any], Any], kind: type[Exception], complaint: str) -> None:
