@@ -15,7 +15,7 @@ ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `w
 
 def channel_types() -> Any:
     """Import the module of channel types, which graphs without channel settings do not load."""
-    from skate.experimental.channel import types  # as above
+    from skate.experimental.channel import types  # imported only if used
 
     return types
 

@@ -1,4 +1,4 @@
-"""`@serve.multiplexed`: several models in one replica, those used last."""
+"""`@serve.multiplexed`: a cache of the most recently used models in each replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skate.serve.logs import LOGGER
 
 
 class _Shelf:
-    """The models that one object (or function) holds, the one used last at the end."""
+    """The models that an object or function has loaded, the most recently used one last."""
 
     def __init__(self, load: Callable[..., Any], limit: int) -> None:
         self.load = load
@@ -27,7 +27,7 @@ class _Shelf:
     async def get(self, model: str, *args: Any) -> Any:
         """Return a model, loading it if necessary; concurrent callers wait for the same load.
 
-        Loading completes even if the callers are cancelled: it takes its place anyway, and others may wait.
+        Loading continues even if the callers are cancelled, because other callers may wait for it.
         """
         if model in self.models:
             self.models.move_to_end(model)
@@ -40,7 +40,7 @@ class _Shelf:
 
     async def _load(self, model: str, args: tuple[Any, ...]) -> Any:
         try:
-            async with self._room:  # one after the other, so that no more are in memory than may be
+            async with self._room:  # one load at a time, so that memory never has more models than the limit
                 await self._make_room()
                 loaded = self.load(*args, model)
                 if inspect.isawaitable(loaded):
@@ -62,11 +62,11 @@ class _Shelf:
         if finalizer is not None:
             try:
                 await finalizer(old)
-            except Exception:  # of a model that goes; the one that comes has nothing to do with it
+            except Exception:  # an error of the evicted model must not affect the new one
                 logging.getLogger(LOGGER).exception("the finalizer of a model failed")
 
     async def close(self) -> None:
-        """The replica ends: so do its models."""
+        """Unload all models, because the replica ends."""
         while self.models:
             await self._drop_oldest()
 
@@ -87,14 +87,14 @@ def _finalizer(cls: Any) -> Any:
 
 
 async def close_all(owner: Any) -> None:
-    """End the models that an object, or a function, holds."""
+    """Unload the models of an object or function."""
     for value in list(getattr(owner, "__dict__", {}).values()):
         if isinstance(value, _Shelf):
             await value.close()
 
 
 def tell(models: tuple[str, ...]) -> None:
-    """Let everybody know what this replica holds, so that requests for a model come where it is."""
+    """Publish the models of this replica, so that requests for a model are sent to a replica that has it."""
     here = context.current_replica()
     if here is None:
         return
@@ -103,7 +103,7 @@ def tell(models: tuple[str, ...]) -> None:
     name, app = here.replica_id.deployment_id
     try:
         watch.current().controller.models.remote((app, name), here.replica_tag, models)
-    except ValueError:  # Serve is being shut down
+    except ValueError:  # serve is shutting down
         return
 
 
@@ -133,8 +133,8 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
         is_method = bool(parameters) and parameters[0] == "self"
         if len(parameters) != 1 + is_method:
             raise TypeError(
-                "@serve.multiplexed can only be used to decorate functions or methods with at least one 'model_id: str' "
-                "argument, and no other besides self"
+                "@serve.multiplexed can only be used to decorate functions or methods with at least "
+                "one 'model_id: str' argument, and no others besides self"
             )
         place = f"_serve_shelf_{function.__name__}"
 

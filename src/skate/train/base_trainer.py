@@ -104,7 +104,7 @@ class BaseTrainer(abc.ABC):
     def as_trainable(self) -> Any:
         """Return a Tune trainable that sets up the trainer and runs its loop; a configuration overrides its
         attributes."""
-        from skate.tune import with_resources  # as above
+        from skate.tune import with_resources  # imported only if used
         from skate.tune.trainable.session import get_checkpoint
 
         trainer = self

@@ -234,7 +234,7 @@ class ExperimentAnalysis:
         return pd.DataFrame(rows).set_index("trial_id") if rows else pd.DataFrame()
 
     def _table(self, rows: list[dict[str, Any]]) -> Any:
-        import pandas as pd  # as above
+        import pandas as pd  # imported only if used
 
         return pd.DataFrame(rows)
 

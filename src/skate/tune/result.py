@@ -138,7 +138,7 @@ class _Rows:
         if isinstance(found, RunFolder):
             found = rows_of(found)
         if isinstance(found, list):
-            import pandas as pd  # see above
+            import pandas as pd  # imported only if used
 
             found = result.__dict__["_frame"] = pd.DataFrame([flat(row) for row in found])
         return found

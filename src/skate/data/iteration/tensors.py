@@ -77,7 +77,7 @@ def writable(batch: Any) -> Any:
 
 def device_for(device: Any) -> Any:
     """Resolve "auto" to a device: that of the training worker, else the first GPU of this process, else the CPU."""
-    import torch  # as above
+    import torch  # imported only if used
 
     if device != "auto":
         return torch.device(device)
@@ -91,7 +91,7 @@ def device_for(device: Any) -> Any:
 
 def moved(value: Any, device: Any, pin: bool = False) -> Any:
     """Move the tensors inside dicts, lists and tuples to a device; other values stay."""
-    import torch  # as above
+    import torch  # imported only if used
 
     if isinstance(value, torch.Tensor):
         if pin and torch.cuda.is_available() and not value.is_cuda:

@@ -239,7 +239,7 @@ class NCCLTensorTransport(CollectiveTensorTransport):
             if known is None or known[0] is not group:
                 import torch  # the group came from torch
 
-                from skate.util.collective import collective as members  # as above
+                from skate.util.collective import collective as members  # imported only if used
 
                 distributed: Any = torch.distributed
                 owner: Any = members._groups.find(told.communicator_name)

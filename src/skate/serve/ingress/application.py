@@ -90,7 +90,7 @@ class Ingress:
         path = scope["path"]
         if path.startswith("/-/"):
             if path in GUARDED and not self._may_look(scope):
-                await _text(send, 401, "an API key is needed: Authorization: Bearer ...")
+                await _text(send, 401, "an API key is required: Authorization: Bearer ...")
             else:
                 await system_path(self.front.table, path, send)
             return
@@ -194,7 +194,13 @@ class Ingress:
         """Call a class or function that takes a Request and returns the response's content."""
         if scope["type"] == "websocket":
             self.logger.warning("rejected a WebSocket: %s is not an ASGI application", self.order.name)
-            await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
+            await send(
+                {
+                    "type": "websocket.close",
+                    "code": 1008,
+                    "reason": "this application does not accept WebSockets",
+                }
+            )
             return
         method = self._method
         if method is None:
@@ -308,7 +314,12 @@ async def system_path(table: Table, path: str, send: Send) -> None:
         try:
             text = await watch.current().controller.metrics.remote()
         except Exception:  # the controller is restarting, or this is its own server
-            await _text(send, 503, "the controller does not answer just now", [(b"retry-after", b"1")])
+            await _text(
+                send,
+                503,
+                "the controller is not responding now; try again in a moment",
+                [(b"retry-after", b"1")],
+            )
         else:
             await _text(send, 200, text)
     elif path == "/-/routes":
@@ -324,7 +335,9 @@ async def system_path(table: Table, path: str, send: Send) -> None:
         )
         await send({"type": "http.response.body", "body": body.encode()})
     else:
-        await _text(send, 404, f"Serve has no path {path!r}; it has /-/healthz, /-/routes and /-/metrics")
+        await _text(
+            send, 404, f"Serve has no path {path!r}; its paths are /-/healthz, /-/routes and /-/metrics"
+        )
 
 
 async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) -> None:

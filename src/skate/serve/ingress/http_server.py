@@ -273,7 +273,7 @@ class HttpServer:
             def late() -> None:
                 if protocol._waits_for == key:
                     self.disconnected(protocol)
-                    protocol.give_up(408, f"no replica was there within {limit} s")
+                    protocol.give_up(408, f"no replica was available within {limit} s")
 
             self.loop.call_later(limit, late)
 
@@ -340,13 +340,13 @@ class HttpServer:
 def websocket(*args: Any, **kwargs: Any) -> Any:
     """Create the protocol of a WebSocket. Its import takes 15 ms, so it waits for the first WebSocket."""
     try:
-        from skate.serve.ingress.websocket import BoundedWebSocket  # as above
+        from skate.serve.ingress.websocket import BoundedWebSocket  # imported only if used
     except ImportError:  # an older uvicorn with a different protocol
-        from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # as above
+        from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # imported only if used
     else:
         return BoundedWebSocket(*args, **kwargs)
     if AutoWebSocketsProtocol is None:
-        raise RuntimeError("WebSockets need the package websockets: pip install 'skate[serve]'")
+        raise RuntimeError("WebSockets require the package websockets: pip install 'skate[serve]'")
     return AutoWebSocketsProtocol(*args, **kwargs)
 
 

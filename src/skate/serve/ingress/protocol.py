@@ -115,7 +115,7 @@ class Gated(asyncio.Protocol):
     def handle_websocket_upgrade(self, *event: Any) -> None:
         """Switch the connection to a WebSocket, which carries no more requests and stays in this process."""
         if self._left or self._chunks is not None:
-            raise BadRequest(400, "a request for a WebSocket has no body")
+            raise BadRequest(400, "a request for a WebSocket must not have a body")
         self._upgraded = True
         super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)
@@ -382,7 +382,7 @@ class Gated(asyncio.Protocol):
     def head_is_late(self) -> None:
         """Respond with a timeout if a head has begun; otherwise only close."""
         if self._rest.data and not self.transport.is_closing():
-            self._refuse(408, "the head of the request did not come in time")
+            self._refuse(408, "the head of the request did not arrive in time")
         else:
             self._idled()
 
@@ -393,7 +393,7 @@ class Gated(asyncio.Protocol):
         if self.brought != brought or self.flow.read_paused or self.transport.stopped:
             self._serving.bodies.begin(self, self.loop.time(), self.brought)
             return
-        self._refuse(408, "the body of the request did not come in time")
+        self._refuse(408, "the body of the request did not arrive in time")
 
     def answer_is_unread(self, size: int) -> None:
         """Check that the client reads the response."""

@@ -199,9 +199,11 @@ class Router:
             self._send(target, call, counted=True)
 
     def join_queue(self) -> None:
-        """Send the first waiting request to a replica at which others wait already, and none from here; it has its turn there.
+        """Send the first waiting request to a full replica's own queue, if none from this process waits there
+        yet.
 
-        Otherwise clients over HTTP, who wait at the replica itself, could take each place that becomes free.
+        Otherwise clients over HTTP, which wait at the replica itself, could take each place that becomes
+        free.
         """
         with self._lock:
             line = self.line
@@ -210,7 +212,7 @@ class Router:
             call = self.waiting[0]
             try:
                 target = self._choose(call, dataclasses.replace(line, max_ongoing=sys.maxsize))
-            except Exception:  # of a router of the user's; `send_waiting` tells the caller
+            except Exception:  # raised by a user's router; `send_waiting` passes it to the caller
                 return
             if target is None or target.inflight or not target.view.waiting():
                 return
@@ -243,7 +245,7 @@ class Router:
         if first.load() < limit and not first.view.stopped():
             return first
         best = min(ready, key=Target.load)
-        if best.view.stopped():  # its load stays low, as it takes nothing in
+        if best.view.stopped():  # its load stays low, because it accepts nothing
             best = min((each for each in ready if not each.view.stopped()), key=Target.load, default=best)
         return best if best.load() < limit else None
 

@@ -146,6 +146,6 @@ def _live(stream: Any) -> Any:
 
 
 def _text(line: str) -> Any:
-    from rich.text import Text  # as above
+    from rich.text import Text  # imported only if used
 
     return Text(line)  # not a str, in which brackets would be markup
