@@ -105,7 +105,7 @@ class Checkpoint:
         return bool(info.type == fs.FileType.NotFound)
 
     def forget(self) -> None:
-        """Delete the record, if the configuration asks for it."""
+        """Delete the record, if the configuration requests it."""
         if self.config.delete_checkpoint_on_success:
             for info in [*self._files(), *self._files(".begun")]:
                 self.filesystem.delete_file(info.path)

@@ -25,8 +25,8 @@ def options_of(compute: Compute) -> dict[str, Any]:
 
 
 def task_options(operator: Running, crowded: bool) -> dict[str, Any]:
-    """The options for a task of an operator; if pools hold all CPUs, a task without explicit resources asks for
-    none.
+    """The options for a task of an operator; if pools hold all CPUs, a task without explicit resources
+    requests none.
     """
     options = options_of(operator.compute)
     options.setdefault("max_retries", RETRIES)

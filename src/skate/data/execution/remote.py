@@ -67,10 +67,11 @@ class RemoteRunner:
             if allot(room, asked, ones) == ones:
                 break
         else:
-            each = "; ".join(f"{op.name} asks for {asks_of(op, True)}" for op in pooled)
+            each = "; ".join(f"{op.name} requests {asks_of(op, True)}" for op in pooled)
             raise ValueError(
-                f"there is no room for one actor of each pool at the same time: {each}; the session has "
-                f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with more"
+                f"one actor of each pool does not fit at the same time: {each}; the session has "
+                f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with "
+                "more"
             )
         self._crowded = self._crowded or (tasks and not spare)
         most = [

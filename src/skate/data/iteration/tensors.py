@@ -83,7 +83,8 @@ def device_for(device: Any) -> Any:
         return torch.device(device)
     training = sys.modules.get("skate.train.worker.session")
     if training is not None and training.active():
-        from skate.train.torch import get_device  # a library beside this one, which is loaded already
+        # a library beside this one, already loaded in workers of Train
+        from skate.train.torch import get_device
 
         return get_device()
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
