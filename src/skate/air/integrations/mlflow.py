@@ -117,7 +117,8 @@ def _experiment(
         f"MLflow has no experiment with {asked or 'no name'}; set experiment_name= with "
         "create_experiment_if_not_exists=True, or the name of an existing one"
         if asked
-        else "which MLflow experiment? Give experiment_name= or experiment_id=, or set MLFLOW_EXPERIMENT_NAME"
+        else "the MLflow experiment is not set: pass experiment_name= or experiment_id=, or set "
+        "MLFLOW_EXPERIMENT_NAME"
     )
 
 

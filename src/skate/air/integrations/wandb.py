@@ -206,7 +206,7 @@ class WandbLoggerCallback(LoggerCallback):
             _hooked(WANDB_POPULATE_RUN_LOCATION_HOOK)
             self.project = os.environ.get(WANDB_PROJECT_ENV_VAR)
         if not self.project:
-            raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
+            raise ValueError(f"the W&B project is not set: pass project=, or set {WANDB_PROJECT_ENV_VAR}")
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin a run in a separate process; a restarted trial continues its run."""

@@ -51,7 +51,7 @@ def is_echo(error: BaseException) -> bool:
 
 
 def told_by_others(failures: Sequence[tuple[int, Exception]]) -> list[tuple[int, Exception]]:
-    """Order failures for the message: causes in order of occurrence, then echoes of failures elsewhere."""
+    """Order failures for the message: causes in order of occurrence, then consequences of failures elsewhere."""
     causes = [each for each in failures if not is_echo(each[1])]
     echoes = [each for each in failures if is_echo(each[1])]
     return causes + echoes
@@ -79,8 +79,9 @@ def never_came(meeting: Meeting, missing: Sequence[int]) -> str:
     """Describe ranks that wait for others that have already returned."""
     what = _what(meeting)
     return (
-        f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, which {_ranks(missing)} never "
-        f"came to: the training function has returned there; all ranks must call {what} equally often"
+        f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, "
+        f"which {_ranks(missing)} never reached, because the training function has returned there; "
+        f"all ranks must call {what} the same number of times"
     )
 
 
@@ -92,7 +93,7 @@ def late(meeting: Meeting, missing: Sequence[int], seconds: float, stacks: Mappi
     ]
     for rank, stack in stacks.items():
         lines.append(
-            f"rank {rank} is here:\n{stack.rstrip()}" if stack else f"rank {rank} does not report where it is"
+            f"rank {rank} is at:\n{stack.rstrip()}" if stack else f"rank {rank} does not report its position"
         )
     return "\n".join(lines)
 

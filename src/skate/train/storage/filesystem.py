@@ -23,7 +23,7 @@ def local_path(path: str) -> str:
 
 def local_filesystem() -> Any:
     """Return pyarrow's filesystem of this machine."""
-    from pyarrow import fs  # 60 ms that runs on local disks never pay
+    from pyarrow import fs  # takes 60 ms, and runs on local disks never need it
 
     return fs.LocalFileSystem()
 

@@ -209,7 +209,7 @@ class RunFolder:
         return {name: manifest for name, manifest in found.items() if manifest is not None}
 
     def _recover_elsewhere(self, known: Collection[str]) -> dict[str, dict[str, Any]]:
-        from pyarrow import fs  # runs on local disks never pay for it
+        from pyarrow import fs  # runs on local disks never need it
 
         found = {}
         for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):

@@ -87,7 +87,7 @@ class Session:
             return number
 
     def tell(self, *news: Any) -> None:
-        """Put something into the controller's queue."""
+        """Add a message to the controller's queue."""
         with self._lock:
             self._news.append(news)
             self._lock.notify_all()
@@ -130,7 +130,7 @@ class Session:
                 raise RuntimeError(f"the run ended while this worker waited: {self._ended}")
             return self._released.pop((kind, number))
 
-    # -- uploads beside the training
+    # -- uploads in the background
 
     def upload_later(self, number: int, work: Any) -> None:
         """Run a report's work after all earlier work, in another thread; its release has no waiter."""

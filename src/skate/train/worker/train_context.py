@@ -51,19 +51,19 @@ class TrainContext:
         )
 
     def get_trial_name(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_name")
 
     def get_trial_id(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_id")
 
     def get_trial_resources(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_resources")
 
     def get_trial_dir(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_dir")
 
     def __repr__(self) -> str:

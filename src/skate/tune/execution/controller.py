@@ -34,7 +34,7 @@ _UNWIND_SECONDS = float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S", "15"))
 
 @dataclass
 class Plan:
-    """The parts that the loop needs beside the machine."""
+    """The parts that the loop needs in addition to the machine."""
 
     folder: RunFolder
     callbacks: Sequence[Any]
@@ -44,7 +44,7 @@ class Plan:
     log_to_file: Any = False
     #: Modules preloaded in the processes of trials.
     preload: Sequence[str] = ()
-    #: The contents of a snapshot besides the trials.
+    #: The contents of a snapshot, except the trials.
     state: Callable[[], dict[str, Any]] = dict
 
 
@@ -134,9 +134,9 @@ class Controller:
             lacking = self.room.why_never(request)
             if lacking:
                 raise TuneError(
-                    f"{trial} asks for {request.required_resources}, which this cluster cannot provide: {lacking}. "
-                    "Request less with tune.with_resources, or start a larger session: init(num_cpus=..., "
-                    "num_gpus=...)"
+                    f"{trial} requests {request.required_resources}, which this cluster cannot "
+                    f"provide: {lacking}. Request less with tune.with_resources, or start a larger "
+                    "session: init(num_cpus=..., num_gpus=...)"
                 )
             self._checked.add(request)
         if self.processes.reuse and self._one_leaves(trial):
@@ -304,7 +304,7 @@ class Controller:
         self.journal.append(entry, command.durable or kind == "end")
 
     def _write_error(self, trial: Trial) -> None:
-        """Write the text of an error, and the exception, beside the trial's results."""
+        """Write the text of an error, and the exception, to the trial's folder."""
         folder = trial_folder(trial)
         if folder is None:
             return

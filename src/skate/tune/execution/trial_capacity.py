@@ -17,7 +17,7 @@ class Room:
         self.held = Resources()
 
     def fits(self, request: PlacementGroupFactory) -> bool:
-        """True if a request fits beside the held resources."""
+        """Return True if a request fits in addition to the held resources."""
         return Resources(request.required_resources).fits(self.total - self.held)
 
     def take(self, request: PlacementGroupFactory) -> None:
