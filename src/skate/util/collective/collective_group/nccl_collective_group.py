@@ -30,7 +30,7 @@ class NCCLGroup(BaseGroup):
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         super().__init__(world_size, rank, group_name)
-        # takes seconds, which only members of groups should pay
+        # takes seconds, and only members of groups need it
         torch: Any = importlib.import_module("torch")
         dist: Any = importlib.import_module("torch.distributed")
 

@@ -35,7 +35,7 @@ class TorchGLOOGroup(BaseGroup):
         self, world_size: int, rank: int, group_name: str, gloo_timeout: int | None = DEFAULT_TIMEOUT_MS
     ) -> None:
         super().__init__(world_size, rank, group_name)
-        # takes seconds, which only members of groups should pay
+        # takes seconds, and only members of groups need it
         dist: Any = importlib.import_module("torch.distributed")
 
         milliseconds = DEFAULT_TIMEOUT_MS if gloo_timeout is None else gloo_timeout
