@@ -136,8 +136,7 @@ class ActorDeath:
 
 
 class ActorDiedError(RayActorError):
-    """An actor has died permanently: it was killed, crashed with no restarts left, or failed in its
-    constructor.
+    """An actor has died permanently: killed, crashed with no restarts left, or failed in its constructor.
 
     `cause` is the constructor's RayTaskError, an `ActorDeath`, a text, or None if nothing is known.
     """
@@ -398,9 +397,7 @@ class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
-    """The value was lost and could not be reconstructed; `reason` (a name) and `reason_message` have the
-    cause.
-    """
+    """The value was lost and not reconstructed; `reason` (a name) and `reason_message` have the cause."""
 
     REASON_MESSAGES = {
         "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED": "its task has already been retried as often as max_retries allows",
@@ -423,9 +420,7 @@ class ObjectReconstructionFailedError(ObjectLostError):
     ) -> None:
         super().__init__(object_ref_hex, owner_address, call_site)
         self.reason = reason
-        self.reason_message = reason_message or self.REASON_MESSAGES.get(
-            reason or "", "the reason is unknown"
-        )
+        self.reason_message = reason_message or self.REASON_MESSAGES.get(reason or "", "no cause is known")
 
     def _reason(self) -> str:
         return f"it was lost, and {self.reason_message}"
