@@ -30,7 +30,7 @@ KEY = ("app", "d")
 @pytest.fixture(autouse=True)
 def no_thread_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the test do the periodic work of a thread."""
-    monkeypatch.setattr(routing, "looker", SimpleNamespace(watch=lambda router: None))
+    monkeypatch.setattr(routing, "retry_thread", SimpleNamespace(watch=lambda router: None))
 
 
 class Ref:

@@ -14,7 +14,7 @@ from skate.serve import context
 from skate.serve.logs import LOGGER
 
 
-class _Shelf:
+class _ModelCache:
     """The models that an object or function has loaded, the most recently used one last."""
 
     def __init__(self, load: Callable[..., Any], limit: int) -> None:
@@ -22,7 +22,7 @@ class _Shelf:
         self.limit = limit
         self.models: OrderedDict[str, Any] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Any]] = {}
-        self._room = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
 
     async def get(self, model: str, *args: Any) -> Any:
         """Return a model, loading it if necessary; concurrent callers wait for the same load.
@@ -40,8 +40,8 @@ class _Shelf:
 
     async def _load(self, model: str, args: tuple[Any, ...]) -> Any:
         try:
-            async with self._room:  # one load at a time, so that memory never has more models than the limit
-                await self._make_room()
+            async with self._load_lock:  # one load at a time, so that memory never has more models than the limit
+                await self._evict()
                 loaded = self.load(*args, model)
                 if inspect.isawaitable(loaded):
                     loaded = await loaded
@@ -49,10 +49,10 @@ class _Shelf:
                 _finalizer(type(loaded))
         finally:
             del self._loading[model]
-            tell(tuple(self.models))
+            publish_models(tuple(self.models))
         return loaded
 
-    async def _make_room(self) -> None:
+    async def _evict(self) -> None:
         while self.limit > 0 and len(self.models) >= self.limit:
             await self._drop_oldest()
 
@@ -89,11 +89,11 @@ def _finalizer(cls: Any) -> Any:
 async def close_all(owner: Any) -> None:
     """Unload the models of an object or function."""
     for value in list(getattr(owner, "__dict__", {}).values()):
-        if isinstance(value, _Shelf):
+        if isinstance(value, _ModelCache):
             await value.close()
 
 
-def tell(models: tuple[str, ...]) -> None:
+def publish_models(models: tuple[str, ...]) -> None:
     """Publish the models of this replica, so that requests for a model are sent to a replica that has it."""
     here = context.current_replica()
     if here is None:
@@ -136,7 +136,7 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
                 "@serve.multiplexed can only be used to decorate functions or methods with at least "
                 "one 'model_id: str' argument, and no others besides self"
             )
-        place = f"_serve_shelf_{function.__name__}"
+        place = f"_serve_models_{function.__name__}"
 
         @functools.wraps(function)
         async def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -156,10 +156,10 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
                     "The model ID cannot be empty. Set handle.options(multiplexed_model_id=...), or send the header"
                 )
             holder = (owner[0] if owner else wrapped).__dict__
-            shelf = holder.get(place)
-            if shelf is None:
-                shelf = holder[place] = _Shelf(function, limit)
-            return await shelf.get(model, *owner)
+            cache = holder.get(place)
+            if cache is None:
+                cache = holder[place] = _ModelCache(function, limit)
+            return await cache.get(model, *owner)
 
         return wrapped
 
