@@ -40,7 +40,9 @@ class _ModelCache:
 
     async def _load(self, model: str, args: tuple[Any, ...]) -> Any:
         try:
-            async with self._load_lock:  # one load at a time, so that memory never has more models than the limit
+            async with (
+                self._load_lock
+            ):  # one load at a time, so that memory never has more models than the limit
                 await self._evict()
                 loaded = self.load(*args, model)
                 if inspect.isawaitable(loaded):

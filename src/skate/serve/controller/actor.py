@@ -91,21 +91,21 @@ class Controller:
                 self.options = options
             if self.location != "Disabled" and self.options.location not in ("NoServer", "Disabled"):
                 self.keeper = SocketOwner(listen(self.options.host, self.options.port))
-                self.hands.later(self._serve_nobody())
+                self.hands.later(self._serve_without_replicas())
         self._tick()
         return {"host": self.options.host, "port": self.keeper.port if self.keeper else None}
 
-    async def _serve_nobody(self) -> None:
+    async def _serve_without_replicas(self) -> None:
         """Serve while no replica does. Import the server in a thread, because that takes longer than the first replica."""
         from skate.serve.controller.local_watch import adopt_own  # needs a handle to this actor
 
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, __import__, "skate.serve.ingress.spare")
-        from skate.serve.ingress.spare import Spare  # uvicorn, loaded above
+        await loop.run_in_executor(None, __import__, "skate.serve.ingress.fallback_server")
+        from skate.serve.ingress.fallback_server import FallbackServer  # uvicorn, loaded above
 
         if self.keeper is None:
             return
-        self.server = Spare(self.options, self.keeper.listening, adopt_own(self))
+        self.server = FallbackServer(self.options, self.keeper.listening, adopt_own(self))
         self.server.update(self.table)
 
     async def deploy(
@@ -317,7 +317,7 @@ class Controller:
             ]
             sock = await fetch_from_any(boxes)
             self.keeper = SocketOwner(sock or listen(self.options.host, self.options.port))
-            self.hands.later(self._serve_nobody())
+            self.hands.later(self._serve_without_replicas())
         self._awake.set()
         self._memories.clear()
         self.hands.find_again()

@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from skate.serve import context, metrics_http, tracing
 from skate.serve.config.http import HTTPOptions
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from skate.serve.ingress.dispatcher import GUARDED, Dispatcher
 from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange, unsupported_charset
-from skate.serve.ingress.front import GUARDED, Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
 from skate.serve.ingress.response_encoder import TEXT, encoded
@@ -40,9 +40,9 @@ TRACE_HEADER = b"traceparent"
 class Ingress:
     """Answers HTTP and WebSocket requests of one application, and requests for Serve's own paths."""
 
-    def __init__(self, replica: ReplicaPort, front: Front, options: HTTPOptions) -> None:
+    def __init__(self, replica: ReplicaPort, dispatcher: Dispatcher, options: HTTPOptions) -> None:
         self.replica = replica
-        self.front = front
+        self.dispatcher = dispatcher
         self.options = options
         self.gate = replica.gate
         self.servable = replica.servable
@@ -92,9 +92,9 @@ class Ingress:
             if path in GUARDED and not self._may_look(scope):
                 await _text(send, 401, "an API key is required: Authorization: Bearer ...")
             else:
-                await system_path(self.front.table, path, send)
+                await system_path(self.dispatcher.table, path, send)
             return
-        route = self.front.table.match(path)
+        route = self.dispatcher.table.match(path)
         if route is None or route.app != self.order.app:
             await _not_ours(scope, send, route, path)
             return
@@ -350,15 +350,15 @@ async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) ->
         await _text(send, 421, text, [(b"connection", b"close")])
 
 
-class Nobody:
+class EmptyApplication:
     """The application of a server without applications: Serve's own paths, and 404."""
 
-    def __init__(self, front: Front) -> None:
-        self.front = front
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith("/-/") and scope["type"] == "http":
-            await system_path(self.front.table, path, send)
+            await system_path(self.dispatcher.table, path, send)
         else:
-            await _not_ours(scope, send, self.front.table.match(path), path)
+            await _not_ours(scope, send, self.dispatcher.table.match(path), path)

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from skate.serve.ingress import sockets
 from skate.serve.ingress.chunked_body import ChunkedBody
-from skate.serve.ingress.front import HERE, Elsewhere, Later, Refused
+from skate.serve.ingress.dispatcher import HERE, Hold, Reject, Transfer
 from skate.serve.ingress.relay import Relay
 from skate.serve.ingress.request_head import (
     CHUNKED,
@@ -143,8 +143,8 @@ class Gated(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         # Usually the data is one request, or its beginning, on an idle connection and for this process.
         if self._quiet and self.cycle.response_complete and not self.transport.discards:
-            front = self._serving.front
-            if front.only_own and not front.draining and not front.full():
+            dispatcher = self._serving.dispatcher
+            if dispatcher.only_own and not dispatcher.draining and not dispatcher.full():
                 left = lacking(data, self._limits)
                 if left is not None:
                     if left:  # the rest of the body needs no copy either
@@ -216,7 +216,7 @@ class Gated(asyncio.Protocol):
         serving.heads.end(self)
         if is_absolute(head):
             head = with_path(head)
-        decision = serving.front.decide(path_of(head))
+        decision = serving.dispatcher.decide(path_of(head))
         if decision is not HERE and self._dispose(decision, body):
             return False
         self._rest.take(length)
@@ -279,7 +279,7 @@ class Gated(asyncio.Protocol):
 
     def _dispose(self, decision: Any, body: int) -> bool:
         """Carry out a decision; return False if the request is served here after all."""
-        if isinstance(decision, Refused):
+        if isinstance(decision, Reject):
             self._refuse(decision.status, decision.reason, decision.retry_after_s)
             return True
         most = self._serving.options.max_request_body_bytes
@@ -288,14 +288,14 @@ class Gated(asyncio.Protocol):
                 413, f"the body of the request has {body:,} bytes, but this server accepts at most {most:,}"
             )
             return True
-        if isinstance(decision, Elsewhere):
+        if isinstance(decision, Transfer):
             if self._hand_over(decision.mailboxes):
                 return True
             if not decision.foreign:
                 return False
             self._try_later()
             return True
-        assert isinstance(decision, Later)
+        assert isinstance(decision, Hold)
         self._waits_for = decision.key
         self._unset_keepalive()
         self._serving.hold(self, decision.key)
@@ -320,8 +320,8 @@ class Gated(asyncio.Protocol):
         if self.transport.is_closing():
             self._waits_for = None
             return
-        if self._serving.front.draining and self.idles:
-            boxes = self._serving.heirs()
+        if self._serving.dispatcher.draining and self.idles:
+            boxes = self._serving.successors()
             if boxes and self._hand_over(boxes):
                 return
         if self._waits_for is not None:
