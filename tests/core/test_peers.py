@@ -206,10 +206,10 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
     nodes.settle()
     driver.todo.append(("get", 0))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[0]) == (
+    assert nodes.observer.result(driver.frame.refs[0]) == (
         "ok" if retries else "ObjectReconstructionFailedError"
     )
-    assert sorted(nodes.onlooker.attempts.values()) == ([2, 2] if retries else [1, 1])
+    assert sorted(nodes.observer.attempts.values()) == ([2, 2] if retries else [1, 1])
     nodes.drain(patient=True)
 
 
@@ -225,7 +225,7 @@ def test_value_made_again_holds_what_is_in_it_once() -> None:
     nodes.kill(nodes.nodes[1])
     driver.todo.append(("get", 1))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[1]) == "ok"
+    assert nodes.observer.result(driver.frame.refs[1]) == "ok"
     nodes.drain(patient=True)
 
 

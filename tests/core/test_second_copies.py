@@ -33,7 +33,7 @@ def on(nodes: World, number: int) -> Any:
 def result(nodes: World, driver: Any) -> str:
     driver.todo.append(("get", 0))
     nodes.settle()
-    return nodes.onlooker.result(driver.frame.refs[0])
+    return nodes.observer.result(driver.frame.refs[0])
 
 
 def copies(nodes: World, number: int) -> int:

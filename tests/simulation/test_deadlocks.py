@@ -13,7 +13,7 @@ import pytest
 from skate.core.diagnosis import wait_registry
 from skate.core.diagnosis.deadlock import DeadlockSearch
 from skate.simulation import runs
-from skate.simulation.checks.quiet import overlooked
+from skate.simulation.checks.quiescence import overlooked
 from skate.simulation.faults.rates import CALM
 from skate.simulation.nodes.cluster import Cluster
 from skate.simulation.programs.author import Author
