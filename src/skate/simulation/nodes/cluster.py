@@ -20,7 +20,7 @@ from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation.checks import accounts, quiescence
 from skate.simulation.checks.observer import Observer
 from skate.simulation.faults.fault_injector import END, WARY_STEPS, FaultInjector
-from skate.simulation.faults.rates import CALM, Faults
+from skate.simulation.faults.rates import NO_FAULTS, Faults
 from skate.simulation.nodes.disk import Disk
 from skate.simulation.processes.process import NODE_TAG, Process
 from skate.simulation.processes.worker import Worker
@@ -50,7 +50,7 @@ class Cluster(FaultInjector):
         cpus: int = 2,
         *,
         gpus: int = 0,
-        faults: Faults = CALM,
+        faults: Faults = NO_FAULTS,
         log: list[str] | None = None,
         observer: Observer | None = None,
         check_every: int = 1,
@@ -335,7 +335,7 @@ class Cluster(FaultInjector):
 
     def heal(self) -> None:
         """Stop all faults, and release everything that is held up."""
-        self.faults = CALM
+        self.faults = NO_FAULTS
         for process in self.processes.values():
             process.held_in = process.held_out = process.stopped = 0.0
 

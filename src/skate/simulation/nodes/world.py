@@ -16,7 +16,7 @@ from skate.protocol import messages as m
 from skate.protocol.states import DEAD, GroupState
 from skate.simulation.checks import quiescence
 from skate.simulation.checks.observer import Observer
-from skate.simulation.faults.rates import CALM, PAUSES, Faults
+from skate.simulation.faults.rates import NO_FAULTS, PAUSES, Faults
 from skate.simulation.nodes.cluster import Cluster
 from skate.simulation.nodes.member import HEAD, Node
 from skate.simulation.processes.process import Process
@@ -36,7 +36,7 @@ class World:
         rng: random.Random,
         cpus: list[int],
         *,
-        faults: Faults = CALM,
+        faults: Faults = NO_FAULTS,
         log: list[str] | None = None,
         check_every: int = 1,
     ) -> None:
@@ -131,7 +131,7 @@ class World:
 
     def heal(self) -> None:
         """Stop all faults, and release everything that is held up."""
-        self.faults = CALM
+        self.faults = NO_FAULTS
         self.held.clear()
         for node in self.nodes.values():
             node.slow = False
