@@ -10,7 +10,7 @@ import pytest
 
 from skate.protocol import messages as m
 from skate.protocol.states import CopyState
-from skate.simulation.faults.rates import NO_FAULTS, MIB
+from skate.simulation.faults.rates import MIB, NO_FAULTS
 from skate.simulation.nodes.world import World
 from skate.simulation.programs.spec import Spec
 

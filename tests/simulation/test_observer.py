@@ -177,7 +177,7 @@ def test_bundles_of_more_than_a_node_has(cluster: Cluster) -> None:
 
 
 def test_harmless_faults_lose_nothing() -> None:
-    faults = Faults.drawn(random.Random(3)).reduced()
+    faults = Faults.drawn(random.Random(3)).harmless_only()
     assert not any((faults.worker, faults.driver, faults.node, faults.work, faults.reply, faults.effect))
     assert not (faults.giving_up or faults.environment or faults.full or faults.unreadable)
     assert faults.arena_bytes < Faults().arena_bytes < faults.disk_bytes, "what does not fit goes to disk"

@@ -30,7 +30,7 @@ WITHOUT_EFFECT = {
 def main(arguments: Sequence[str]) -> int:
     """Start a node and return 0; 1 if one is already running or it cannot be started."""
     given = _parser().parse_args(list(arguments))
-    _note_what_means_nothing(given)
+    _warn_of_ignored_flags(given)
     if not given.head:
         where = f" --address {given.address}" if given.address else ""
         print(
@@ -116,7 +116,7 @@ def _how_to_go_on(address: str, temp_dir: str | None, seconds: float) -> str:
     )
 
 
-def _note_what_means_nothing(given: argparse.Namespace) -> None:
+def _warn_of_ignored_flags(given: argparse.Namespace) -> None:
     said = [f"--{name}" for name in WITHOUT_EFFECT if getattr(given, name.replace("-", "_"), None)]
     if said:
         print(

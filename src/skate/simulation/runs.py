@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from skate.simulation.faults.rates import NO_FAULTS, MIB, Faults
+from skate.simulation.faults.rates import MIB, NO_FAULTS, Faults
 from skate.simulation.nodes.cluster import Cluster
 from skate.simulation.nodes.world import World
 from skate.simulation.processes.process import Process
@@ -75,7 +75,7 @@ def manner(seed: int, rng: random.Random) -> tuple[bool, bool, Faults]:
     faultless = seed % 4 == 0
     faults = Faults.drawn(rng)
     if faultless:
-        faults = replace(NO_FAULTS if seed % 8 == 0 else faults.reduced(), disk_bytes=256 * MIB)
+        faults = replace(NO_FAULTS if seed % 8 == 0 else faults.harmless_only(), disk_bytes=256 * MIB)
     return faultless, seed % 2 == 1, faults
 
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from skate.air.flat import flat, numbers
-from skate.air.integrations.training import here
+from skate.air.integrations.training import run_identity
 from skate.air.logger_callback import LoggerCallback
 from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
@@ -62,7 +62,7 @@ def setup_mlflow(
         ValueError: there is no such experiment.
     """
     mlflow = require("mlflow", "setup_mlflow")
-    place = here()
+    place = run_identity()
     if rank_zero_only and place.rank:
         return _Nothing()
     name = experiment_name or (place.trial_name if place.rank is None else None)

@@ -61,7 +61,7 @@ class Faults:
             return ""
         return rng.choices(names, chances)[0]
 
-    def reduced(self) -> Faults:
+    def harmless_only(self) -> Faults:
         """Return only the harmless ones of these faults."""
         harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
         # Little memory is harmless where there is disk enough.

@@ -8,7 +8,7 @@ from skate.resources import Resources
 from skate.tune.placement import PlacementGroupFactory
 
 
-class Room:
+class TrialCapacity:
     """The resources of a cluster, and the share held by trials."""
 
     def __init__(self, nodes: Sequence[Mapping[str, float]]) -> None:
