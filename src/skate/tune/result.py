@@ -96,7 +96,7 @@ class Result(train_results.Result):
             raise RuntimeError(f"there is no trial at {given!r}: the folder has no result.json")
         kept = {row["checkpoint_dir_name"]: row for row in rows if row.get("checkpoint_dir_name")}
         there = [
-            (folder.checkpoint(each), row) for each, row in sorted(kept.items()) if folder.is_whole(each)
+            (folder.checkpoint(each), row) for each, row in sorted(kept.items()) if folder.is_complete(each)
         ]
         return cls(
             metrics=rows[-1] if rows else {},

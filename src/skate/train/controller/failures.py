@@ -44,16 +44,16 @@ def advice(error: BaseException) -> str:
     return next((told for words, told in _ADVICE if any(each in text for each in words)), "")
 
 
-def is_echo(error: BaseException) -> bool:
+def is_consequence(error: BaseException) -> bool:
     """True if an error only reports that another rank is gone."""
     text = str(error).lower()
     return any(each in text for each in _ECHOES)
 
 
-def told_by_others(failures: Sequence[tuple[int, Exception]]) -> list[tuple[int, Exception]]:
+def causes_first(failures: Sequence[tuple[int, Exception]]) -> list[tuple[int, Exception]]:
     """Order failures for the message: causes in order of occurrence, then consequences of failures elsewhere."""
-    causes = [each for each in failures if not is_echo(each[1])]
-    echoes = [each for each in failures if is_echo(each[1])]
+    causes = [each for each in failures if not is_consequence(each[1])]
+    echoes = [each for each in failures if is_consequence(each[1])]
     return causes + echoes
 
 
@@ -75,7 +75,7 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
     return "\n".join(lines)
 
 
-def never_came(meeting: Meeting, missing: Sequence[int]) -> str:
+def unreached(meeting: Meeting, missing: Sequence[int]) -> str:
     """Describe ranks that wait for others that have already returned."""
     what = _what(meeting)
     return (
@@ -107,7 +107,7 @@ def _ranks(ranks: Sequence[int], one: str = "", several: str = "") -> str:
     return f"rank {names} {one}".rstrip() if len(ranks) == 1 else f"ranks {names} {several}".rstrip()
 
 
-def told_briefly(failures: Sequence[tuple[int, Exception]]) -> str:
+def first_line(failures: Sequence[tuple[int, Exception]]) -> str:
     """Return the first failure in one line."""
     rank, error = failures[0]
     return f"rank {rank}: {_last_line(error)}"

@@ -220,7 +220,7 @@ def _resumed(trial: Trial, resume: ResumeConfig) -> None:
             "source",
         ):
             setattr(trial, name, getattr(fresh, name))
-    trial.kept = [each for each in trial.kept if folder.is_whole(each.name)]
+    trial.kept = [each for each in trial.kept if folder.is_complete(each.name)]
     trial.status = Trial.PENDING
     trial.num_failures = 0
 
