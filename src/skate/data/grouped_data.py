@@ -34,7 +34,7 @@ class GroupedData:
 
         The rows are in the order of the keys if there is only one partition, as for small results.
         """
-        kernel = AggregateKernel(self._keys, named_apart(aggs))
+        kernel = AggregateKernel(self._keys, with_unique_names(aggs))
         return self._dataset._exchanged(kernel)
 
     def count(self) -> Dataset:
@@ -168,7 +168,7 @@ class _WithColumn:
 GroupedDataset = GroupedData
 
 
-def named_apart(aggregations: Sequence[Any]) -> list[Any]:
+def with_unique_names(aggregations: Sequence[Any]) -> list[Any]:
     """Make the names of aggregations unique: a second "sum(x)" becomes "sum(x)_2".
 
     Raises TypeError for a value that is not an aggregation.

@@ -18,7 +18,7 @@ from skate.data.exchange.ranges import RangesKernel
 from skate.data.exchange.seeds import Seeds
 from skate.data.exchange.shuffle import ShuffleKernel
 from skate.data.exchange.sort import Order, SortKernel
-from skate.data.grouped_data import GroupedData, named_apart
+from skate.data.grouped_data import GroupedData, with_unique_names
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.steps.columns import known
@@ -228,7 +228,7 @@ class Shuffling(DatasetBase):
             raise ValueError(
                 "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
             )
-        kernel = AggregateKernel((), named_apart(aggs))
+        kernel = AggregateKernel((), with_unique_names(aggs))
         rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
         return rows[0]
 
