@@ -258,7 +258,7 @@ def _serve(
     deployed = controller.deploy.remote(built, wait)
     try:
         listening: dict[str, Any] = skate.get(began)
-        _say_if_elsewhere(options, listening)
+        _warn_of_other_address(options, listening)
         outcomes = skate.get(deployed)
     # Serve's own errors arrive wrapped; raise them unwrapped.
     except Exception as error:
@@ -283,7 +283,7 @@ def _with_logging(app: Built, logging_config: LoggingConfig | dict[str, Any] | N
             part.config = part.config.model_copy(update={"logging_config": logging_config})
 
 
-def _say_if_elsewhere(options: HTTPOptions | None, listening: dict[str, Any]) -> None:
+def _warn_of_other_address(options: HTTPOptions | None, listening: dict[str, Any]) -> None:
     if options is None or listening["port"] is None:
         return
     if options.port not in (0, listening["port"]) or options.host != listening["host"]:
@@ -336,10 +336,10 @@ def shutdown() -> None:
         pass
     watch.drop()
     skate.kill(controller)
-    _until_gone()
+    _await_end()
 
 
-def _until_gone() -> None:
+def _await_end() -> None:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         try:

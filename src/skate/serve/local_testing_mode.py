@@ -108,9 +108,9 @@ class _Local(Inner):
 class LocalHandle(DeploymentHandle):
     """Calls an object of this process."""
 
-    def __init__(self, name: str, app: str, way: _Local, loop: _Loop, said: Any = None) -> None:
-        super().__init__(name, app, handle_options=said, _router=way)
-        self._watch = way
+    def __init__(self, name: str, app: str, router: _Local, loop: _Loop, said: Any = None) -> None:
+        super().__init__(name, app, handle_options=said, _router=router)
+        self._watch = router
         self._loop = loop
         self._number = next(_numbers)
         _handles[self._number] = self
@@ -119,8 +119,8 @@ class LocalHandle(DeploymentHandle):
         """Return the handle with other options."""
         said = self._said()
         said |= {key: value for key, value in given.items() if key in said and value is not DEFAULT.VALUE}
-        way: Any = self._router
-        return LocalHandle(self.deployment_name, self.app_name, way, self._loop, said)
+        router: Any = self._router
+        return LocalHandle(self.deployment_name, self.app_name, router, self._loop, said)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Call the method with copies of the arguments, as another process would receive them. Raises
@@ -181,8 +181,8 @@ class _Making:
         servable = Servable(bound.func_or_class, bound.name, bound.max_ongoing_requests)
         replica = ReplicaID("local", DeploymentID(bound.name, self.app_name))
         place = context.ReplicaContext(replica, None, bound._config, context.ReplicaRank(0), 1)
-        way = self.loop.run(self._begin(bound, servable, place, args, kwargs))
-        return LocalHandle(bound.name, self.app_name, way, self.loop)
+        router = self.loop.run(self._begin(bound, servable, place, args, kwargs))
+        return LocalHandle(bound.name, self.app_name, router, self.loop)
 
     async def _begin(
         self, bound: Deployment, servable: Servable, place: Any, args: Any, kwargs: Any

@@ -54,9 +54,9 @@ class Api:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        strange = self._strange(headers)
-        if strange:
-            await _answer(send, 403, {"error": strange})
+        reason = self._rejection_of(headers)
+        if reason:
+            await _answer(send, 403, {"error": reason})
             return
         given = headers.get(b"authorization", b"")
         if not hmac.compare_digest(given, b"Bearer " + self._token):
@@ -79,7 +79,7 @@ class Api:
         status, said = await loop.run_in_executor(None, self._act, scope["method"], scope["path"], body)
         await _answer(send, status, said)
 
-    def _strange(self, headers: dict[bytes, bytes]) -> str:
+    def _rejection_of(self, headers: dict[bytes, bytes]) -> str:
         """Return why a request is rejected; empty if it is not. This protects from web pages that redirect
         their own name here, or send requests from their own site.
         """

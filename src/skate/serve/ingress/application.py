@@ -89,7 +89,7 @@ class Ingress:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith("/-/"):
-            if path in GUARDED and not self._may_look(scope):
+            if path in GUARDED and not self._may_view_status(scope):
                 await _text(send, 401, "an API key is required: Authorization: Bearer ...")
             else:
                 await system_path(self.dispatcher.table, path, send)
@@ -106,7 +106,7 @@ class Ingress:
                 scope["path"] = root + path
         await self._request(scope, receive, send, route.prefix)
 
-    def _may_look(self, scope: Scope) -> bool:
+    def _may_view_status(self, scope: Scope) -> bool:
         """Return True if the client may see status pages: it needs one of the API keys, if there are any."""
         keys = self.keys
         if not keys:

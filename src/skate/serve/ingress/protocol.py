@@ -293,7 +293,7 @@ class Gated(asyncio.Protocol):
                 return True
             if not decision.foreign:
                 return False
-            self._try_later()
+            self._retry_later()
             return True
         assert isinstance(decision, Hold)
         self._waits_for = decision.key
@@ -301,7 +301,7 @@ class Gated(asyncio.Protocol):
         self._serving.hold(self, decision.key)
         return True
 
-    def _try_later(self) -> None:
+    def _retry_later(self) -> None:
         """Retry later, because the chosen process is busy, or has just ended."""
         self._waits_for = _RETRY
         # Count no try while unread data remains, because only the client can change that.
