@@ -228,7 +228,7 @@ class Cluster:
         with host.lock:
             fabric.reasons[node._number] = "was removed" if allow_graceful else "has died (it was killed)"
             if allow_graceful:
-                fabric.send_away(member)
+                fabric.request_leave(member)
         _end(node._process, graceful=allow_graceful)
         self._await(lambda: node._number not in fabric.ids, 10.0, f"{node} to end", None)
         if node in self.worker_nodes:
@@ -290,7 +290,7 @@ class Cluster:
             assert node._process is not None and self._fabric is not None
             with host.lock:
                 if node._number in self._fabric.ids:
-                    self._fabric.send_away((node.node_id, node._number))
+                    self._fabric.request_leave((node.node_id, node._number))
         for node in self.worker_nodes:
             assert node._process is not None
             _end(node._process, graceful=True)

@@ -151,7 +151,7 @@ class LocalFabric:
         elif kind == LEFT:
             self.drop(frame[3], frame[4])
         elif kind == LEAVE:
-            self.handler.told_to_leave()
+            self.handler.leave_requested()
         elif kind == PRINTED:
             self.handler.printed(frame[3], frame[4])
 
@@ -211,7 +211,7 @@ class LocalFabric:
         else:
             self._ask(ticket, fetch)
 
-    def send_away(self, member: NodeId) -> None:
+    def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""
         self.post(LEAVE, member[1])
         self.flush()
