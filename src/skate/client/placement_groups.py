@@ -255,7 +255,7 @@ def _bundles_of(group_id: bytes) -> list[Bundle]:
     raise ValueError(f"there is no placement group {group_id.hex()} in this cluster")
 
 
-# -- what is asked for, checked
+# -- validation of requests
 
 
 def _strategy(strategy: Any, topology: Any) -> str:

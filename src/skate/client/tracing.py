@@ -17,7 +17,7 @@ from skate.core.ids import WorkerID
 if TYPE_CHECKING:
     from skate.client.process import Process
 
-#: Tells the workers of the session of the hook.
+#: The environment variable that passes the hook to the session's workers.
 ENVIRONMENT_VARIABLE = "SKATE_TRACING_HOOK"
 #: The keyword by which the context of the caller travels.
 CONTEXT = "_ray_trace_ctx"

@@ -85,7 +85,7 @@ class Settings:
         if namespace is not None and not isinstance(namespace, str):
             raise TypeError(f"namespace must be None or a string, got {namespace!r}")
         if namespace == "":
-            raise ValueError('"" is not a valid namespace; leave it out for one of its own')
+            raise ValueError('"" is not a valid namespace; leave it out to get a random one')
         visible = _visible_gpus()
         ids = (
             visible

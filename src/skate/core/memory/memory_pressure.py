@@ -206,7 +206,7 @@ class MemoryPressure:
         lines = "".join(f"\n    {human_bytes(size):>10}  {name}" for name, size in top)
         fields = {
             "message": (
-                f"{text}\n  largest at the last look:{lines}\n  run fewer at once (num_cpus=, or memory= with "
+                f"{text}\n  largest at the last check:{lines}\n  run fewer at once (num_cpus=, or memory= with "
                 "the bytes that one needs), or process less at a time"
             ),
             "task": self._name(worker),
