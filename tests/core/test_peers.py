@@ -343,7 +343,7 @@ def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:
     node.peers.alive[50].available = {"CPU": 0, "at1": 10}
     task_id = bytes(8) + HERE[:8] + b"\1\0\0\0job0"
     node.step(1, (m.SUBMIT, task_id, b"key", b"", (), (), b""), 0.0)
-    assert "no CPU: 1 asked for, 0 of 1 free on node" in node.wait_explainer.of(task_id)
+    assert "no CPU: 1 requested, 0 of 1 free on node" in node.wait_explainer.of(task_id)
 
 
 def test_what_a_node_owned_that_was_lost_before_this_one_joined_is_not_waited_for() -> None:

@@ -55,7 +55,7 @@ def call_hook() -> None:
 def _function(text: str) -> Callable[[], Any]:
     module, colon, name = text.partition(":")
     if not colon or not name:
-        raise ValueError(f'_tracing_startup_hook is "module:function", not {text!r}')
+        raise ValueError(f'_tracing_startup_hook must be "module:function", got {text!r}')
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
