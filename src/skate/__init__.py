@@ -1,15 +1,14 @@
 """Skate: Ray's API without daemons. `import skate as ray`, and a program written for Ray runs.
 
-How the package is laid out, in the order in which a call meets it:
+The layout of the package, in the order in which a call passes through it:
 
-    client/     what one process holds: refs, remote functions, actor handles; submit and get
-    core/       every decision, without I/O: scheduling, actors, objects, placement
-    node/       the shell around the core: input loop, worker processes, shared memory, output of workers
-    worker/     receives a task, runs it, reports it
-    wire/       messages over sockets, values as bytes
-    util/, runtime_env/, cluster_utils, ...   what stands on the public names
+    client/     the API in each process: refs, remote functions, actor handles; submit and get core/
+    every decision, without I/O: scheduling, actors, objects, placement node/       the shell around the core:
+    input loop, worker processes, shared memory, output of workers worker/     receives a task, runs it,
+    reports it wire/       messages over sockets, values as bytes util/, runtime_env/, cluster_utils, ...
+    tools that only use public names
 
-Names are looked up when they are first used, so that importing costs little.
+Names are loaded on first use, to keep the import fast.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ def __getattr__(name: str) -> Any:
 def _private_name(name: str) -> Any:
     """Private names of Ray that packages use; see `private_names.table`."""
     if name == "logger":
-        import logging  # 10 ms, which few programs have to pay
+        import logging  # takes 10 ms, and few programs need it
 
         return logging.getLogger("ray")
     if name == "_config":
         return None
-    from skate.private_names import table  # few programs use these
+    from skate.private_names import table  # rarely needed
 
     return table.module(name)
 

@@ -1,4 +1,4 @@
-"""Actors by the names that programs know from `ray.actor`: classes, handles, methods, and leaving."""
+"""Classes, handles and methods of actors, and `exit_actor`, under the names of `ray.actor`."""
 
 from __future__ import annotations
 

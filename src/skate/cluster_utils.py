@@ -1,4 +1,4 @@
-"""Several nodes on one machine, to try out and to test what a cluster does."""
+"""Several nodes on one machine, for experiments and tests of a cluster."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
 from skate.node.worker import zygote_spawn
 
-#: What a node has if nothing is said.
+#: The default resources of a node.
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
-#: Arguments of nodes that have a meaning here; `memory` is called `_memory` elsewhere.
+#: Supported arguments of nodes. `memory` is called `_memory` elsewhere.
 NODE_ARGUMENTS = frozenset(
     {*DEFAULTS, "resources", "labels", "memory", "node_ip_address", "log_to_driver", "namespace", "preload"}
 )
-#: Accepted for programs that say them; nodes on one machine have no ports, and nothing to configure about them.
+#: Accepted for compatibility: nodes on one machine have no ports, and need no such settings.
 WITHOUT_EFFECT = frozenset(
     {
         *(
@@ -59,14 +59,14 @@ END_SECONDS = 5.0
 
 
 class ClusterNode:
-    """One node of a cluster: `node_id` is its id as `ray.nodes()` shows it."""
+    """One node of a cluster; `node_id` is its id in `ray.nodes()`."""
 
     def __init__(
         self, cluster: Cluster, node_id: str, process: subprocess.Popen[bytes] | None, address: str
     ) -> None:
         self._cluster = cluster
         self._process = process  # None for the head, which is in this process
-        self._number = 0  # until it has joined
+        self._number = 0  # empty until it has joined
         self.node_id = node_id
         self.unique_id = node_id
         self.head = process is None
@@ -75,7 +75,7 @@ class ClusterNode:
 
     @property
     def pid(self) -> int:
-        """The process that the node is in."""
+        """The id of the node's process."""
         return os.getpid() if self._process is None else self._process.pid
 
     def is_alive(self) -> bool:
@@ -85,9 +85,9 @@ class ClusterNode:
     any_processes_alive = is_alive
 
     def kill(self) -> None:
-        """End the node's process at once, as a machine that loses power would."""
+        """Kill the node's process immediately, as in a power failure."""
         if self._process is None:
-            raise ValueError("the head is in this process; to end it, call shutdown() of the cluster")
+            raise ValueError("the head runs in this process; call shutdown() of the cluster to end it")
         self._process.kill()
         self._process.wait()
 
@@ -102,13 +102,12 @@ class ClusterNode:
 
 
 class Cluster:
-    """A head, hosted in this process, and further nodes in processes of their own, on this machine.
+    """A head node hosted in this process, and more nodes in separate processes on this machine.
 
     Args:
-        initialize_head: start the head at once; otherwise the first `add_node` does.
-        connect: become the driver as well, as `connect()` does.
-        head_node_args: what the head has, as for `add_node`.
-        shutdown_at_exit: end the nodes when this process ends.
+        initialize_head: True to start the head now; otherwise the first `add_node` starts it. connect: True
+        to make this process the driver as well, as `connect()` does. head_node_args: the arguments of the
+        head, as for `add_node`. shutdown_at_exit: True to end the nodes when this process ends.
     """
 
     def __init__(
@@ -126,11 +125,9 @@ class Cluster:
         self._fabric: HeadFabric | None = None
         self._at_exit = shutdown_at_exit
         if not initialize_head and connect:
-            raise RuntimeError("connect=True needs a head to connect to; pass initialize_head=True as well")
+            raise RuntimeError("connect=True requires a head; pass initialize_head=True as well")
         if not initialize_head and head_node_args:
-            raise RuntimeError(
-                "head_node_args describe a head that is not started; pass initialize_head=True as well"
-            )
+            raise RuntimeError("head_node_args require a head; pass initialize_head=True as well")
         if initialize_head:
             self.add_node(**(head_node_args or {}))
             if connect:
@@ -147,8 +144,8 @@ class Cluster:
         """Start a node and return it; the first one is the head.
 
         Args:
-            wait: return only when the node has joined.
-            node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory, node_ip_address.
+            wait: True to wait until the node has joined. node_args: num_cpus (1), num_gpus (0), resources,
+            labels, object_store_memory (150 MB), memory, node_ip_address.
 
         Raises TypeError for arguments that nodes do not have, ValueError for invalid amounts, TimeoutError if
         the node does not join.
@@ -214,12 +211,16 @@ class Cluster:
         return self.head_node
 
     def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
-        """End a node: what ran there runs elsewhere or fails. With `allow_graceful` the node ends its workers itself.
+        """End a node. Its work runs elsewhere or fails. With `allow_graceful`, the node itself ends its
+        workers.
 
-        Raises ValueError for the head: it ends with the cluster.
+        Raises ValueError for the head, which ends with the cluster.
         """
         if node._process is None:
-            raise ValueError("the head is in this process and ends with the cluster; call shutdown()")
+            raise ValueError(
+                "the head cannot be removed, because it runs in this process and ends with the cluster; "
+                "call shutdown()"
+            )
         fabric, host = self._fabric, self._host
         if fabric is None or host is None:
             return
@@ -227,14 +228,14 @@ class Cluster:
         with host.lock:
             fabric.reasons[node._number] = "was removed" if allow_graceful else "has died (it was killed)"
             if allow_graceful:
-                fabric.send_away(member)
+                fabric.request_leave(member)
         _end(node._process, graceful=allow_graceful)
-        self._await(lambda: node._number not in fabric.ids, 10.0, f"{node} to be gone", None)
+        self._await(lambda: node._number not in fabric.ids, 10.0, f"{node} to end", None)
         if node in self.worker_nodes:
             self.worker_nodes.remove(node)
 
     def list_all_nodes(self) -> list[ClusterNode]:
-        """The head and the others, as far as they were not removed."""
+        """Return the nodes that were not removed, the head first."""
         return [*([self.head_node] if self.head_node is not None else []), *self.worker_nodes]
 
     def wait_for_nodes(self, timeout: float = 30) -> None:
@@ -246,7 +247,7 @@ class Cluster:
         self._await(joined, timeout, "all nodes", None)
 
     def remaining_processes_alive(self) -> bool:
-        """True if no node has ended unexpectedly."""
+        """Return True if no node has ended unexpectedly."""
         return all(node.is_alive() for node in self.worker_nodes)
 
     @staticmethod
@@ -265,7 +266,7 @@ class Cluster:
     # -- drivers
 
     def connect(self, namespace: str | None = None) -> None:
-        """Become the driver of the cluster."""
+        """Make this process the driver of the cluster."""
         session.init(self.address, namespace=namespace)
         self.connected = True
 
@@ -276,7 +277,7 @@ class Cluster:
         return Driver(host, Settings.joining(self.address, settings))
 
     def shutdown(self) -> None:
-        """End all nodes, and the session if one uses them. Harmless when that was done before."""
+        """End all nodes, and the session if it uses them. No-op if they have already ended."""
         host, self._host = self._host, None
         if host is None:
             return
@@ -289,7 +290,7 @@ class Cluster:
             assert node._process is not None and self._fabric is not None
             with host.lock:
                 if node._number in self._fabric.ids:
-                    self._fabric.send_away((node.node_id, node._number))
+                    self._fabric.request_leave((node.node_id, node._number))
         for node in self.worker_nodes:
             assert node._process is not None
             _end(node._process, graceful=True)
@@ -323,7 +324,7 @@ class Driver:
         self.node.forked()
 
     def shutdown(self) -> None:
-        """The session ends, the cluster stays."""
+        """End the session; the cluster continues to run."""
         self.node.detach_driver()
 
 
@@ -331,7 +332,7 @@ def _settings(given: dict[str, Any]) -> Settings:
     unknown = sorted(set(given) - NODE_ARGUMENTS - WITHOUT_EFFECT)
     if unknown:
         raise TypeError(
-            f"nodes have no argument {unknown[0]!r}; they have: {', '.join(sorted(NODE_ARGUMENTS))}"
+            f"nodes have no argument {unknown[0]!r}; the arguments are: {', '.join(sorted(NODE_ARGUMENTS))}"
         )
     known = {
         **DEFAULTS,
@@ -345,12 +346,12 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _end(process: subprocess.Popen[bytes], graceful: bool) -> None:
-    """See a node's process to its end."""
+    """Wait until a node's process has ended; kill it after a timeout."""
     if graceful:
         try:
             process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            # It hangs: below it is ended all the same.
+            # it hangs; it is killed below
             pass
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)

@@ -1,9 +1,9 @@
 """Lets programs that say ``import ray`` run on Skate: ``ray`` and ``ray.*`` become names for ``skate.*``.
 
-A finder at the head of ``sys.meta_path`` answers for ``ray`` before any installed copy of Ray can, and hands
-out Skate's own module objects, so ``ray.util is skate.util`` and a class has one identity under both names.
-Two ways not taken: filling ``sys.modules`` ahead of time would import every library at start, and a package
-named ``ray`` on disk would collide with the real one.
+A finder at the head of ``sys.meta_path`` resolves ``ray`` before any installed copy of Ray, and returns
+Skate's own module objects. So ``ray.util is skate.util``, and a class has one identity under both names. Two
+alternatives were rejected: filling ``sys.modules`` in advance would import every library at start, and a
+package named ``ray`` on disk would collide with the real one.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from skate.version import RAY_VERSION
 if TYPE_CHECKING:
     from importlib.abc import Loader
 else:
-    Loader = object  # importlib.abc imports tempfile and random, which every worker would pay for
+    Loader = object  # importlib.abc imports tempfile and random, which would slow down every worker
 
-# Worker processes read it at start, so that tasks defined in an aliased program find `ray` as well.
+# Worker processes read it at start, so that tasks defined in an aliased program also find `ray`.
 ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
 
-# Skate's engine room: Ray has no public modules of these names, so no `ray.` name may lead there.
+# Skate's internal packages. Ray has no public modules of these names, so no `ray.` name may resolve to them.
 _ENGINE = frozenset({
     "__main__", "client", "command", "compat", "core", "crc32c", "fabric", "installed", "lazy_loader", "node", "procfs",
     "protocol", "resources", "simulation", "version", "wire", "worker",
 })  # fmt: skip
 
-# Modules of Ray's that programs import by a name which Skate has another noun for.
+# Public modules of Ray whose counterpart in Skate has another name.
 _MOVED = {
     "ray.dag.compiled_dag_node": "skate.dag.compiled",
     "ray.dag.dag_node": "skate.dag.node",
@@ -134,19 +134,19 @@ _MOVED = {
 
 
 def install() -> None:
-    """Make ``import ray`` mean Skate in this process and in the workers it starts from now on.
+    """Make ``import ray`` mean Skate in this process, and in workers that it starts from now on.
 
-    Calling it twice changes nothing. A real Ray may be installed beside Skate; it is left alone.
+    A second call has no effect. Ray may be installed beside Skate, and is not changed.
 
     Raises:
-        ImportError: real Ray was imported earlier in this process, so some modules hold it already.
+        ImportError: Ray itself was imported earlier in this process, so other modules may already use it.
     """
     present = sys.modules.get("ray")
     if present is not None and present is not sys.modules.get("skate"):
-        where = getattr(present, "__file__", None) or "an unknown place"
+        where = getattr(present, "__file__", None) or "an unknown location"
         raise ImportError(
-            f"ray is already imported in this process, from {where}, so it cannot be made to mean Skate any "
-            "more; call skate.compat.install() before the first import of ray",
+            f"ray is already imported in this process, from {where}, so it can no longer be "
+            "replaced by Skate; call skate.compat.install() before the first import of ray",
             name="ray",
         )
     if _alias not in sys.meta_path:
@@ -156,9 +156,9 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo :func:`install`: ``import ray`` finds real Ray again, or nothing where it is not installed.
+    """Undo :func:`install`: ``import ray`` then finds Ray again, if it is installed.
 
-    Modules that imported ``ray`` in between keep the Skate modules that they hold.
+    Modules that imported ``ray`` in between keep the Skate modules.
     """
     if _alias in sys.meta_path:
         sys.meta_path.remove(_alias)
@@ -170,39 +170,42 @@ def uninstall() -> None:
 
 
 def is_installed() -> bool:
-    """True if ``import ray`` means Skate in this process."""
+    """Return True if ``import ray`` means Skate in this process."""
     return _alias in sys.meta_path
 
 
 def install_if_inherited() -> None:
-    """Install in a worker whose driver had :func:`install` called, which the environment tells."""
+    """Call :func:`install` in a worker if its driver has called it, as recorded in the environment."""
     if os.environ.get(ENVIRONMENT_VARIABLE) == "1":
         install()
 
 
 class _AliasLoader(Loader):
-    """Puts the Skate module in the place of the empty one that the import system made for the alias."""
+    """Replaces the empty module that the import system created for the alias with the Skate module."""
 
     def __init__(self, target: str) -> None:
         self._target = target
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        # A module returned from here would have its __spec__ overwritten with the alias's: the Skate module
-        # then could not be reloaded. Replacing the entry below, in exec_module, leaves it untouched.
+        # If a module were returned here, the import system would overwrite its __spec__ with the alias's, and
+        # the Skate module could not be reloaded. Replacing the entry in exec_module leaves it
+        # unchanged.
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         found = importlib.import_module(self._target)
         if not hasattr(found, "__path__") and any(name.startswith(module.__name__ + ".") for name in _MOVED):
-            found.__path__ = []  # else the import system would not look for what is below it
+            found.__path__ = []  # otherwise the import system would not look for its submodules
         sys.modules[module.__name__] = found
         _keep_names(module.__name__, found)
 
 
 def _keep_names(alias: str, package: ModuleType) -> None:
-    """Name those modules of a package now that something else of it is named like: `serve.deployment` is a function.
+    """Bind submodules whose name is also another attribute of the package now: `serve.deployment` is a
+    function.
 
-    The import system would put the module in its place when a program first imports that by its alias.
+    Otherwise the import system would replace the attribute with the module when a program first imports the
+    module by its alias.
     """
     prefix = package.__name__ + "."
     for name, module in list(sys.modules.items()):
@@ -212,7 +215,7 @@ def _keep_names(alias: str, package: ModuleType) -> None:
 
 
 class _PrivateLoader(Loader):
-    """The same for a module of the table of private names."""
+    """The same for modules in the table of private names."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -225,7 +228,7 @@ class _PrivateLoader(Loader):
 
 
 class _AliasFinder:
-    """Answers for ``ray`` and ``ray.*``."""
+    """Finds ``ray`` and ``ray.*``."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -243,17 +246,17 @@ class _AliasFinder:
         return ModuleSpec(fullname, _AliasLoader(skate_name), origin=found.origin, is_package=is_package)
 
     def find_distributions(self, context: Any) -> Iterator[Any]:
-        """For programs that ask which ray is installed."""
+        """Return Ray's distribution, for programs that look up its version."""
         if (context.name or "").lower() == "ray":
             yield _distribution()
 
 
 class _MissingFinder:
-    """Last finder: called only for modules that nothing else has found, to raise a better error for ``from ray
+    """The last finder: called for modules that no other finder knows, to raise a better error for ``from ray
     import tune``.
 
-    There the import system looks for ``skate.tune``, because the module's own name is ``skate``. It would
-    swallow a ModuleNotFoundError and report that a name cannot be imported; a plain ImportError gets through.
+    The import system looks for ``skate.tune`` there, because the module's own name is ``skate``. It would
+    replace a ModuleNotFoundError with an error about the name, but lets a plain ImportError through.
     """
 
     def find_spec(
@@ -265,10 +268,10 @@ class _MissingFinder:
 
 
 def _in_a_from_import() -> bool:
-    """True if the current import is for a name after ``from ... import``.
+    """Return True if the current import is for a name after ``from ... import``.
 
-    The import system does not tell its finders; the name of its function is on the stack. If that function were
-    renamed, the error would be the same with its usual text.
+    The import system does not tell its finders, so this looks for the name of its function on the stack. If
+    that function were renamed, the error would only have its usual text.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
@@ -282,7 +285,7 @@ def _spec_of(skate_name: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(skate_name)
     except ModuleNotFoundError as error:
-        # The module or its parent is missing; anything else that is missing is a real fault inside Skate.
+        # The module or its parent is missing; any other missing module is a bug in Skate.
         if error.name is not None and (skate_name + ".").startswith(error.name + "."):
             return None
         raise
@@ -298,8 +301,9 @@ def _absence(skate_name: str) -> str:
     ray_name = "ray" + skate_name[len("skate") :]
     if ray_name.split(".")[1].startswith("_"):
         return (
-            f"{ray_name} is an internal module of Ray's, which Skate does not have; use the public API of ray. Of Ray's "
-            f"inside there is what packages are known to use: {', '.join(sorted('ray.' + name for name in table.TABLE))}"
+            f"{ray_name} is an internal module of Ray, which Skate does not have; use the public API "
+            "of ray. The internal modules available here, because packages use them, are: "
+            f"{', '.join(sorted('ray.' + name for name in table.TABLE))}"
         )
     parent, _, _ = skate_name.rpartition(".")
     while parent not in sys.modules and "." in parent:
@@ -311,11 +315,11 @@ def _absence(skate_name: str) -> str:
         if not module.name.startswith("_") and not (parent == "skate" and module.name in _ENGINE)
     )
     here = "ray" + parent[len("skate") :]
-    return f"Skate has no {ray_name}; the modules that {here} has here: {', '.join(present) or 'none'}"
+    return f"Skate has no {ray_name}; the available modules of {here} are: {', '.join(present) or 'none'}"
 
 
 def _distribution() -> Any:
-    """The distribution of ``ray`` for `importlib.metadata`: the version whose API this is."""
+    """Return the distribution of ``ray`` for `importlib.metadata`, with the version of the implemented API."""
     import importlib.metadata  # takes 30 ms, and the caller has imported it
 
     class Distribution(importlib.metadata.Distribution):

@@ -1,6 +1,6 @@
 """CRC-32C (Castagnoli), and the framing of records with it in TFRecord files and event files.
 
-A library computes it if one is there, else tables do.
+A library computes the checksum if one is installed; otherwise tables do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def masked(data: bytes) -> int:
 
 
 def framed(data: bytes) -> bytes:
-    """A record as it stands in a file: its length and its bytes, each with a checksum."""
+    """Return a record in its form in a file: its length and its bytes, each with a checksum."""
     header = struct.pack("<Q", len(data))
     return b"".join((header, _checksum(header), data, _checksum(data)))
 
@@ -40,7 +40,7 @@ def _table() -> list[int]:
 
 
 def _tables() -> list[list[int]]:
-    """Eight tables, to process eight bytes at a time ("slicing by 8")."""
+    """Return eight tables, to process eight bytes at a time ("slicing by 8")."""
     made = [_table()]
     for _ in range(7):
         last = made[-1]

@@ -1,4 +1,4 @@
-"""Functions and classes of other languages, which Skate's workers do not run."""
+"""Functions and classes in other languages, which Skate's workers cannot run."""
 
 from __future__ import annotations
 

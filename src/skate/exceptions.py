@@ -1,6 +1,6 @@
-"""Everything that Skate raises on its own account, by whose act it was: the remote code's, the caller's, the machine's, ours.
+"""The exceptions of Skate, grouped by origin: remote code, the caller, the machine, and Skate itself.
 
-The names, bases and constructors are those of ``ray.exceptions``, so programs catch what they always caught.
+Their names, bases and constructors are those of ``ray.exceptions``, so that programs for Ray can catch them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ def _said(error: RayError, default: str) -> str:
     return str(error.args[0]) if error.args else default
 
 
-# ---------------------------------------------------------------- the remote code's act (and RayTaskError)
+# ---------------------------------------------------------------- caused by remote code (and RayTaskError)
 
 
 class UserCodeException(RayError):
-    """A function given to Skate Data raised an exception; the cause holds it."""
+    """A function passed to Skate Data raised an exception, which is the cause."""
 
 
 class RayActorError(RayError):
     """An actor failed before it finished this call.
 
     Attributes: actor_id (hex, or None), error_msg, actor_init_failed (the constructor raised), preempted (its
-    machine was taken away with notice).
+    machine was preempted with notice).
     """
 
     BASE_ERROR_MSG = "The actor experienced an error before finishing this task."
@@ -61,7 +61,7 @@ class RayActorError(RayError):
 
 
 class ActorDeath:
-    """The known facts about an actor's death; the usual cause of an ActorDiedError.
+    """The known facts about an actor's death; usually the cause of an ActorDiedError.
 
     `reason` is one of "CREATION_FAILED", "WORKER_DIED", "NODE_DIED", "OWNER_DIED", "RAY_KILL",
     "OUT_OF_SCOPE", "REF_DELETED", "INTENDED_USER_EXIT", "UNSCHEDULABLE" or "".
@@ -131,14 +131,14 @@ class ActorDeath:
             text += f" [{self.reason}]"
         text += f": {self.error_message}" if self.error_message else "."
         if self.preempted:
-            text += " Its machine was taken away with notice (preempted)."
+            text += " Its machine was preempted with notice."
         return text
 
 
 class ActorDiedError(RayActorError):
-    """An actor is dead for good: killed, crashed with no restart left, or failed in its constructor.
+    """An actor has died permanently: killed, crashed with no restarts left, or failed in its constructor.
 
-    `cause` is the constructor's RayTaskError, an `ActorDeath`, a sentence, or None when nothing is known.
+    `cause` is the constructor's RayTaskError, an `ActorDeath`, a text, or None if nothing is known.
     """
 
     BASE_ERROR_MSG = "The actor died unexpectedly before finishing this task."
@@ -157,12 +157,12 @@ class ActorDiedError(RayActorError):
 
     @staticmethod
     def from_task_error(task_error: RayTaskError) -> ActorDiedError:
-        """The death of an actor whose constructor failed with `task_error`."""
+        """Build the error of an actor whose constructor failed with `task_error`."""
         return ActorDiedError(task_error)
 
 
 class ActorUnavailableError(RayActorError):
-    """An actor cannot be reached at the moment (for example, it is restarting); a later call may succeed."""
+    """An actor is unreachable at the moment, for example because it is restarting; a later call may succeed."""
 
     def __init__(self, error_message: str, actor_id: bytes | None) -> None:
         hex_id = actor_id.hex() if isinstance(actor_id, bytes) else None
@@ -173,7 +173,7 @@ class ActorUnavailableError(RayActorError):
 
 
 class AsyncioActorExit(RayError):
-    """Ends an asyncio actor from inside; raised by ``exit_actor()``."""
+    """Raised by ``exit_actor()`` to end an asyncio actor from inside."""
 
 
 class CrossLanguageError(RayError):
@@ -184,7 +184,7 @@ class CrossLanguageError(RayError):
         super().__init__(f"Code in another language raised an exception:\n{text}")
 
 
-# ---------------------------------------------------------------- the caller's act
+# ---------------------------------------------------------------- caused by the caller
 
 
 class TaskCancelledError(RayError):
@@ -200,15 +200,15 @@ class TaskCancelledError(RayError):
 
 
 class GetTimeoutError(RayError, TimeoutError):
-    """``get`` waited for its timeout and the value was not there."""
+    """``get`` has reached its timeout, and the value is not available."""
 
 
 class PendingCallsLimitExceeded(RayError):
-    """The actor has as many waiting calls as its ``max_pending_calls`` allows."""
+    """The actor already has as many waiting calls as ``max_pending_calls`` allows."""
 
 
 class ActorAlreadyExistsError(ValueError, RayError):
-    """An actor of this name already lives in this namespace."""
+    """An actor of this name already exists in this namespace."""
 
     def __init__(self, error_message: str) -> None:
         super().__init__(error_message)
@@ -219,7 +219,7 @@ class ActorAlreadyExistsError(ValueError, RayError):
 
 
 class ActorHandleNotFoundError(ValueError, RayError):
-    """The handle belongs to no actor of this session."""
+    """The handle does not belong to any actor of this session."""
 
     def __init__(self, error_message: str) -> None:
         super().__init__(error_message)
@@ -230,11 +230,11 @@ class ActorHandleNotFoundError(ValueError, RayError):
 
 
 class AuthenticationError(RayError):
-    """The token was missing or wrong."""
+    """The token is missing or wrong."""
 
     def __init__(self, message: str) -> None:
         self.message = message
-        # What the transport raised says nothing more to the user.
+        # the transport's own error has no more information for the user
         self.__suppress_context__ = True
 
     def __str__(self) -> str:
@@ -242,7 +242,7 @@ class AuthenticationError(RayError):
 
 
 class TaskUnschedulableError(RayError):
-    """The task asks for what this cluster can never give."""
+    """The task requests resources that this cluster can never provide."""
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
@@ -252,7 +252,7 @@ class TaskUnschedulableError(RayError):
 
 
 class ActorUnschedulableError(RayError):
-    """The actor asks for what this cluster can never give."""
+    """The actor requests resources that this cluster can never provide."""
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
@@ -262,21 +262,21 @@ class ActorUnschedulableError(RayError):
 
 
 class TaskPlacementGroupRemoved(RayError):
-    """The placement group that the task was to run in, or ran in, was removed."""
+    """The placement group of the task was removed."""
 
     def __str__(self) -> str:
         return _said(self, "The placement group corresponding to this task has been removed.")
 
 
 class ActorPlacementGroupRemoved(RayError):
-    """The placement group that the actor was to live in, or lived in, was removed."""
+    """The placement group of the actor was removed."""
 
     def __str__(self) -> str:
         return _said(self, "The placement group corresponding to this Actor has been removed.")
 
 
 class RuntimeEnvSetupError(RayError):
-    """The runtime environment could not be set up; `error_message` says why."""
+    """The runtime environment could not be set up; `error_message` has the reason."""
 
     def __init__(self, error_message: str | None = None) -> None:
         self.error_message = error_message
@@ -286,7 +286,7 @@ class RuntimeEnvSetupError(RayError):
         return f"{text}: {self.error_message}" if self.error_message else f"{text}."
 
 
-class OufOfBandObjectRefSerializationException(RayError):  # sic: the name is public
+class OufOfBandObjectRefSerializationException(RayError):  # the public name is misspelt
     """An ObjectRef was pickled outside of Skate, which cannot keep its value alive."""
 
 
@@ -294,11 +294,11 @@ class ObjectRefStreamEndOfStreamError(RayError):
     """A streaming generator has no more refs."""
 
 
-# ---------------------------------------------------------------- the machine's act
+# ---------------------------------------------------------------- caused by the machine
 
 
 class WorkerCrashedError(RayError):
-    """The worker process died while it ran the task (a signal, ``os._exit``, a segfault)."""
+    """The worker process died while it ran the task, for example by a signal, ``os._exit`` or a segmentation fault."""
 
     def __str__(self) -> str:
         return _said(self, "The worker died unexpectedly while executing this task.")
@@ -322,7 +322,7 @@ class NodeDiedError(RayError):
 
 
 class OutOfMemoryError(RayError):
-    """The task's worker was ended because its node ran short of memory."""
+    """The task's worker was killed because its node ran short of memory."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -332,7 +332,7 @@ class OutOfMemoryError(RayError):
 
 
 class OutOfDiskError(RayError):
-    """The local disk is full, so the value could not be spilled."""
+    """The local disk is full, so values cannot be spilled."""
 
     def __str__(self) -> str:
         return super().__str__() or "The disk is full; free space on it, or point spilling elsewhere."
@@ -350,7 +350,7 @@ class ObjectStoreFullError(RayError):
 
 
 class PlasmaObjectNotAvailable(RayError):
-    """The value was not in the object store in time."""
+    """The value was not available in the object store in time."""
 
 
 class ObjectLostError(RayError):
@@ -373,41 +373,41 @@ class ObjectLostError(RayError):
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    """No node reported in time that it holds the value."""
+    """No node reported in time that it has the value."""
 
-    _why = "no node said in time that it holds it"
+    _why = "no node reported in time that it has the object"
 
 
 class ObjectFreedError(ObjectLostError):
-    """The program freed the value by hand."""
+    """The program freed the value explicitly."""
 
-    _why = "the program freed it by hand while this ref was still in use"
+    _why = "the program freed it explicitly while this ref was still in use"
 
 
 class OwnerDiedError(ObjectLostError):
-    """The process that owned the value died, and with it the record of the value."""
+    """The process that owned the value has died, and the record of the value with it."""
 
     _why = "its owner, the process that made it, has died"
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
-    """The value was freed although a ref to it was left: a bug in Skate."""
+    """The value was freed although it was still referenced, which is a bug in Skate."""
 
-    _why = "it was freed although a ref to it was left, which is a bug in Skate"
+    _why = "it was freed although it was still referenced, which is a bug in Skate"
 
 
 class ObjectReconstructionFailedError(ObjectLostError):
-    """The value was lost and could not be reconstructed; `reason` (a name) and `reason_message` explain it."""
+    """The value was lost and not reconstructed; `reason` (a name) and `reason_message` have the cause."""
 
     REASON_MESSAGES = {
-        "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED": "its task ran again as often as max_retries allows",
-        "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED": "the record of its making was dropped to save memory",
-        "OBJECT_UNRECONSTRUCTABLE_PUT": "it came from put(), so no task can make it again",
-        "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED": "its task has max_retries=0; more would allow it",
-        "OBJECT_UNRECONSTRUCTABLE_BORROWED": "only its owner can have it made again, not a borrower",
-        "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND": "its owner no longer knows it",
-        "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED": "the task that would make it was cancelled",
-        "OBJECT_UNRECONSTRUCTABLE_LINEAGE_DISABLED": "making lost values again is switched off",
+        "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED": "its task has already been retried as often as max_retries allows",
+        "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED": "its lineage was dropped to save memory",
+        "OBJECT_UNRECONSTRUCTABLE_PUT": "it was created by put(), so no task can recreate it",
+        "OBJECT_UNRECONSTRUCTABLE_RETRIES_DISABLED": "its task has max_retries=0; a larger number allows it",
+        "OBJECT_UNRECONSTRUCTABLE_BORROWED": "only its owner can reconstruct it, not a borrower",
+        "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND": "its owner no longer has a record of it",
+        "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED": "the task that creates it was cancelled",
+        "OBJECT_UNRECONSTRUCTABLE_LINEAGE_DISABLED": "reconstruction of lost values is disabled",
     }
 
     def __init__(
@@ -420,7 +420,7 @@ class ObjectReconstructionFailedError(ObjectLostError):
     ) -> None:
         super().__init__(object_ref_hex, owner_address, call_site)
         self.reason = reason
-        self.reason_message = reason_message or self.REASON_MESSAGES.get(reason or "", "no reason is known")
+        self.reason_message = reason_message or self.REASON_MESSAGES.get(reason or "", "no cause is known")
 
     def _reason(self) -> str:
         return f"it was lost, and {self.reason_message}"
@@ -437,11 +437,11 @@ class RpcError(RayError):
         return self.message
 
 
-# ---------------------------------------------------------------- ours
+# ---------------------------------------------------------------- caused by Skate
 
 
 class RaySystemError(RayError):
-    """Skate itself failed. Attributes: client_exc (an exception or a sentence), traceback_str."""
+    """Skate itself failed. Attributes: client_exc (an exception or a text), traceback_str."""
 
     def __init__(self, client_exc: object, traceback_str: str | None = None) -> None:
         self.client_exc = client_exc
@@ -453,7 +453,7 @@ class RaySystemError(RayError):
 
 
 class DeadlockError(RaySystemError):
-    """A `get` or `wait` can never end, because it waits for itself through others; the text shows the cycle.
+    """A `get` or `wait` can never end, because it indirectly waits for itself; the message shows the cycle.
 
     Raised in one of the waiting calls, so that the others continue. Ray would wait forever.
     """
@@ -463,14 +463,14 @@ class DeadlockError(RaySystemError):
 
 
 class NodeGoneError(RaySystemError, ConnectionError):
-    """The node that this driver had joined has ended, or was killed."""
+    """The node that this driver has joined ended or was killed."""
 
     def __str__(self) -> str:
         return str(self.client_exc)
 
 
 class StreamingGeneratorReplayInconsistentError(RaySystemError):
-    """A generator task that was run again gave another number of values than the first time."""
+    """A generator task that was run again returned a different number of values than the first time."""
 
 
 class RayChannelError(RaySystemError):
@@ -482,14 +482,14 @@ class RayChannelTimeoutError(RayChannelError, TimeoutError):
 
 
 class RayCgraphCapacityExceeded(RaySystemError):
-    """A compiled graph has as many executions in flight as it can hold."""
+    """A compiled graph has reached its limit of executions in flight."""
 
 
 class RayDirectTransportError(RaySystemError):
-    """A transfer straight between devices failed."""
+    """A direct transfer between devices failed."""
 
 
-#: The errors that Ray gives a number each.
+#: The errors that have a number in Ray.
 RAY_EXCEPTION_TYPES = [
     PlasmaObjectNotAvailable, RayError, RayTaskError, WorkerCrashedError, RayActorError, ObjectStoreFullError, ObjectLostError,
     ObjectFetchTimedOutError, ReferenceCountingAssertionError, ObjectReconstructionFailedError, OwnerDiedError,

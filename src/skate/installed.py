@@ -1,4 +1,4 @@
-"""Packages that only some parts need: imported when they are used, and named with how to install them when missing."""
+"""Optional packages: imported on use; the error for a missing one says how to install it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 
 
 class MissingPackageError(ModuleNotFoundError, RuntimeError):
-    """A package is not installed; also a RuntimeError, which is what Ray's integrations raise."""
+    """A package is not installed; also a RuntimeError, as in Ray's integrations."""
 
 
 def require(module: str, needed_by: str, package: str | None = None) -> Any:
     """Import a module.
 
     Args:
-        module: its dotted name.
-        needed_by: what cannot be done without it.
-        package: what pip calls it; the first part of `module` if left out.
+        module: its dotted name. needed_by: the feature that requires it. package: its name for pip; by
+        default the first part of `module`.
 
     Raises:
         MissingPackageError: it is not installed.
@@ -27,20 +26,21 @@ def require(module: str, needed_by: str, package: str | None = None) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         if error.name is not None and error.name.partition(".")[0] != top:
-            raise  # it is there, and lacks something of its own
+            raise  # it is installed, but one of its own dependencies is not
         raise missing(top, needed_by, package) from error
 
 
 def missing(library: str, needed_by: str, package: str | None = None) -> MissingPackageError:
-    """Return the error for a library that is not installed; `package` is what pip calls it."""
+    """Return the error for a library that is not installed; `package` is its name for pip."""
     return MissingPackageError(
-        f"{needed_by} needs {library}, which is not installed: pip install {package or library}", name=library
+        f"{needed_by} needs {library}, which is not installed: pip install {package or library}",
+        name=library,
     )
 
 
 def there(package: str) -> bool:
-    """True if a package is installed; does not import it."""
+    """Return True if a package is installed, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
-    except ValueError:  # a module that was put into sys.modules by hand has no spec
+    except ValueError:  # a module that was added to sys.modules by hand has no spec
         return True

@@ -11,15 +11,13 @@ LIFETIMES = ("detached", "non_detached")
 
 
 class JobConfig:
-    """Settings that hold for a whole job.
+    """The settings of a whole job.
 
     Args:
-        jvm_options: for Java workers, which there are none of here.
-        code_search_path: folders from which workers import modules.
-        runtime_env: the runtime environment of the job's tasks and actors.
-        metadata: texts by name, for the program's own use.
-        ray_namespace: the namespace of the job's named actors; a random one if not given.
-        default_actor_lifetime: "non_detached" or "detached".
+        jvm_options: accepted for compatibility; Skate has no Java workers. code_search_path: folders from
+        which workers import modules. runtime_env: the runtime environment of the job's tasks and actors.
+        metadata: texts by name, for the program's own use. ray_namespace: the namespace of the job's named
+        actors; random by default. default_actor_lifetime: "non_detached" or "detached".
 
     Raises ValueError for a lifetime that does not exist, TypeError for metadata that is not text.
     """
@@ -39,7 +37,7 @@ class JobConfig:
         self.jvm_options = jvm_options or []
         self.code_search_path = code_search_path or []
         if not isinstance(self.code_search_path, list):
-            raise TypeError(f"code_search_path is a list of folders, not {code_search_path!r}")
+            raise TypeError(f"code_search_path must be a list of folders, got {code_search_path!r}")
         self.metadata: dict[str, str] = {}
         self.py_logging_config: LoggingConfig | None = None
         self._py_driver_sys_path = _py_driver_sys_path or []
@@ -75,7 +73,7 @@ class JobConfig:
         """Set the default lifetime of actors."""
         if default_actor_lifetime not in LIFETIMES:
             raise ValueError(
-                f"default_actor_lifetime={default_actor_lifetime!r} is unknown; there are "
+                f"default_actor_lifetime={default_actor_lifetime!r} is unknown; use one of "
                 f"{', '.join(LIFETIMES)}"
             )
         self.default_actor_lifetime = default_actor_lifetime

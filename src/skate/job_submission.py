@@ -1,4 +1,6 @@
-"""Jobs that are submitted to a cluster, which Skate does not have yet: the client says what to do instead."""
+"""Submission of jobs to a cluster, which Skate does not support yet: the client raises an error with the
+alternative.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 
 class JobStatus(str, enum.Enum):
-    """How far a job is."""
+    """The state of a job."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -24,19 +26,20 @@ class JobStatus(str, enum.Enum):
 
 
 class JobType(str, enum.Enum):
-    """How a job came: submitted, or as a driver that joined."""
+    """The origin of a job: submitted, or a driver that joined."""
 
     SUBMISSION = "SUBMISSION"
     DRIVER = "DRIVER"
 
 
 class JobSubmissionClient:
-    """Raises NotImplementedError: a node here takes no jobs yet. Start the program itself, under `skate run`."""
+    """Raises NotImplementedError, because nodes do not accept jobs yet. Start the program itself with `skate run`."""
 
     def __init__(
         self, address: str | None = None, create_cluster_if_needed: bool = False, **kwargs: Any
     ) -> None:
         raise NotImplementedError(
-            f"JobSubmissionClient({address!r}): Skate has no job server yet. Start the program itself: `skate run program.py` "
-            "hosts a session of its own, and with SKATE_ADDRESS=auto it joins the node that `skate start --head` has started"
+            f"JobSubmissionClient({address!r}): Skate has no job server yet. Start the program "
+            "itself: `skate run program.py` hosts its own session; with SKATE_ADDRESS=auto it joins "
+            "the node started by `skate start --head`"
         )

@@ -16,9 +16,8 @@ def attach(
     """Return `__getattr__`, `__dir__` and `__all__` of a package.
 
     Args:
-        namespace: the package's `globals()`, which keep a name once it is loaded.
-        homes: the names that each module defines.
-        modules: submodules that are reachable as attributes without an import of their own.
+        namespace: the package's `globals()`, which keep a name once it is loaded. homes: the names that each
+        module defines. modules: submodules that are available as attributes without a separate import.
     """
     lazy = [name for names in homes.values() for name in names]
     submodules = list(modules)

@@ -1,6 +1,7 @@
-"""Readings from /proc and from control groups, versions 1 and 2: states of processes, memory, and the CPUs that may be used.
+"""Readings from /proc and from control groups, versions 1 and 2: states of processes, memory, and available
+CPUs.
 
-Functions that take a `root` read a tree of files below it, as tests make one; without it, those of this machine.
+Functions that take a `root` read files below that folder, for tests; by default those of this machine.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-#: States of a process that a signal or a tracer has stopped.
+#: States of a process that was stopped by a signal or a tracer.
 STOPPED = (b"T", b"t")
-#: Fields of `stat` behind the name of the program, counted from 0.
+#: The position of fields in `stat` after the program's name, from 0.
 STATE, PARENT, ARGUMENTS_START, ARGUMENTS_END = 0, 1, 45, 46
 
 
 def read(path: str) -> bytes:
-    """The content of a small kernel file; empty if it does not exist or is not readable."""
+    """Return the content of a small kernel file; empty if it does not exist or is not readable."""
     try:
         with open(
             path, "rb", buffering=0
-        ) as file:  # Ctrl-C cannot leave it open, as it could a bare descriptor
+        ) as file:  # unlike a bare descriptor, it is closed even after Ctrl-C
             return file.read(1 << 14)
     except OSError:  # also a process that has just ended
         return b""
 
 
 def field(text: bytes, name: bytes) -> int | None:
-    """The number behind a name at the beginning of a line, or None."""
+    """Return the number after a name at the beginning of a line, or None."""
     at = 0 if text.startswith(name) else text.find(b"\n" + name) + 1
     if at == 0 and not text.startswith(name):
         return None
@@ -39,7 +40,9 @@ def field(text: bytes, name: bytes) -> int | None:
 
 
 def stat(pid: int | str) -> list[bytes]:
-    """The fields of a process's `stat` behind the name, which may hold anything; empty if the process has ended."""
+    """Return the fields of a process's `stat` after the program's name, which may contain anything; empty if
+    it has ended.
+    """
     return read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
@@ -50,16 +53,15 @@ def is_stopped(pid: int) -> bool:
 
 
 def processes() -> Iterator[int]:
-    """Yield the ids of all processes that can be seen."""
+    """Yield the ids of all visible processes."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def cgroup_folders(controller: str, root: str = "/") -> list[tuple[str, int]]:
-    """The folders of this process's control groups and their version, from its own up to the outermost that can be seen.
+    """Return the folders of this process's control groups, from its own to the outermost visible one, and
+    their version.
 
-    Args:
-        controller: the controller that has them, such as "memory" or "cpu".
-        root: the root of the file system.
+    Args: controller: the controller, such as "memory" or "cpu". root: the root of the file system.
     """
     base = os.path.join(root, "sys/fs/cgroup")
     found = []
@@ -67,14 +69,14 @@ def cgroup_folders(controller: str, root: str = "/") -> list[tuple[str, int]]:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controller in controllers.split(","):
-            # The folder has the name of one controller, or of all that share it.
+            # The folder is named after one controller, or after all that share it.
             tops = (f"{base}/{controller}", f"{base}/{controllers}")
             top, version = next(filter(os.path.isdir, tops), tops[0]), 1
         elif number == "0" and os.path.exists(f"{base}/cgroup.controllers"):
             top, version = base, 2
         else:
             continue
-        # In a container the path may be the host's, and only the top is there.
+        # In a container, the path may be the host's; then only the top folder is visible.
         while path not in ("", "/"):
             if os.path.isdir(top + path):
                 found.append((top + path, version))
@@ -84,24 +86,26 @@ def cgroup_folders(controller: str, root: str = "/") -> list[tuple[str, int]]:
 
 
 def cpu_quota(root: str = "/") -> float | None:
-    """The CPU time per second that the control groups of this process allow; None if they set no limit."""
+    """Return the CPU time per second that the control groups of this process allow; None for no limit."""
     found = []
     for folder, version in cgroup_folders("cpu", root):
         if version == 2:
             words = read(f"{folder}/cpu.max").split()
         else:
             words = [read(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
-        # No limit is "max" in version 2 and -1 in version 1.
+        # "max" in version 2, or -1 in version 1, means no limit.
         if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
             found.append(int(words[0]) / int(words[1]))
     return min(found, default=None)
 
 
 def cpu_count(root: str = "/") -> int:
-    """The CPUs that this process may use: by its affinity and by the quota of its container, rounded down; at least 1."""
+    """Return the number of CPUs available to this process: by its affinity and its container's quota, rounded
+    down, at least 1.
+    """
     try:
         count = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
+    except AttributeError:  # not available on macOS
         count = os.cpu_count() or 1
     quota = cpu_quota(root)
     return count if quota is None else max(1, min(count, int(quota)))

@@ -1,18 +1,18 @@
-"""Resources: amounts by name, such as 1 CPU and 0.5 GPU, compared and added up in the same way by all libraries."""
+"""Resource amounts by name, such as 1 CPU and 0.5 GPU, with the arithmetic that all libraries share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-#: Comparisons allow for the error of float sums. The smallest amount that a node counts is 0.0001.
+#: Tolerance of comparisons, for rounding errors of sums. The smallest amount that a node counts is 0.0001.
 _SLACK = 1e-6
-#: Sums are rounded to so many digits behind the point, so that 0.1 + 0.2 is 0.3.
+#: The number of decimal places to which sums are rounded, so that 0.1 + 0.2 is 0.3.
 _DIGITS = 9
 
 
 class Resources(Mapping[str, float]):
-    """An immutable set of amounts by name. A name that is missing counts as 0.
+    """An immutable set of amounts by name. Missing names count as 0.
 
     Args:
         amounts: amounts by name, such as `{"CPU": 1}`.
@@ -25,7 +25,7 @@ class Resources(Mapping[str, float]):
 
     @classmethod
     def total(cls, parts: Iterable[Mapping[str, float]]) -> Resources:
-        """The sum of several sets, such as the bundles of a placement group."""
+        """Return the sum of several sets, such as the bundles of a placement group."""
         found = cls()
         for part in parts:
             found += part
@@ -33,7 +33,9 @@ class Resources(Mapping[str, float]):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], default_cpus: float = 0) -> Resources:
-        """The amounts that options of a task or an actor ask for, without zeros; `num_cpus` may have a default."""
+        """Return the amounts that options of a task or an actor request, without zeros; `num_cpus` may have a
+        default.
+        """
         asked = {
             "CPU": options.get("num_cpus", default_cpus),
             "GPU": options.get("num_gpus"),
@@ -43,7 +45,7 @@ class Resources(Mapping[str, float]):
         return cls({name: float(amount) for name, amount in asked.items() if amount})
 
     def to_options(self) -> dict[str, Any]:
-        """The options of a task or an actor that takes exactly these amounts."""
+        """Return the options of a task or an actor that requests exactly these amounts."""
         rest = dict(self._amounts)
         options: dict[str, Any] = {"num_cpus": rest.pop("CPU", 0), "num_gpus": rest.pop("GPU", 0)}
         memory = rest.pop("memory", None)
@@ -94,22 +96,22 @@ class Resources(Mapping[str, float]):
     __rmul__ = __mul__
 
     def without_zeros(self) -> Resources:
-        """The amounts that are not 0."""
+        """Return the nonzero amounts."""
         return Resources({name: amount for name, amount in self._amounts.items() if amount})
 
     def fits(self, available: Mapping[str, float]) -> bool:
-        """True if `available` covers each amount."""
+        """Return True if `available` covers each amount."""
         for name, amount in self._amounts.items():  # noqa: SIM110  a generator costs twice as much here
             if available.get(name, 0.0) + _SLACK < amount:
                 return False
         return True
 
     def lacking(self, available: Mapping[str, float]) -> list[str]:
-        """The names of which `available` has too little."""
+        """Return the names of which `available` has too little."""
         return [name for name, amount in self._amounts.items() if available.get(name, 0.0) + _SLACK < amount]
 
     def times(self, available: Mapping[str, float], most: int) -> int:
-        """How many times this fits into `available`, at most `most`."""
+        """Return how many times this fits into `available`, at most `most`."""
         counts = [
             int((available.get(name, 0.0) + _SLACK) / amount)
             for name, amount in self._amounts.items()

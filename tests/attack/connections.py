@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress import sockets
-from skate.serve.ingress.front import Front
+from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.http_server import HttpServer
 from skate.serve.ingress.protocol import Gated
 from skate.serve.routing.table import Key, Line, Place, Route, Table
@@ -142,8 +142,8 @@ class Processes:
         self.servings: dict[str, HttpServer] = {}
         places = {}
         for name in routes:
-            front = Front((name, name), name, "node")
-            serving = HttpServer(self.options, front, echo(name), None, Watching())
+            dispatcher = Dispatcher((name, name), name, "node")
+            serving = HttpServer(self.options, dispatcher, echo(name), None, Watching())
             self.servings[name] = serving
             places[name] = Place(name, None, 0, -1, "node", serving.mailbox)
         self.lines: dict[Key, Line] = {

@@ -17,7 +17,7 @@ from attack.connections import PROTOCOLS, Watching
 from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress import http_server as serving_module
 from skate.serve.ingress import sockets
-from skate.serve.ingress.front import Front
+from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.http_server import HttpServer
 from skate.serve.routing.table import Line, Place, Route, Table
 
@@ -65,8 +65,8 @@ class Fronts:
     async def _open(self) -> None:
         places = {}
         for path, app in self.apps.items():
-            front = Front((path, path), path, "node")
-            made = HttpServer(self.options, front, app, None, Watching())
+            dispatcher = Dispatcher((path, path), path, "node")
+            made = HttpServer(self.options, dispatcher, app, None, Watching())
             self.servings[path] = made
             places[path] = Place(path, None, 0, -1, "node", made.mailbox)
         lines = {(path, path): Line((place,), 100, -1) for path, place in places.items()}
@@ -79,7 +79,7 @@ class Fronts:
     async def _close(self) -> None:
         for each in self.servings.values():
             each.heads.seconds = None
-            each.front.table = Table(0, {}, ())
+            each.dispatcher.table = Table(0, {}, ())
             for protocol in list(each.protocols):
                 protocol.transport.abort()
             await each.close()

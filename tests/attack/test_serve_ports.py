@@ -16,7 +16,7 @@ import skate
 from skate import serve
 from skate.llm.openai.keys import ApiKeys
 from skate.serve.graph import build
-from skate.serve.ingress.front import Front, Refused
+from skate.serve.ingress.dispatcher import Dispatcher, Reject
 from skate.serve.metrics_http import Requests
 from skate.serve.rest import HOSTS_VARIABLE, Api, act
 from skate.serve.routing.table import Line, Table
@@ -160,13 +160,13 @@ def test_keys_of_an_application_without_a_replica_guard_as_well(path: str) -> No
     """Neither processes of other applications nor the controller answer without a key."""
     table = Table(0, {("kept", "Kept"): Line((), 5, -1, guarded=True), ("a", "a"): Line((), 5, -1)})
     for own in (("a", "a"), None):
-        front = Front(own, "r", "n")
-        front.update(table)
-        assert isinstance(front.decide(path), Refused)
-        assert front.decide("/-/healthz") is None
-    front = Front(("kept", "Kept"), "r", "n")
-    front.update(table)
-    assert front.decide(path) is None  # it has the keys itself
+        dispatcher = Dispatcher(own, "r", "n")
+        dispatcher.update(table)
+        assert isinstance(dispatcher.decide(path), Reject)
+        assert dispatcher.decide("/-/healthz") is None
+    dispatcher = Dispatcher(("kept", "Kept"), "r", "n")
+    dispatcher.update(table)
+    assert dispatcher.decide(path) is None  # it has the keys itself
     assert build(Asleep.bind(api_keys=ApiKeys(["secret"])), "kept", "/").parts[0].guarded
     assert not build(echo("a"), "a", "/").parts[0].guarded
 

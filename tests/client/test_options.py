@@ -341,7 +341,7 @@ def test_the_older_placement_spelling_warns_at_the_callers_line(name, value):
 
 
 def test_two_places_to_run_are_refused():
-    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="both say where"):
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="both determine where"):
         task(placement_group=PlacementGroup(), scheduling_strategy="SPREAD")
 
 
@@ -407,6 +407,6 @@ def test_an_accelerator_type_is_a_tiny_custom_resource():
 
 def test_gpus_above_one_must_be_whole_when_they_are_asked_for():
     options = task(num_gpus=1.5)
-    with pytest.raises(ValueError, match=r"num_gpus=1\.5: .* ask for 1 or 2"):
+    with pytest.raises(ValueError, match=r"num_gpus=1\.5: .* request 1 or 2"):
         opt.resource_request(options, kind="task")
     assert opt.resource_request(task(num_gpus=3.0), kind="task")["GPU"] == 3 * UNIT

@@ -287,7 +287,7 @@ def test_error_of_a_value_whose_owner_was_lost_names_its_node(pair: Pair) -> Non
     [inner] = ray.get(puts.remote(), timeout=60)
     lost = pair.node.node_id
     pair.lose()
-    with pytest.raises(OwnerDiedError, match=f"node {lost}, which .*; make it in a task"):
+    with pytest.raises(OwnerDiedError, match=f"node {lost}, which .*; create it in a task"):
         ray.get(inner, timeout=120)
 
 

@@ -212,7 +212,7 @@ def test_a_stream_that_keeps_the_cpus_until_it_is_read_by_who_waits_for_them(
 
     items = stream.remote()
     text = circle_of(one.remote())
-    assert "stream, which makes no more values before some are read by the driver" in text
+    assert "stream, which produces no more values until some are read by the driver" in text
     assert [ray.get(item) for item in items] == [0, 1, 2]
     assert ray.get(one.remote()) == 1
 

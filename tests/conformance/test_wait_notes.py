@@ -45,7 +45,7 @@ NOTES = {
         held = opens.options(num_cpus=2).remote(path)
         ray.get([needs_two.remote()])
         """,
-        ["no CPU: 2 asked for, 0 of 2 free", "held by opens", "program.py"],
+        ["no CPU: 2 requested, 0 of 2 free", "held by opens", "program.py"],
     ),
     "arguments": (
         """
@@ -90,7 +90,7 @@ NOTES = {
         """
         ray.wait([opens.remote(path), opens.remote(path)], num_returns=2)
         """,
-        ["for 2 of 2 values, 2 are not there", "the first was submitted at"],
+        ["for 2 of 2 values, 2 are not available", "the first was submitted at"],
     ),
     "a stream": (
         """

@@ -37,7 +37,7 @@ def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = Non
 
 
 def outcomes_of_refs(nodes: World, driver: Any) -> list[str]:
-    return [nodes.onlooker.result(ref) for ref in driver.frame.refs]
+    return [nodes.observer.result(ref) for ref in driver.frame.refs]
 
 
 def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
@@ -47,7 +47,7 @@ def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
     driver.todo += [("get", 1), ("get", 2)]
     nodes.settle()
     assert outcomes_of_refs(nodes, driver) == ["ok"] * 3
-    assert list(nodes.onlooker.attempts.values()) == [2]
+    assert list(nodes.observer.attempts.values()) == [2]
     nodes.drain(patient=True)
 
 
@@ -85,7 +85,7 @@ def test_a_call_is_made_again_by_an_actor_that_lives(
     nodes, driver = lost_and_asked_for(spec, life=life)
     assert outcomes_of_refs(nodes, driver) == [result]
     [task_id] = [task_id for task_id, each in nodes.specs.items() if each is spec]
-    assert nodes.onlooker.attempts[task_id] == attempts
+    assert nodes.observer.attempts[task_id] == attempts
     nodes.drain(patient=True)
 
 
@@ -106,7 +106,7 @@ def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_ru
     driver.todo.append(("get", 2))
     nodes.settle()
     assert outcomes_of_refs(nodes, driver)[2] == "ok"
-    assert sorted(nodes.onlooker.attempts.values()) == [1, 1, 2]
+    assert sorted(nodes.observer.attempts.values()) == [1, 1, 2]
     nodes.drain(patient=True)
 
 
@@ -126,7 +126,7 @@ def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(ret
     nodes.settle()
     driver.todo.append(("get", 0))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[0]) in (
+    assert nodes.observer.result(driver.frame.refs[0]) in (
         "ok",
         "NodeDiedError",
         "ObjectReconstructionFailedError",
@@ -172,10 +172,10 @@ def test_third_node_gets_an_error_for_a_value_whose_owner_was_lost_with_its_node
         nodes.gates.add("read")
         while ref._id not in nodes.nodes[2].core.objects.records:
             nodes.step()
-        assert nodes.onlooker.result(ref) != "ok"
+        assert nodes.observer.result(ref) != "ok"
         nodes.kill(nodes.nodes[1])
     nodes.settle()
-    assert nodes.onlooker.result(ref) == "OwnerDiedError"
+    assert nodes.observer.result(ref) == "OwnerDiedError"
     del ref
     nodes.gates.add("end")
     nodes.drain(patient=True)
@@ -201,7 +201,7 @@ def test_an_item_lost_on_its_way_is_made_again_by_the_stream(goes_on: bool) -> N
     driver.todo += [("next", 0), ("get", 1)]
     nodes.settle()
     assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
-    assert list(nodes.onlooker.attempts.values()) == [2]
+    assert list(nodes.observer.attempts.values()) == [2]
     nodes.drain(patient=True)
 
 

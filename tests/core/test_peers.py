@@ -206,10 +206,10 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
     nodes.settle()
     driver.todo.append(("get", 0))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[0]) == (
+    assert nodes.observer.result(driver.frame.refs[0]) == (
         "ok" if retries else "ObjectReconstructionFailedError"
     )
-    assert sorted(nodes.onlooker.attempts.values()) == ([2, 2] if retries else [1, 1])
+    assert sorted(nodes.observer.attempts.values()) == ([2, 2] if retries else [1, 1])
     nodes.drain(patient=True)
 
 
@@ -225,7 +225,7 @@ def test_value_made_again_holds_what_is_in_it_once() -> None:
     nodes.kill(nodes.nodes[1])
     driver.todo.append(("get", 1))
     nodes.settle()
-    assert nodes.onlooker.result(driver.frame.refs[1]) == "ok"
+    assert nodes.observer.result(driver.frame.refs[1]) == "ok"
     nodes.drain(patient=True)
 
 
@@ -343,7 +343,7 @@ def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:
     node.peers.alive[50].available = {"CPU": 0, "at1": 10}
     task_id = bytes(8) + HERE[:8] + b"\1\0\0\0job0"
     node.step(1, (m.SUBMIT, task_id, b"key", b"", (), (), b""), 0.0)
-    assert "no CPU: 1 asked for, 0 of 1 free on node" in node.wait_explainer.of(task_id)
+    assert "no CPU: 1 requested, 0 of 1 free on node" in node.wait_explainer.of(task_id)
 
 
 def test_what_a_node_owned_that_was_lost_before_this_one_joined_is_not_waited_for() -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from skate.protocol import messages as m
 from skate.protocol.states import CopyState
-from skate.simulation.faults.rates import CALM, MIB
+from skate.simulation.faults.rates import MIB, NO_FAULTS
 from skate.simulation.nodes.world import World
 from skate.simulation.programs.spec import Spec
 
 
 def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[World, Any]:
     """Create a driver's value on the second node, without retries, and read it on others."""
-    nodes = World(random.Random(1), [1, 1, 1, 1], faults=replace(CALM, arena_bytes=arena_bytes))
+    nodes = World(random.Random(1), [1, 1, 1, 1], faults=replace(NO_FAULTS, arena_bytes=arena_bytes))
     driver = nodes.nodes[0].driver()
     driver.todo.append(("submit", Spec("first", large=True, strategy=on(nodes, 1))))
     for number in readers:
@@ -33,7 +33,7 @@ def on(nodes: World, number: int) -> Any:
 def result(nodes: World, driver: Any) -> str:
     driver.todo.append(("get", 0))
     nodes.settle()
-    return nodes.onlooker.result(driver.frame.refs[0])
+    return nodes.observer.result(driver.frame.refs[0])
 
 
 def copies(nodes: World, number: int) -> int:

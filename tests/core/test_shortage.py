@@ -22,8 +22,8 @@ def message(request, *nodes, asked_by="train_fn"):
 def test_the_message_names_the_option_the_asker_what_there_is_and_what_to_do():
     assert message(units(GPU=4), units(CPU=2, GPU=2)) == (
         "No available node types can fulfill resource request {'GPU': 4.0}: "
-        "num_gpus=4 asked for by train_fn, "
-        "but this cluster has 2 GPUs in all; ask for fewer, or start with init(num_gpus=4)"
+        "num_gpus=4 requested by train_fn, "
+        "but this cluster has 2 GPUs in all; request fewer, or start with init(num_gpus=4)"
     )
 
 
@@ -75,7 +75,7 @@ def test_an_accelerator_type_that_nobody_has():
 
 def test_each_alone_fits_but_no_node_has_all():
     text = message(units(CPU=2, GPU=1), units(CPU=1, GPU=1), units(CPU=2))
-    assert "num_cpus=2, num_gpus=1 asked for together" in text
+    assert "num_cpus=2, num_gpus=1 requested together" in text
     assert "one has 1 CPU, 1 GPU; one has 2 CPUs, 0 GPUs" in text
 
 
@@ -94,5 +94,5 @@ def test_there_is_always_a_message_for_what_cannot_be(request, nodes):
     feasible = any(resources.fits(request, node) for node in nodes)
     if not feasible:
         text = infeasible_request.infeasible_message(request, nodes, "f")
-        assert "asked for" in text
+        assert "requested" in text
         assert " f, but" in text

@@ -325,7 +325,7 @@ class NodeMachine(RuleBasedStateMachine):
         being.die()
 
     def seen(self, call: Call) -> str:
-        return self.cluster.onlooker.result(call.ref)
+        return self.cluster.observer.result(call.ref)
 
     @invariant()
     def every_call_is_where_the_model_says(self) -> None:

@@ -45,18 +45,21 @@ SAID: list[tuple[dict[str, Any], dict[str, str], SpillPlace]] = [
 ]
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"object_spilling_directory": 3}, "object_spilling_directory is the path of a folder, not 3"),
+    ({"object_spilling_directory": 3}, "object_spilling_directory must be the path of a folder, got 3"),
     ({"object_spilling_directory": ["/a", "s3://b"]}, "one URL, or paths of folders"),
-    ({"_system_config": "x"}, "_system_config is a dict"),
+    ({"_system_config": "x"}, "_system_config must be a dict"),
     ({"_system_config": {"object_spilling_config": "{"}}, "object_spilling_config is not JSON"),
     ({"_system_config": {"object_spilling_config": '{"type": "tape"}'}}, '"type": "filesystem"'),
     ({"_system_config": {"object_spilling_config": {"type": "filesystem", "params": {}}}}, "directory_path"),
     (
         {"_system_config": {"local_fs_capacity_threshold": 2}},
-        "local_fs_capacity_threshold is a part of the disk",
+        "local_fs_capacity_threshold must be a fraction of the disk",
     ),
     ({"_system_config": {"automatic_object_spilling_enabled": "perhaps"}}, "true or false"),
-    ({"object_spilling_directory": "/a", "_system_config": {"object_spilling_config": FILES}}, "give one"),
+    (
+        {"object_spilling_directory": "/a", "_system_config": {"object_spilling_config": FILES}},
+        "pass only one",
+    ),
 ]
 
 

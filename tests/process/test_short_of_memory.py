@@ -37,7 +37,7 @@ PROGRAMS = {
         raise AssertionError("it had room")
     except ray.exceptions.OutOfMemoryError as error:
         text = str(error)
-    for part in ("hog (pid ", "of 600 MiB were in use (SKATE_MEMORY_LIMIT)", "largest at the last look", "max_retries is 0"):
+    for part in ("hog (pid ", "of 600 MiB were in use (SKATE_MEMORY_LIMIT)", "largest at the last check", "max_retries is 0"):
         assert part in text, text
     assert ray.get([modest.remote(i) for i in range(20)], timeout=60) == list(range(20))
     """,

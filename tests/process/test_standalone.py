@@ -138,7 +138,7 @@ def test_settings_of_the_node_are_refused_when_joining(node: Node, run: Callable
     """,
         **node.environment,
     )
-    assert "num_cpus says what a node has" in ended.lines[0] and ended.lines[1] == "False"
+    assert "num_cpus is a setting of a node" in ended.lines[0] and ended.lines[1] == "False"
 
 
 def test_auto_without_a_node_says_where_it_looked(node: Node, run: Callable[..., Program]) -> None:

@@ -22,12 +22,12 @@ OTHER = VERSION + 1
 
 @pytest.mark.parametrize("theirs", [OTHER, 0, True, "1", None, 1.0])
 def test_whatever_is_not_this_version_is_refused(theirs: object) -> None:
-    assert "the driver speaks" in refusal(theirs, "the driver")
+    assert "the driver uses" in refusal(theirs, "the driver")
 
 
 def test_a_refusal_names_both_versions() -> None:
     assert refusal(OTHER, "the driver") == (
-        f"the driver speaks version {OTHER} of the protocol, and this node version {VERSION}; "
+        f"the driver uses version {OTHER} of the protocol, but this node uses version {VERSION}; "
         "run the same release of Skate for both"
     )
     assert refusal(VERSION, "the driver") == ""
@@ -43,7 +43,7 @@ def test_a_worker_of_another_version_is_ended_and_its_task_says_why() -> None:
     (error,) = [fields for to, (tag, *fields) in rig.said if to == 1 and tag == m.RESULT]
     name, details = error[2]
     assert name == "RaySystemError"
-    assert f"version {OTHER} of the protocol, and this node version {VERSION}" in details["message"]
+    assert f"version {OTHER} of the protocol, but this node uses version {VERSION}" in details["message"]
 
 
 def test_a_worker_of_this_version_goes_on() -> None:
@@ -65,7 +65,7 @@ def test_a_node_of_another_version_is_not_taken_in() -> None:
         assert pump.wait(lambda: bool(answers.extend(stranger.read()) or answers), 10.0)
     head.close()
     (answer,) = answers
-    assert f"version {OTHER} of the protocol, and this node version {VERSION}" in answer[3]
+    assert f"version {OTHER} of the protocol, but this node uses version {VERSION}" in answer[3]
     assert not head.members()
     stranger.close()
     pump.close()

@@ -151,7 +151,7 @@ def test_a_stream_with_a_value_that_cannot_be_sent_takes_no_place_for_ever(port:
         ),
         (lambda h: h.double.remote().result(), TypeError, "missing 1 required positional argument: 'x'"),
         (lambda h: h.numbers.remote().result(), TypeError, r"options\(stream=True\)"),
-        (lambda h: list(h.options(stream=True).double.remote(1)), TypeError, "it is no generator"),
+        (lambda h: list(h.options(stream=True).double.remote(1)), TypeError, "is not a generator"),
         (lambda h: h.options(stream=True).numbers.remote().result(), TypeError, "Iterate over it"),
         (
             lambda h: h.double.remote(h.options(stream=True).numbers.remote()),
@@ -163,22 +163,26 @@ def test_a_stream_with_a_value_that_cannot_be_sent_takes_no_place_for_ever(port:
             RayServeException,
             "Pass it as an argument of another handle call",
         ),
-        (lambda h: h.options(stream="yes"), TypeError, "True or False, not 'yes'"),
+        (lambda h: h.options(stream="yes"), TypeError, "True or False, got 'yes'"),
         (
             lambda h: serve.get_app_handle("plan"),
             RayServeException,
-            "no application 'plan'; there are: .*plain",
+            "no application 'plan'; the applications are: .*plain",
         ),
-        (lambda h: serve.get_deployment_handle("Pain", "plain"), RayServeException, "'Pain'.*it has: Plain"),
+        (
+            lambda h: serve.get_deployment_handle("Pain", "plain"),
+            RayServeException,
+            "'Pain'.*its deployments are: Plain",
+        ),
         (
             lambda h: serve.get_deployment_handle("Plain", "no"),
             RayServeException,
-            "'no'; no such application",
+            "'no' has no deployment 'Plain'; there is no such application",
         ),
-        (lambda h: serve.get_deployment_handle("Plain"), RayServeException, "needs app_name"),
+        (lambda h: serve.get_deployment_handle("Plain"), RayServeException, "requires app_name"),
         (lambda h: serve.run(None), TypeError, "expects an `Application` returned by"),
         (lambda h: serve.run(Plain), TypeError, r"call serve.run\(Plain.bind"),
-        (lambda h: serve.start(http_option={}), TypeError, "no argument 'http_option'"),
+        (lambda h: serve.start(http_option={}), TypeError, "no argument named 'http_option'"),
         (lambda h: serve.start(http_options={"prt": 1}), ValueError, "no field 'prt'; did you mean 'port'"),
         (lambda h: serve.start(http_options={"port": 99999}), ValueError, "from 0 to 65535, got 99999"),
     ],
@@ -254,6 +258,6 @@ def test_without_serve(port: int) -> None:
         lambda: serve.get_app_handle("last"),
         lambda: serve.delete("last"),
     ):
-        with pytest.raises(RayServeException, match=r"Serve does not run.*serve.run\(app\)"):
+        with pytest.raises(RayServeException, match=r"Serve is not running.*serve.run\(app\)"):
             wrong()
     assert not serve.status().applications

@@ -181,7 +181,7 @@ def test_a_size_of_ones_own(weights: list[int], largest: int) -> None:
         if weight <= largest:
             assert answer == weight
         else:
-            assert isinstance(answer, RuntimeError) and f"it counts {weight} for" in str(answer)
+            assert isinstance(answer, RuntimeError) and f"it returned {weight} for" in str(answer)
 
 
 def test_a_measure_that_raises_fails_only_its_own_call() -> None:
@@ -283,8 +283,8 @@ def test_a_stream_that_nobody_hears_ends() -> None:
 @pytest.mark.parametrize(
     ("returned", "kind", "complaint"),
     [
-        (None, TypeError, "returned a NoneType; it returns a list"),
-        (5, TypeError, "returned a int; it returns a list"),
+        (None, TypeError, "must return a list for a batch, got a NoneType"),
+        (5, TypeError, "must return a list for a batch, got a int"),
         ([1], serve.exceptions.RayServeException, "has length 2 but the returned list has length 1"),
         ([1, 2, 3], serve.exceptions.RayServeException, "has length 2 but the returned list has length 3"),
     ],

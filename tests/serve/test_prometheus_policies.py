@@ -93,7 +93,7 @@ def test_what_is_not_known_is_none() -> None:
     assert old.prometheus_metrics is None
     with pytest.raises(ValueError, match="failed: bad"):
         result_of({"status": "error", "error": "bad"}, "depth")
-    with pytest.raises(ValueError, match="gives a matrix"):
+    with pytest.raises(ValueError, match="returned a matrix"):
         result_of({"status": "success", "data": {"resultType": "matrix", "result": []}}, "depth")
     with pytest.raises(ValueError, match="above 0"):
         ByDepth(fetch_interval_s=0)

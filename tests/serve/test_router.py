@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skate.protocol.messages import ERROR, INLINE, PENDING
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RequestCancelledError
-from skate.serve.ingress.front import Elsewhere, Front
+from skate.serve.ingress.dispatcher import Dispatcher, Transfer
 from skate.serve.routing import board as boarding
 from skate.serve.routing import router as routing
 from skate.serve.routing.board import ONGOING, WAITING, Board
@@ -30,7 +30,7 @@ KEY = ("app", "d")
 @pytest.fixture(autouse=True)
 def no_thread_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the test do the periodic work of a thread."""
-    monkeypatch.setattr(routing, "looker", SimpleNamespace(watch=lambda router: None))
+    monkeypatch.setattr(routing, "retry_thread", SimpleNamespace(watch=lambda router: None))
 
 
 class Ref:
@@ -390,14 +390,16 @@ def test_a_stopped_replica_gets_no_connection_while_another_is_there(
     answers = Place("r1", None, os.getpid(), boards(3).fd, "node", mailbox=b"answers")
     table = Table(0, {("a", "A"): Line((silent, answers), 10, -1)}, (Route("a", "/", "A"),))
     for own in (("b", "B"), ("a", "A")):
-        front = Front(own, "own", "node")
-        front.full = lambda: True
-        front.update(table)
+        dispatcher = Dispatcher(own, "own", "node")
+        dispatcher.full = lambda: True
+        dispatcher.update(table)
         for _ in range(20):
-            decision = front.decide("/")
-            assert isinstance(decision, Elsewhere) and decision.mailboxes == (b"answers",)
-        assert front.answering([silent, answers]) == [answers] and front.answering([silent]) == [silent]
-        front.update(Table(1))
+            decision = dispatcher.decide("/")
+            assert isinstance(decision, Transfer) and decision.mailboxes == (b"answers",)
+        assert dispatcher.not_stopped([silent, answers]) == [answers] and dispatcher.not_stopped(
+            [silent]
+        ) == [silent]
+        dispatcher.update(Table(1))
 
 
 def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:

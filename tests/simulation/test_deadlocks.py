@@ -13,8 +13,8 @@ import pytest
 from skate.core.diagnosis import wait_registry
 from skate.core.diagnosis.deadlock import DeadlockSearch
 from skate.simulation import runs
-from skate.simulation.checks.quiet import overlooked
-from skate.simulation.faults.rates import CALM
+from skate.simulation.checks.quiescence import overlooked
+from skate.simulation.faults.rates import NO_FAULTS
 from skate.simulation.nodes.cluster import Cluster
 from skate.simulation.programs.author import Author
 
@@ -26,7 +26,7 @@ def run(seed: int, merciful: bool) -> Cluster:
     """Programs that may wait for each other, until nothing happens any more."""
     rng = random.Random(seed)
     cpus, gpus = rng.choice((1, 2, 4)), rng.choice((0, 2))
-    cluster = Cluster(rng, cpus, gpus=gpus, faults=CALM)
+    cluster = Cluster(rng, cpus, gpus=gpus, faults=NO_FAULTS)
     cluster.merciful = merciful
     author = Author(rng, free=True, failures=False, most_cpus=cpus, gpus=bool(gpus))
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]

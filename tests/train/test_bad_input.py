@@ -86,7 +86,7 @@ def test_a_loop_with_two_arguments() -> None:
     with pytest.raises(ValueError) as caught:
         DataParallelTrainer(loop)
     assert str(caught.value).startswith("train_loop_per_worker takes no argument or one, the config; ")
-    assert str(caught.value).endswith("needs 2: put the values into train_loop_config={...}")
+    assert str(caught.value).endswith("needs 2: pass the values in train_loop_config={...}")
 
 
 def test_a_loop_that_is_none() -> None:
@@ -137,9 +137,12 @@ def test_resuming_from_a_checkpoint_that_is_given() -> None:
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
-        (3, "metrics is a dict of names to values, such as {'loss': 0.5}, not int"),
-        ({1: 2}, "metrics are named by strings, not 1 (int)"),
-        ({"a": {"b": {1, 2}}}, "metric 'a/b' is a set ({1, 2}), which a report cannot hold; report numbers"),
+        (3, "metrics must be a dict of names to values, such as {'loss': 0.5}, got int"),
+        ({1: 2}, "names of metrics must be strings, got 1 (int)"),
+        (
+            {"a": {"b": {1, 2}}},
+            "metric 'a/b' is a set ({1, 2}), which a report cannot contain; report numbers",
+        ),
         ({"model": idle}, "metric 'model' is a function"),
     ],
 )

@@ -11,7 +11,7 @@ import skate as ray
 from skate import train
 from skate.exceptions import ActorDiedError
 from skate.train import RunConfig, ScalingConfig
-from skate.train.controller.failures import described, told_briefly
+from skate.train.controller.failures import described, first_line
 from skate.train.data_parallel_trainer import DataParallelTrainer
 
 
@@ -62,10 +62,10 @@ def test_a_failure_in_a_line() -> None:
     traceback = (
         'skate::f (pid=1)\n  submitted at x.py:1\n  File "a.py", line 1, in f\n    g()\nValueError: no\n'
     )
-    assert told_briefly([(3, RuntimeError(traceback))]) == "rank 3: ValueError: no"
+    assert first_line([(3, RuntimeError(traceback))]) == "rank 3: ValueError: no"
     died = ActorDiedError("it is dead\n  memory: 1 MiB\n  submitted at x.py:1")
-    assert told_briefly([(0, died), (1, RuntimeError("later"))]) == "rank 0: it is dead"
-    assert told_briefly([(0, RuntimeError(""))]) == "rank 0: RuntimeError('')"
+    assert first_line([(0, died), (1, RuntimeError("later"))]) == "rank 0: it is dead"
+    assert first_line([(0, RuntimeError(""))]) == "rank 0: RuntimeError('')"
 
 
 def test_others_that_fail_are_told_in_a_line_each() -> None:

@@ -88,11 +88,11 @@ def test_an_elastic_run_starts_with_what_there_is_and_grows() -> None:
     machine = Machine(ScalingConfig(num_workers=(2, 4)), FailureConfig())
     assert machine.begin(3)[0].workers == 3
     machine.started()
-    assert machine.room_found(3) == []
-    stop, start = machine.room_found(9)
+    assert machine.capacity_found(3) == []
+    stop, start = machine.capacity_found(9)
     assert isinstance(stop, Stop) and start.workers == 4
     machine.started()
-    assert machine.room_found(9) == []
+    assert machine.capacity_found(9) == []
 
 
 def test_an_elastic_run_shrinks_after_a_loss_but_not_below_its_least() -> None:
@@ -109,7 +109,7 @@ def test_a_run_that_has_begun_to_end_does_not_grow() -> None:
     machine.begin(2)
     machine.started()
     machine.finished(0, None)
-    assert machine.room_found(4) == []
+    assert machine.capacity_found(4) == []
 
 
 def test_starts_that_fail_are_tried_again_with_longer_pauses() -> None:
@@ -131,9 +131,9 @@ def test_ranks_that_are_late_are_named() -> None:
 def test_a_rank_that_has_returned_can_no_longer_come() -> None:
     machine = running(2)
     machine.came(1, "report", 0, None, 0.0)
-    assert machine.gone_without() == []
+    assert machine.unreachable_meetings() == []
     machine.finished(0, None)
-    ((meeting, missing),) = machine.gone_without()
+    ((meeting, missing),) = machine.unreachable_meetings()
     assert missing == [0] and sorted(meeting.came) == [1]
 
 
@@ -206,7 +206,7 @@ class Walk(RuleBasedStateMachine):
     @rule(room=st.integers(0, 8))
     def grow(self, room: int) -> None:
         before = self.machine.workers
-        actions = self.machine.room_found(room)
+        actions = self.machine.capacity_found(room)
         if actions:
             assert actions[1].workers > before and not self.returned
             self.fresh(actions[1])
@@ -218,7 +218,7 @@ class Walk(RuleBasedStateMachine):
             assert self.machine.came(rank, "report", 99, None, 0.0) == []
             assert self.machine.finished(rank, None) == []
             assert self.machine.failed([(rank, ValueError())], 9, False) == []
-            assert self.machine.room_found(9) == [] and self.machine.state == state
+            assert self.machine.capacity_found(9) == [] and self.machine.state == state
 
     @invariant()
     def holds(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skate.resources import Resources
 from skate.train.configs import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
-from skate.train.controller.failures import described, told_by_others
+from skate.train.controller.failures import causes_first, described
 from skate.train.controller.ranks import places
 from skate.train.controller.worker_capacity import fitting_together, why_not
 from skate.train.storage.retention_policy import Kept, best_first, score, to_delete
@@ -93,7 +93,7 @@ def test_nested_metrics_are_ranked_by_their_path() -> None:
 def test_an_echo_of_a_failure_is_told_after_its_cause() -> None:
     echo = RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:1234")
     cause = ValueError("the true one")
-    found = told_by_others([(0, echo), (1, cause)])
+    found = causes_first([(0, echo), (1, cause)])
     assert [rank for rank, _ in found] == [1, 0]
     text = described(found, {2: '  File "x.py", line 1, in wait\n'}, 3)
     assert (

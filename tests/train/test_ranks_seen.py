@@ -127,7 +127,7 @@ def test_a_late_rank_is_named_with_its_stack(
     watcher.join()
     text = "".join(said)
     assert re.search(r"skate\.train: rank 0 has waited \d+ s in report\(\) number 1 for rank 1", text), text
-    assert text.count("rank 1 is here") == 1, "it is told once"
+    assert text.count("rank 1 is at") == 1, "it is told once"
 
 
 def test_a_rank_that_never_comes_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

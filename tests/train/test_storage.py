@@ -179,7 +179,7 @@ def test_an_object_store_has_a_checkpoint_once_its_manifest_is_there(elsewhere: 
         kept = copy
     assert not os.path.exists(kept)
     report(again, tmp_path, 3)
-    assert not again.folder.is_whole("checkpoint_0")
+    assert not again.folder.is_complete("checkpoint_0")
     again.close()
     assert [e["n"] for e in (x["metrics"] for x in again.journal.entries() if x["event"] == "report")] == [
         0,
@@ -276,7 +276,7 @@ def test_sweeping_leaves_what_is_whole(elsewhere: Any, tmp_path: Path) -> None:
         folder.commit("whole", {})
         folder.upload(source(tmp_path / f"{folder.name}-half", "half"), "half")
         folder.sweep()
-        assert folder.is_whole("whole") and not folder.is_whole("half")
+        assert folder.is_complete("whole") and not folder.is_complete("half")
         assert folder.recover().keys() == {"whole"}
 
 

@@ -134,7 +134,7 @@ def test_setup_mlflow_wants_an_experiment_that_there_is(services: Path) -> None:
 
     with pytest.raises(ValueError, match="no experiment with name 'other'.*create_experiment_if_not_exists"):
         setup_mlflow(experiment_name="other")
-    with pytest.raises(ValueError, match="which MLflow experiment"):
+    with pytest.raises(ValueError, match="the MLflow experiment is not set"):
         setup_mlflow()
     assert setup_mlflow(experiment_id="0").active_run() is not None
 
@@ -189,7 +189,7 @@ def test_what_wandb_raises_ends_the_run_by_name(services: Path) -> None:
 def test_wandb_wants_a_project_and_a_key(services: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from skate.air.integrations.wandb import WandbLoggerCallback, setup_wandb
 
-    with pytest.raises(train.ControllerError, match="which W&B project"):
+    with pytest.raises(train.ControllerError, match="the W&B project is not set"):
         fit(services, loop, WandbLoggerCallback())
     monkeypatch.delenv("WANDB_API_KEY")
     with pytest.raises(ValueError, match="wandb login"):

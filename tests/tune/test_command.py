@@ -93,7 +93,7 @@ def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["list-trials", "{}/none"], "there is no search at"),
         (["list-trials", "{}/first", "--columns", "los"], "there is no column 'los'; the columns are"),
         (["list-trials", "{}/first", "--sort", "los"], "there is no column 'los'; the columns are"),
-        (["list-trials", "{}/first", "--filter", "loss<3"], "--filter is 'COLUMN OPERATOR VALUE'"),
+        (["list-trials", "{}/first", "--filter", "loss<3"], "--filter must be 'COLUMN OPERATOR VALUE'"),
         (["list-trials", "{}/first", "--filter", "loss < few"], "loss is a number, but 'few' is not"),
         (["list-experiments", "{}/other"], "there are no searches in"),
         (["list-experiments", "{}/none"], "No such file or directory"),

@@ -82,7 +82,7 @@ def test_a_trainer_is_ended_by_a_scheduler(tmp_path: Path) -> None:
 
 def test_a_space_that_a_trainer_has_no_place_for(tmp_path: Path) -> None:
     [result] = fit(DataParallelTrainer(loop), tmp_path, {"lr": 1})
-    assert "put values for the training function into 'train_loop_config'" in str(result.error)
+    assert "pass values for the training function in 'train_loop_config'" in str(result.error)
 
 
 def test_a_trainer_within_a_function(tmp_path: Path) -> None:

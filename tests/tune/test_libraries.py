@@ -185,7 +185,7 @@ def test_grids_are_refused_by_name(library: str, tmp_path: Path) -> None:
 
 
 def test_a_mode_is_asked_for(library: str) -> None:
-    with pytest.raises((RuntimeError, ValueError), match="does not know what is best"):
+    with pytest.raises((RuntimeError, ValueError), match="does not know the objective"):
         searcher = made(library)
         searcher.set_search_properties(None, None, space_of(library))
         searcher.suggest("1")

@@ -102,7 +102,7 @@ def test_a_report_of_no_dict(tmp_path: Path) -> None:
         tune.report(3)
 
     [result] = fit(tmp_path, reporting)
-    assert "metrics is a dict of names to values, such as {'loss': 0.5}, not int" in str(result.error)
+    assert "metrics must be a dict of names to values, such as {'loss': 0.5}, got int" in str(result.error)
 
 
 def test_a_step_that_returns_nothing(tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ class World(Shape):
     def check(self, controller: Any) -> None:
         """Check after any batch of commands: held resources match running trials, and the journal matches the
         machine."""
-        held = controller.room.held.get("CPU", 0.0)
+        held = controller.capacity.held.get("CPU", 0.0)
         assert held == len(self.actors) <= self.cpus
         if self.random.random() < self.replaying and controller.machine.is_settled():
             replay = Replay(folder_of(self.folder / "search"))

@@ -37,7 +37,7 @@ class LoggedRun:
         )
 
     def fetch(self, names: tuple[str, ...]) -> None:
-        """Download files that an earlier run of this name has written, to append to them."""
+        """Download the files of an earlier run of this name, to append to them."""
         for name in names if self._filesystem is not None else ():
             found = files.read_bytes(self._filesystem, f"{self.path}/{name}")
             if found is not None:

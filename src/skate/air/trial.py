@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class LoggableTrial(Protocol):
-    """Its name is its text."""
+    """A trial with a name, which is its text."""
 
     @property
     def trial_id(self) -> str:
@@ -18,7 +18,7 @@ class LoggableTrial(Protocol):
 
     @property
     def local_path(self) -> str | None:
-        """The folder on this machine for its files; None if it has none here."""
+        """The folder on this machine for its files; None if there is none."""
 
     @property
     def checkpoint(self) -> Any:

@@ -8,7 +8,9 @@ from skate.air.trial import LoggableTrial
 
 
 def trial_folder(trial: LoggableTrial) -> str | None:
-    """Return the local folder for a trial's files, creating it if necessary; None if there is none here."""
+    """Return the local folder for a trial's files, creating it if necessary; None if there is none on this
+    machine.
+    """
     # for a trial of Tune; a run of Train has its own or a temporary one
     folder = getattr(trial, "folder", None)
     if folder is not None and not folder.local and getattr(trial, "log_folder", None) is None:

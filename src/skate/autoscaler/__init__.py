@@ -1,4 +1,4 @@
-"""Scaling the cluster; on one machine there is nothing to scale, see `sdk.request_resources`."""
+"""Cluster scaling. One machine cannot grow; see `sdk.request_resources`."""
 
 from __future__ import annotations
 

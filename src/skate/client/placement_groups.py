@@ -186,11 +186,7 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
         known = sorted(entry["name"] for entry in process.request("group_table") if entry["name"])
         raise ValueError(
             f"Failed to look up placement group with name: {placement_group_name}; there is none; "
-            + (
-                f"groups that were given names: {', '.join(known)}"
-                if known
-                else "no group has been given a name"
-            )
+            + (f"the named groups are: {', '.join(known)}" if known else "no group has a name")
         )
     group_id, bundles = found
     return PlacementGroup(PlacementGroupID(group_id), [to_amounts(bundle) for bundle in bundles])
@@ -255,7 +251,7 @@ def _bundles_of(group_id: bytes) -> list[Bundle]:
     raise ValueError(f"there is no placement group {group_id.hex()} in this cluster")
 
 
-# -- what is asked for, checked
+# -- validation of requests
 
 
 def _strategy(strategy: Any, topology: Any) -> str:
@@ -322,8 +318,8 @@ def _bundle_units(bundles: Any) -> list[dict[str, int]]:
             from skate.exceptions import RaySystemError  # only errors need the tree
 
             raise RaySystemError(
-                "bundle is a system reserved resource, which is not allowed to be used in placement group; "
-                f"bundle {index} asks for it: {bundle!r:.80}"
+                "bundle is a system reserved resource, which is not allowed to be used in placement "
+                f"group; bundle {index} requests it: {bundle!r:.80}"
             )
         for key, amount in bundle.items():
             if isinstance(amount, bool) or not isinstance(amount, (int, float)):

@@ -17,7 +17,7 @@ from skate.core.ids import WorkerID
 if TYPE_CHECKING:
     from skate.client.process import Process
 
-#: Tells the workers of the session of the hook.
+#: The environment variable that passes the hook to the session's workers.
 ENVIRONMENT_VARIABLE = "SKATE_TRACING_HOOK"
 #: The keyword by which the context of the caller travels.
 CONTEXT = "_ray_trace_ctx"
@@ -55,7 +55,7 @@ def call_hook() -> None:
 def _function(text: str) -> Callable[[], Any]:
     module, colon, name = text.partition(":")
     if not colon or not name:
-        raise ValueError(f'_tracing_startup_hook is "module:function", not {text!r}')
+        raise ValueError(f'_tracing_startup_hook must be "module:function", got {text!r}')
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:

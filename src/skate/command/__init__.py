@@ -80,5 +80,5 @@ def _help() -> str:
     lines = ["usage: skate VERB [arguments]", "       skate script.py [arguments]", ""]
     for verb, place in VERBS.items():
         lines.append(f"  {verb:<10} {importlib.import_module(place).SUMMARY}")
-    lines += ["", "`skate VERB --help` tells more about a verb."]
+    lines += ["", "Run `skate VERB --help` for the options of a verb."]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A closed pipe behind a command, as in `skate list tasks | head -1`: the command ends quietly, as other tools do."""
+"""Closed pipes, as in `skate list tasks | head -1`: the command ends quietly, as other tools do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ STATUS = 128 + 13
 
 
 def run_quietly(command: Callable[[], int]) -> int:
-    """Run a command and write out what it has printed. Return its status, or `STATUS` if nobody reads its output."""
+    """Run a command and write out what it has printed. Return its status, or `STATUS` if its output is not
+    read.
+    """
     try:
         try:
             status = command()
@@ -21,7 +23,7 @@ def run_quietly(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         if not is_unread():
             raise
-        # The interpreter flushes once more when it exits, and would complain.
+        # The interpreter flushes again when it exits, and would report an error.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -30,10 +32,10 @@ def run_quietly(command: Callable[[], int]) -> int:
 
 
 def is_unread() -> bool:
-    """True if standard output is a pipe whose reader has gone."""
+    """Return True if standard output is a pipe whose reader has ended."""
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # closed, or something that is no file
+    except (OSError, ValueError):  # closed, or not a file
         return False
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))

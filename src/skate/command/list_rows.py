@@ -46,7 +46,7 @@ def _filter(parser: argparse.ArgumentParser, text: str) -> tuple[str, str, str]:
     predicate = "!=" if "!=" in text else "="
     key, found, value = text.partition(predicate)
     if not found:
-        parser.error(f"--filter takes column=value or column!=value, not {text!r}")
+        parser.error(f"--filter must be column=value or column!=value, got {text!r}")
     return key.strip().lower(), predicate, value.strip()
 
 

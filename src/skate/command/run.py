@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     if by_name:
         words = words[1:]
     if not words or (not by_name and words[0].startswith("-")):
-        asked = f"skate run: cannot take {words[0]!r} here\n" if words else ""
+        asked = f"skate run: unexpected argument {words[0]!r}\n" if words else ""
         print(asked + USAGE, file=sys.stderr)
         return 2
     if by_name:
@@ -58,8 +58,7 @@ def run_path(path: str, arguments: Sequence[str]) -> int:
     """Run a script, or a folder or zip file that holds a ``__main__.py``.
 
     Args:
-        path: as it would be given to python.
-        arguments: become ``sys.argv[1:]``.
+        path: as for python. arguments: become ``sys.argv[1:]``.
     """
     compat.install()
     sys.argv = [path, *arguments]
@@ -120,14 +119,14 @@ def _become_main() -> ModuleType:
 
 
 def _set_first_import_place(folder: str) -> None:
-    """Replace this command's folder on the path with the program's (unless Python was started without one)."""
+    """Replace this command's folder on the path with the program's, unless Python was started without one."""
     if getattr(sys.flags, "safe_path", False):
         return
     sys.path[0:1] = [folder]
 
 
 def _absolute(path: str) -> str:
-    """As in python: joined to the current folder and not normalized, so `./x.py` stays visible."""
+    """Join a path to the current folder without normalizing it, as Python does, so that `./x.py` stays visible."""
     return os.path.join(os.getcwd(), path)
 
 

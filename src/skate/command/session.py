@@ -10,14 +10,14 @@ import skate
 from skate.client.session.detached_node import asked as asked
 from skate.util.state.exception import RayStateApiException
 
-ADDRESS_HELP = "the node to ask; by default SKATE_ADDRESS, RAY_ADDRESS, or this user's own node"
+ADDRESS_HELP = "the address of the node; by default SKATE_ADDRESS, RAY_ADDRESS, or this user's own node"
 
 
 @contextlib.contextmanager
 def joined(address: str | None) -> Iterator[None]:
     """Provide a session within the block. Raises ConnectionError or ValueError if none runs at the address.
 
-    Without an address, SKATE_ADDRESS and RAY_ADDRESS are asked, then this user's own node.
+    Without an address, SKATE_ADDRESS and RAY_ADDRESS are tried first, then this user's own node.
     """
     if skate.is_initialized():
         yield

@@ -30,7 +30,7 @@ WITHOUT_EFFECT = {
 def main(arguments: Sequence[str]) -> int:
     """Start a node and return 0; 1 if one is already running or it cannot be started."""
     given = _parser().parse_args(list(arguments))
-    _note_what_means_nothing(given)
+    _warn_of_ignored_flags(given)
     if not given.head:
         where = f" --address {given.address}" if given.address else ""
         print(
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
         address, swept = detached_node.start(folder, settings)
     except detached_node.AlreadyRunning as living:
         print(
-            f'skate start: a node of yours runs already, at skate://{living}; join it with init(address="auto"), end it with '
-            "`skate stop`, or start another with --temp-dir",
+            f'skate start: your node is already running, at skate://{living}; join it with init(address="auto"), end it with '
+            "`skate stop`, or start another one with --temp-dir",
             file=sys.stderr,
         )
         return 1
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"skate start: {error}", file=sys.stderr)
         return 1
     for path in swept:
-        print(f"Removed {path}, which a dead node had left behind.")
+        print(f"Removed {path}, left behind by a dead node.")
     ready(address)
     return 0
 
@@ -87,9 +87,11 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{flag} takes JSON, such as '{{\"licence\": 2}}', not {text!r} ({error})") from None
+        raise ValueError(
+            f"{flag} must be JSON, such as '{{\"licence\": 2}}', got {text!r} ({error})"
+        ) from None
     if not isinstance(found, dict):
-        raise ValueError(f"{flag} takes a JSON object, not {text!r}")
+        raise ValueError(f"{flag} must be a JSON object, got {text!r}")
     return found
 
 
@@ -99,7 +101,7 @@ def _labels(text: str | None) -> dict[str, str] | None:
         return _amounts(text, "--labels")
     pairs = [pair.partition("=") for pair in text.split(",")]
     if not all(middle for _, middle, _ in pairs):
-        raise ValueError(f"--labels takes key=value,key=value or JSON, not {text!r}")
+        raise ValueError(f"--labels must be key=value,key=value or JSON, got {text!r}")
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -114,11 +116,12 @@ def _how_to_go_on(address: str, temp_dir: str | None, seconds: float) -> str:
     )
 
 
-def _note_what_means_nothing(given: argparse.Namespace) -> None:
+def _warn_of_ignored_flags(given: argparse.Namespace) -> None:
     said = [f"--{name}" for name in WITHOUT_EFFECT if getattr(given, name.replace("-", "_"), None)]
     if said:
         print(
-            f"skate start: {', '.join(said)}: accepted, and without effect here (no ports, no dashboard).",
+            f"skate start: {', '.join(said)}: accepted without effect, because Skate has no ports and "
+            "no dashboard.",
             file=sys.stderr,
         )
 
@@ -127,19 +130,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
     parser.add_argument("--address", help="(of a cluster on another machine: not supported yet)")
-    parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default all")
-    parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default all")
+    parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
+    parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")
     parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
     parser.add_argument(
-        "--object-store-memory", type=int, help="bytes for large values; default 30%% of memory"
+        "--object-store-memory", type=int, help="bytes for large values; default: 30%% of memory"
     )
-    parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default 70%%")
+    parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default: 70%%")
     parser.add_argument(
-        "--object-spilling-directory", help="the folder for large values when memory is full; default /tmp"
+        "--object-spilling-directory", help="the folder for large values when memory is full; default: /tmp"
     )
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
-    parser.add_argument("--block", action="store_true", help="be the node, until Ctrl-C")
+    parser.add_argument("--block", action="store_true", help="run the node in this process, until Ctrl-C")
     for name, has_value in WITHOUT_EFFECT.items():
         parser.add_argument(
             f"--{name}", action="store" if has_value else "store_true", help=argparse.SUPPRESS

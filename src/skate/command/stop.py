@@ -15,9 +15,9 @@ GRACE_SECONDS = 16.0
 def main(arguments: Sequence[str]) -> int:
     """End the node and return 0, even if there was none; 1 if the folder is not accessible."""
     parser = argparse.ArgumentParser(prog="skate stop", description=SUMMARY)
-    parser.add_argument("-f", "--force", action="store_true", help="kill it immediately")
+    parser.add_argument("-f", "--force", action="store_true", help="kill the node immediately")
     parser.add_argument("-g", "--grace-period", type=float, default=GRACE_SECONDS, metavar="SECONDS",
-                        help="seconds to wait before it is killed (default %(default)g)")  # fmt: skip
+                        help="seconds to wait before the node is killed; default: %(default)g")  # fmt: skip
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
     given = parser.parse_args(list(arguments))
     folder = detached_node.folder_of(given.temp_dir)
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"skate stop: {error}", file=sys.stderr)
         return 1
     if found.pid is None and not found.removed:
-        print(f"There is nothing to stop: no node of yours is running (looked in {folder}).")
+        print(f"There is nothing to stop: you have no running node (looked in {folder}).")
     elif found.pid is not None:
         how = "killed" if found.killed else "stopped"
         print(f"The node (pid {found.pid}) is {how}, and everything that ran on it has ended.")

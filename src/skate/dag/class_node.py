@@ -70,7 +70,7 @@ class UnboundMethod:
         self._options = options
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """A node that calls the method; with `num_returns` above 1, a tuple of nodes, one per result."""
+        """Return a node that calls the method; with `num_returns` above 1, a tuple of nodes, one per result."""
         call = bind_method(self._actor, self._name, args, kwargs, self._options)
         self._actor._last_call = call[0]._call if isinstance(call, tuple) else call
         return call
@@ -87,7 +87,9 @@ class UnboundMethod:
         raise AttributeError(f"{self._actor.label()}.{self._name} has no attribute {name!r}; use .bind(...)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{self._actor.label()}.{self._name} of a graph cannot be called; use .bind(...)")
+        raise TypeError(
+            f"{self._actor.label()}.{self._name} is a method of a graph and cannot be called; use .bind(...)"
+        )
 
 
 class ClassMethodNode(DAGNode):
@@ -129,7 +131,7 @@ class ClassMethodNode(DAGNode):
         return method.remote(*args, **kwargs)
 
     def get_method_name(self) -> str:
-        """The name of the method."""
+        """Return the name of the method."""
         return self._method_name
 
     @property
@@ -184,7 +186,7 @@ class ClassMethodOutput(ClassMethodNode):
         call._users[self] = None
 
     def parents(self) -> list[DAGNode]:
-        """The call of which this is a result."""
+        """Return the call of which this is a result."""
         return [self._call]
 
     def call(self, results: Results) -> Any:

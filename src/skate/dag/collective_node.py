@@ -104,7 +104,7 @@ class CollectiveStep:
         self._communicator = joined(self._communicator, self._rank, ready)
 
     def __call__(self, tensor: Any) -> Any:
-        import torch  # a process with tensors has it
+        import torch  # already imported, because the process has a tensor
 
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(f"Expected a torch tensor, got {type(tensor).__name__}")

@@ -48,7 +48,7 @@ from skate.experimental.channel.graph import (
 
 #: How long to wait for the cause of an actor's death.
 CAUSE_SECONDS = 3.0
-#: How long actors of local mode, which are threads of this process, may take to leave when the session ends.
+#: How long actors of local mode, which are threads of this process, may take to end with the session.
 LOCAL_SECONDS = 0.5
 
 
@@ -128,7 +128,7 @@ class CompiledDAG:
     # -- properties
 
     def get_id(self) -> str:
-        """A name of this graph, 32 hexadecimal digits."""
+        """The id of this graph, 32 hexadecimal digits."""
         return self._id
 
     @property
@@ -353,11 +353,11 @@ class CompiledDAG:
         return value
 
     def _let_go(self, index: int, channel: int | None) -> None:
-        """Record that a ref is gone unfetched; callable from a finalizer."""
+        """Record that a ref was dropped without being fetched; may be called in a finalizer."""
         self._released.append((index, channel or 0))
 
     def _settle(self) -> None:
-        """Process the refs that are gone."""
+        """Process the dropped refs."""
         with self._reading:
             while self._released:
                 index, channel = self._released.popleft()
@@ -401,7 +401,7 @@ class CompiledDAG:
             ray.get(actor.__ray_ready__.remote(), timeout=CAUSE_SECONDS)
         except RayActorError as error:
             detail = f"{detail}\n{error}"
-        except Exception:  # it has died, whatever the error
+        except Exception:  # it has died; the type of the error does not matter
             detail = f"{detail} The cause is unknown."
         return ActorDiedError(f"The actor died unexpectedly before finishing this task. {detail}")
 
@@ -447,7 +447,7 @@ class CompiledDAG:
         self._file.close()
 
     def _abandon(self) -> None:
-        """Close the channels without waiting: the actors leave by themselves, or end with the session."""
+        """Close the channels without waiting. The actors leave on their own, or end with the session."""
         if getattr(self, "_watch", None) is None or self._closed:
             return
         self._closed = True

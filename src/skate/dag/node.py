@@ -15,7 +15,7 @@ ONE_INPUT = "Each DAG should only have one unique InputNode: share the one of `w
 
 def channel_types() -> Any:
     """Import the module of channel types, which graphs without channel settings do not load."""
-    from skate.experimental.channel import types  # as above
+    from skate.experimental.channel import types  # imported only if used
 
     return types
 
@@ -76,7 +76,7 @@ class DAGNode:
         return dict(self._bound_other_args_to_resolve)
 
     def get_stable_uuid(self) -> str:
-        """A name of this node, 32 hexadecimal digits, that stays with it when it is copied or pickled."""
+        """A unique id of this node, 32 hexadecimal digits, which copying and pickling keep."""
         return self._stable_uuid
 
     @property
@@ -285,7 +285,7 @@ class DAGInputData:
 
     @staticmethod
     def of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The value of InputNode: the argument itself if there is exactly one."""
+        """Return the value of InputNode: the argument itself if there is exactly one."""
         return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
 
     def __getitem__(self, key: int | str) -> Any:

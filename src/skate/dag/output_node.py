@@ -17,7 +17,8 @@ class MultiOutputNode(DAGNode):
     def __init__(self, args: Any, other_args_to_resolve: dict[str, Any] | None = None) -> None:
         if not isinstance(args, (list, tuple)):
             raise ValueError(
-                f"Invalid input type for `args`: MultiOutputNode takes a list of nodes, not a {type(args).__name__}"
+                "Invalid input type for `args`: MultiOutputNode takes a list of nodes, got a "
+                f"{type(args).__name__}"
             )
         super().__init__(args, {}, {}, other_args_to_resolve)
 

@@ -17,7 +17,7 @@ DRIVER = 0
 
 
 def _tensors() -> Any:
-    from skate.dag import tensors  # graphs that send no tensors beside their values do without it
+    from skate.dag import tensors  # needed only for graphs that send tensors separately from their values
 
     return tensors
 
@@ -102,7 +102,7 @@ class Plan:
             actors = [owner_of(node), *(self.actors[reader - 1] for reader in readers if reader != DRIVER)]
             from skate.experimental.channel.group_communicator import (
                 NCCLCommunicator,
-            )  # graphs without tensors do without
+            )  # needed only for graphs with tensors
 
             self._created[node] = NCCLCommunicator(len(actors), actors)
         return self._created[node]

@@ -68,6 +68,6 @@ class Route(NamedTuple):
 
 
 def _allocate(shape: Any, dtype: Any) -> Any:
-    import torch  # a process that receives tensors has it
+    import torch  # already imported, because the process receives tensors
 
     return torch.empty(shape, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")

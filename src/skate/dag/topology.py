@@ -57,7 +57,8 @@ class Topology:
                 raise ValueError(f"MultiOutputNode takes nodes, got {node!r:.80}")
             if not isinstance(node, ClassMethodNode):
                 raise AssertionError(
-                    f"the output of a compiled graph must be the result of a method; {node!r} is {node.kind}"
+                    f"the output of a compiled graph must be the result of a method; got {node!r}, "
+                    f"{node.kind}"
                 )
 
     def _the_input(self) -> InputNode:

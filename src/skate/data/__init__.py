@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def preload_workers() -> None:
-    """Have workers import what datasets need while this process does the same. Called before files are read."""
+    """Preload the imports of datasets in workers, while this process imports them too. Called before files are read."""
     from skate.util.debug import preload  # nothing of the engine is loaded with this package
 
     preload("skate.data.execution.preload")

@@ -484,7 +484,7 @@ class ApproximateQuantile(AggregateFnV2):
     ) -> None:
         for q in quantiles:
             if not 0 <= q <= 1:
-                raise ValueError(f"quantiles are between 0 and 1, not {q}")
+                raise ValueError(f"quantiles must be between 0 and 1, got {q}")
         self._quantiles = list(quantiles)
         self._kept = 8 * quantile_precision
         super().__init__(alias_name or f"approx_quantile({on})", _nothing, on=on, ignore_nulls=True)

@@ -46,7 +46,7 @@ class Checkpoint:
         return pa.chunked_array([chunk for each in found for chunk in each.chunks]).combine_chunks()
 
     def _files(self, ending: str = ".parquet") -> list[Any]:
-        from pyarrow import fs  # as above
+        from pyarrow import fs  # imported only if used
 
         selector = fs.FileSelector(self.path, allow_not_found=True)
         return [info for info in self.filesystem.get_file_info(selector) if info.path.endswith(ending)]
@@ -86,7 +86,7 @@ class Checkpoint:
 
     def enter(self, ids: pa.ChunkedArray, datasink: Any, name: str, result: Any) -> None:
         """Record the ids that a task has written. The file appears once it is complete."""
-        import pyarrow.parquet as pq  # as above
+        import pyarrow.parquet as pq  # imported only if used
 
         if isinstance(datasink, FileDatasink) and datasink.own_names and self._is_over(datasink):
             for path in result or ():
@@ -99,13 +99,13 @@ class Checkpoint:
 
     def _is_over(self, datasink: FileDatasink) -> bool:
         """True if another run has begun since."""
-        from pyarrow import fs  # as above
+        from pyarrow import fs  # imported only if used
 
         info = self.filesystem.get_file_info(f"{self.path}/{datasink.write_uuid}.begun")
         return bool(info.type == fs.FileType.NotFound)
 
     def forget(self) -> None:
-        """Delete the record, if the configuration asks for it."""
+        """Delete the record, if the configuration requests it."""
         if self.config.delete_checkpoint_on_success:
             for info in [*self._files(), *self._files(".begun")]:
                 self.filesystem.delete_file(info.path)
@@ -129,7 +129,7 @@ class SkipWritten:
         self.ids = ids
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        import pyarrow.compute as pc  # as above
+        import pyarrow.compute as pc  # imported only if used
 
         for table in given:
             column = self.checkpoint.ids_of(table)

@@ -191,7 +191,7 @@ def _say_deprecated() -> None:
     from skate.util.debug import log_once  # only the deprecated name needs it
 
     if log_once("skate.data.concurrency"):
-        import logging  # as above
+        import logging  # imported only if used
 
         logging.getLogger("skate.data").warning(
             "concurrency= is deprecated; use compute=TaskPoolStrategy(n) or compute=ActorPoolStrategy(size=n)"

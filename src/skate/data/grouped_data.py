@@ -34,7 +34,7 @@ class GroupedData:
 
         The rows are in the order of the keys if there is only one partition, as for small results.
         """
-        kernel = AggregateKernel(self._keys, named_apart(aggs))
+        kernel = AggregateKernel(self._keys, with_unique_names(aggs))
         return self._dataset._exchanged(kernel)
 
     def count(self) -> Dataset:
@@ -128,11 +128,11 @@ class GroupedData:
         Raises ValueError for a name that is empty or not a string, TypeError for a value that is not an expression.
         """
         if not isinstance(column_name, str) or not column_name:
-            raise ValueError(f"column_name must be a non-empty string, not {column_name!r}")
+            raise ValueError(f"column_name must be a non-empty string, got {column_name!r}")
         if not hasattr(expr, "evaluate"):
             raise TypeError(
-                "expr must be an expression, made with col() or lit() of skate.data.expressions, not "
-                f"{expr!r}"
+                "expr must be an expression, created with col() or lit() of skate.data.expressions, "
+                f"got {expr!r}"
             )
         return self.map_groups(_WithColumn(column_name, expr), batch_format=None, **ray_remote_args)
 
@@ -146,7 +146,7 @@ class GroupedData:
         else:
             names = list(as_names(on, "on"))
         if not names and on is not None:
-            raise ValueError(f"on must be the name of a column or a list of names, not {on!r}")
+            raise ValueError(f"on must be the name of a column or a list of names, got {on!r}")
         return self.aggregate(*(kind(name, **options) for name in names))
 
 
@@ -168,7 +168,7 @@ class _WithColumn:
 GroupedDataset = GroupedData
 
 
-def named_apart(aggregations: Sequence[Any]) -> list[Any]:
+def with_unique_names(aggregations: Sequence[Any]) -> list[Any]:
     """Make the names of aggregations unique: a second "sum(x)" becomes "sum(x)_2".
 
     Raises TypeError for a value that is not an aggregation.
@@ -178,8 +178,8 @@ def named_apart(aggregations: Sequence[Any]) -> list[Any]:
     for each in aggregations:
         if not isinstance(each, AggregateFn):
             raise TypeError(
-                "aggregations must be instances of the classes of skate.data.aggregate, such as Sum('x'), "
-                f"not {each!r}"
+                "aggregations must be instances of the classes of skate.data.aggregate, such as "
+                f"Sum('x'), got {each!r}"
             )
         number, name = 1, each.name
         while name in taken:

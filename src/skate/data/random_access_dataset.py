@@ -50,7 +50,7 @@ class RandomAccessDataset:
 
     def get_async(self, key: Any) -> ObjectRef[Any]:
         """Return a ref to the row with a key, or to None if there is no such row."""
-        import skate  # as above
+        import skate  # imported only if used
 
         at = self._block_of(key)
         if at is None:
@@ -60,7 +60,7 @@ class RandomAccessDataset:
 
     def multiget(self, keys: list[Any]) -> list[Any | None]:
         """Return the rows with the given keys, None where a key does not exist; makes one call per actor involved."""
-        import skate  # as above
+        import skate  # imported only if used
 
         asked: dict[int, list[tuple[int, int, Any]]] = {}
         found: list[Any | None] = [None] * len(keys)
@@ -79,7 +79,7 @@ class RandomAccessDataset:
 
     def stats(self) -> str:
         """Return the structure and the usage statistics as text."""
-        import skate  # as above
+        import skate  # imported only if used
 
         calls, seconds = zip(*skate.get([server.used.remote() for server in self._servers]), strict=True)
         mean = 1e6 * sum(seconds) / max(1, sum(calls))

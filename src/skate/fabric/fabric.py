@@ -33,7 +33,7 @@ class Handler(Protocol):
     def printed(self, is_error: bool, text: str) -> None:
         """Handle output of another node's workers."""
 
-    def told_to_leave(self) -> None:
+    def leave_requested(self) -> None:
         """Handle the request to end this node."""
 
 
@@ -63,7 +63,7 @@ class Fabric(Protocol):
         """Fetch the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if
         they are lost."""
 
-    def send_away(self, member: NodeId) -> None:
+    def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""
 
     def forked(self) -> None:

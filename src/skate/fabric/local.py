@@ -151,7 +151,7 @@ class LocalFabric:
         elif kind == LEFT:
             self.drop(frame[3], frame[4])
         elif kind == LEAVE:
-            self.handler.told_to_leave()
+            self.handler.leave_requested()
         elif kind == PRINTED:
             self.handler.printed(frame[3], frame[4])
 
@@ -211,7 +211,7 @@ class LocalFabric:
         else:
             self._ask(ticket, fetch)
 
-    def send_away(self, member: NodeId) -> None:
+    def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""
         self.post(LEAVE, member[1])
         self.flush()
@@ -313,7 +313,7 @@ class HeadFabric(LocalFabric):
 
 
 class MemberFabric(LocalFabric):
-    """A ray of the star."""
+    """A node other than the head."""
 
     def __init__(self, pump: Pump, info: dict[str, Any], sock: socket.socket) -> None:
         super().__init__(pump, info)
@@ -340,7 +340,7 @@ class MemberFabric(LocalFabric):
         return dict(config)
 
     def begin(self) -> None:
-        """Start taking part."""
+        """Join the cluster."""
         for number, info in self._members:
             self.add(number, {**info, "head": number == HEAD})
         self.watch(self._channel, self._take_all, lambda: self.on_end())
@@ -351,7 +351,7 @@ class MemberFabric(LocalFabric):
             self.take(frame)
 
     def print(self, is_error: bool, text: str) -> None:
-        """Forward the output of workers here to the head."""
+        """Forward the output of this node's workers to the head."""
         self.post(PRINTED, HEAD, is_error, text)
         self.flush()
 

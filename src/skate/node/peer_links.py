@@ -112,7 +112,7 @@ class PeerLinks:
         """Print the output of another node's workers."""
         self._host.output.relay(is_error, text)
 
-    def told_to_leave(self) -> None:
+    def leave_requested(self) -> None:
         """End this node."""
         self._host.leave()
 

@@ -85,7 +85,7 @@ class Settings:
         if namespace is not None and not isinstance(namespace, str):
             raise TypeError(f"namespace must be None or a string, got {namespace!r}")
         if namespace == "":
-            raise ValueError('"" is not a valid namespace; leave it out for one of its own')
+            raise ValueError('"" is not a valid namespace; leave it out to get a random one')
         visible = _visible_gpus()
         ids = (
             visible
@@ -118,8 +118,8 @@ class Settings:
         for name in OF_THE_NODE:
             if given.get(name) is not None:
                 raise ValueError(
-                    f"{name} says what a node has, and the node at {address} is there already; leave it out, or say it to "
-                    "`skate start` (of a cluster: to add_node())"
+                    f"{name} is a setting of a node, but the node at {address} is already running; "
+                    "leave it out, or pass it to `skate start` (for a cluster: to add_node())"
                 )
         return cls.of("local", {name: value for name, value in given.items() if name not in OF_THE_NODE})
 
@@ -177,7 +177,7 @@ def _number(name: str, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if value < 0:
-        raise ValueError(f"Resource quantities must be nonnegative: {name} is 0 or more, not {value}")
+        raise ValueError(f"Resource quantities must be nonnegative: {name} must be 0 or more, got {value}")
     return float(value)
 
 

@@ -184,7 +184,7 @@ def message_check(record: type) -> Check:
     kinds = list(_hints(record).values())[1:]
     source = _Source()
     parts = [f"len(x) == {len(kinds) + 1}", *_fields(source, kinds, 1)]
-    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # as above
+    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # generated only from types
     return made
 
 
@@ -193,7 +193,7 @@ def fields_check(record: type) -> Check:
     kinds = list(_hints(record).values())
     source = _Source()
     parts = ["type(x) is tuple", f"len(x) == {len(kinds)}", *_fields(source, kinds, 0)]
-    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # as above
+    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # generated only from types
     return made
 
 
@@ -214,7 +214,7 @@ def entries_check(record: type) -> Check:
     source = _Source()
     parts = ["type(x) is dict", "all(type(k) is str for k in x)"]
     parts += [part for name, kind in _hints(record).items() if (part := source.of(kind, f"x.get({name!r})"))]
-    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # as above
+    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # generated only from types
     return made
 
 
@@ -226,5 +226,5 @@ def arguments_check(function: Callable[..., Any], skipped: int) -> Check:
     kinds = list(hints.values())[skipped:]
     source = _Source()
     parts = [f"len(x) == {len(kinds)}", *_fields(source, kinds, 0)]
-    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # as above
+    made: Check = eval("lambda x: " + " and ".join(parts), source.names)  # generated only from types
     return made

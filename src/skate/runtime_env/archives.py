@@ -113,8 +113,8 @@ def _extract(items: list[_Item], opened: Any, target: Path, source: str, lift: b
     for item, place in links:
         if os.path.commonpath([root, os.path.realpath(place)]) != root:
             raise RuntimeEnvSetupError(
-                f"the archive {source} is not safe to unpack: its link {item.name!r} leads out of it, to "
-                f"{item.link!r}. Nothing was unpacked."
+                f"the archive {source} is not safe to unpack: its link {item.name!r} points outside "
+                f"of it, to {item.link!r}. Nothing was unpacked."
             )
 
 

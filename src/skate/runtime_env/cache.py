@@ -304,15 +304,13 @@ def _private_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
             raise RuntimeEnvSetupError(
-                f"the cache folder {folder} belongs to another user, who could put code into it. Set "
-                "SKATE_CACHE_DIR "
-                "to a folder of your own."
+                f"the cache folder {folder} belongs to another user, who could add code to it. Set "
+                "SKATE_CACHE_DIR to a folder of your own."
             )
         if stat.S_IMODE(folder.stat().st_mode) & 0o077:
             folder.chmod(0o700)
     except OSError as error:
         raise RuntimeEnvSetupError(
-            f"the cache folder {folder} cannot be used: {error.strerror or error}. Set SKATE_CACHE_DIR to a "
-            "folder "
-            "that can be written to."
+            f"the cache folder {folder} cannot be used: {error.strerror or error}. Set "
+            "SKATE_CACHE_DIR to a writable folder."
         ) from error

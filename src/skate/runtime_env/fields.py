@@ -68,15 +68,17 @@ def check_together(env: dict[str, Any], where: str) -> None:
     installers = [name for name in ("pip", "uv", "conda") if name in env]
     if len(installers) > 1:
         raise Place(where).refused(
-            f"asks for {' and '.join(installers)}, which cannot be specified at the same time: a worker has one environment",
+            f"has {' and '.join(installers)}, which cannot be specified at the same time: a worker "
+            "has one environment",
             "keep one of pip, uv and conda (conda can install pip packages as well)",
         )
     for image in ("image_uri", "container"):
         beside = sorted(set(env) - _BESIDE_IMAGE - _IGNORED - {image})
         if image in env and beside:
             raise Place(where).refused(
-                f"has {image!r} together with {', '.join(beside)}",
-                "put what the worker needs into the image; only env_vars and config may stand beside it",
+                f"cannot combine {image!r} with {', '.join(beside)}",
+                "add the required files and packages to the image; only env_vars and config can be "
+                "combined with it",
             )
 
 
@@ -91,7 +93,7 @@ def _env_vars(value: Any, place: Place) -> dict[str, str] | None:
         if not isinstance(text, str):
             raise (place / key).wrong_type("a str", text, "convert the value to text, for example '1' for 1")
         if "\0" in text:
-            raise (place / key).refused("holds a NUL character, which no environment variable can")
+            raise (place / key).refused("contains a NUL character, which environment variables do not allow")
     return dict(value) or None
 
 

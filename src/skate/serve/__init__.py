@@ -1,14 +1,14 @@
-"""Serve: deployments of Python code that answer requests by handles and by HTTP."""
+"""Serve: deployments of Python code that answer requests from handles and over HTTP."""
 
 from __future__ import annotations
 
 from skate import lazy_loader
 
-# Modules have these names too; importing those later does not change what the names mean here.
+# Modules have these names too. Importing those modules later does not change the meaning of the names here.
 from skate.serve.deployment import Application, Deployment, deployment
 from skate.serve.ingress.views import ingress
 
-#: Public names by the module that has them; loaded when asked for.
+#: Public names by module, imported on first use.
 _HOMES = {
     "skate.serve.api": (
         "RunTarget",

@@ -1,4 +1,4 @@
-"""serve.run and what goes with it."""
+"""Starting and ending applications and Serve itself: `serve.run` and related functions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ __all__ = [
     "status",
 ]
 
-#: What the controller and replicas need, loaded once for all of them: the second part while the controller comes up.
+#: Imports of the controller and the replicas, loaded once for all of them; the second part loads while the
+#: controller starts.
 _FOR_CONTROLLER = (
     "skate.client.actor.actor_class",
     "skate.client.object.generators",
@@ -93,7 +94,7 @@ def start(
         named = {key: value for key, value in kwargs.items() if key in ("host", "port")}
         if len(named) != len(kwargs):
             raise TypeError(
-                f"serve.start has no argument {next(key for key in kwargs if key not in named)!r}"
+                f"serve.start has no argument named {next(key for key in kwargs if key not in named)!r}"
             )
         http_options = {**(_dumped(http_options) or {}), **named}
     options = None if http_options is None else HTTPOptions.model_validate(http_options)
@@ -107,7 +108,7 @@ def start(
     began = _started(controller_options).begin.remote(options, grpc, proxy_location, logging, tracing)
     try:
         skate.get(began)
-    except skate.exceptions.RayTaskError as error:  # ours: it is the caller's to see bare
+    except skate.exceptions.RayTaskError as error:  # our own error: raise it without the wrapper
         raise getattr(error, "cause", None) or error from None
 
 
@@ -116,12 +117,12 @@ def _dumped(options: HTTPOptions | dict[str, Any] | None) -> dict[str, Any] | No
 
 
 def _started(controller_options: ControllerOptions | dict[str, Any] | None = None) -> Any:
-    """Return the controller; start it, and a session, if there is none."""
+    """Return the controller. Start it, and a session, if there is none."""
     _prepare()
     try:
         found = watch.controller()
     except ValueError:
-        from skate.serve.controller.actor import Controller  # with all of the machine behind it
+        from skate.serve.controller.actor import Controller  # shows the whole state of the machine
 
         said = (
             {}
@@ -178,7 +179,7 @@ def run(
     TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
     if _local_testing_mode:
-        from skate.serve.local_testing_mode import run_locally  # runs in this very process
+        from skate.serve.local_testing_mode import run_locally  # runs in this process
 
         return run_locally(target, name)
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
@@ -214,7 +215,7 @@ def run_many(
     if not targets:
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
     if _local_testing_mode:
-        from skate.serve.local_testing_mode import run_locally  # as above
+        from skate.serve.local_testing_mode import run_locally  # imported only if used
 
         return [run_locally(each.target, each.name) for each in targets]
     names = [each.name for each in targets]
@@ -251,15 +252,15 @@ def _serve(
     controller_options: ControllerOptions | dict[str, Any] | None,
     options: HTTPOptions | None,
 ) -> dict[str, Any]:
-    """Have them served; where Serve listens."""
+    """Deploy applications; return the address that Serve listens on."""
     controller = _started(controller_options)
     began = controller.begin.remote(options, None, None)
     deployed = controller.deploy.remote(built, wait)
     try:
         listening: dict[str, Any] = skate.get(began)
-        _say_if_elsewhere(options, listening)
+        _warn_of_other_address(options, listening)
         outcomes = skate.get(deployed)
-    # An error of our own comes wrapped in where it was raised; it is the caller's to see bare.
+    # Serve's own errors arrive wrapped; raise them unwrapped.
     except Exception as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, Exception) and type(cause) in (RuntimeError, RayServeException):
@@ -282,13 +283,13 @@ def _with_logging(app: Built, logging_config: LoggingConfig | dict[str, Any] | N
             part.config = part.config.model_copy(update={"logging_config": logging_config})
 
 
-def _say_if_elsewhere(options: HTTPOptions | None, listening: dict[str, Any]) -> None:
+def _warn_of_other_address(options: HTTPOptions | None, listening: dict[str, Any]) -> None:
     if options is None or listening["port"] is None:
         return
     if options.port not in (0, listening["port"]) or options.host != listening["host"]:
         warnings.warn(
-            f"Serve listens on {listening['host']}:{listening['port']} already; call serve.shutdown() first to "
-            f"change to {options.host}:{options.port}",
+            f"Serve listens on {listening['host']}:{listening['port']} already; to change to "
+            f"{options.host}:{options.port}, call serve.shutdown() first",
             stacklevel=4,
         )
 
@@ -302,9 +303,9 @@ def _block() -> None:
 
 
 def delete(name: str, _blocking: bool = True) -> None:
-    """Delete an application after its requests in progress; do nothing if there is none of that name.
+    """Delete an application after its requests in progress have ended; no-op if there is no such application.
 
-    Raises RayServeException if Serve does not run.
+    Raises RayServeException if Serve is not running.
     """
     try:
         controller = watch.controller()
@@ -314,11 +315,11 @@ def delete(name: str, _blocking: bool = True) -> None:
 
 
 def _not_running(what: str) -> str:
-    return f"Serve does not run, so {what}; start it with serve.run(app) or serve.start()"
+    return f"Serve is not running, so {what}; start it with serve.run(app) or serve.start()"
 
 
 def shutdown() -> None:
-    """End all applications and Serve itself. Harmless if it does not run."""
+    """End all applications and Serve itself. No-op if Serve is not running."""
     local = sys.modules.get("skate.serve.local_testing_mode")
     if local is not None:
         local.end_all()
@@ -331,14 +332,14 @@ def shutdown() -> None:
         return
     try:
         skate.get(controller.shutdown.remote(), timeout=_SHUTDOWN_SECONDS)
-    except Exception:  # what could not end by itself ends with its controller
+    except Exception:  # anything that has not ended yet ends with its controller
         pass
     watch.drop()
     skate.kill(controller)
-    _until_gone()
+    _await_end()
 
 
-def _until_gone() -> None:
+def _await_end() -> None:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         try:
@@ -349,13 +350,13 @@ def _until_gone() -> None:
 
 
 async def shutdown_async() -> None:
-    """The same without blocking the event loop."""
+    """Same as `shutdown`, without blocking the event loop."""
     await asyncio.get_running_loop().run_in_executor(None, shutdown)
 
 
 def status() -> Any:
-    """How all applications are: a ServeStatus. Empty if Serve does not run."""
-    from skate.serve.schema.status import ServeStatus  # needed by few
+    """Return the status of all applications as a ServeStatus; empty if Serve is not running."""
+    from skate.serve.schema.status import ServeStatus  # rarely needed
 
     if not skate.is_initialized():
         skate.init()
@@ -367,7 +368,9 @@ def status() -> Any:
 
 
 def get_app_handle(name: str) -> DeploymentHandle:
-    """Return a handle to the ingress of an application. Raises RayServeException if there is none of that name."""
+    """Return a handle to the ingress of an application. Raises RayServeException if there is no such
+    application.
+    """
     try:
         controller = watch.controller()
     except ValueError:
@@ -375,7 +378,7 @@ def get_app_handle(name: str) -> DeploymentHandle:
     ingress = skate.get(controller.ingress_of.remote(name))
     if ingress is None:
         known = ", ".join(sorted(status().applications)) or "none"
-        raise RayServeException(f"there is no application {name!r}; there are: {known}")
+        raise RayServeException(f"there is no application {name!r}; the applications are: {known}")
     return DeploymentHandle(ingress, name)
 
 
@@ -387,14 +390,14 @@ def get_deployment_handle(
 ) -> DeploymentHandle:
     """Return a handle to a deployment; inside a deployment, `app_name` defaults to its own application.
 
-    Raises RayServeException if there is none of that name.
+    Raises RayServeException if there is no such deployment.
     """
     if app_name is None:
         from skate.serve.context import current_replica  # known only inside replicas
 
         here = current_replica()
         if here is None:
-            raise RayServeException("outside of a replica, get_deployment_handle needs app_name")
+            raise RayServeException("get_deployment_handle requires app_name outside of replicas")
         app_name = here.app_name
     try:
         controller = watch.controller()
@@ -405,17 +408,19 @@ def get_deployment_handle(
     if _check_exists and watch.current().table.lines.get((app_name, deployment_name)) is None:
         known = skate.get(controller.status.remote()).applications.get(app_name)
         if known is None or deployment_name not in known.deployments:
-            have = "no such application" if known is None else "it has: " + ", ".join(known.deployments)
-            raise RayServeException(
-                f"there is no deployment {deployment_name!r} in application {app_name!r}; {have}"
+            have = (
+                "there is no such application"
+                if known is None
+                else "its deployments are: " + ", ".join(known.deployments)
             )
+            raise RayServeException(f"application {app_name!r} has no deployment {deployment_name!r}; {have}")
     return DeploymentHandle(deployment_name, app_name)
 
 
 def get_deployment_actor(actor_name: str) -> Any:
     """Return an actor shared by all replicas of this deployment, by its name in `deployment_actors`.
 
-    Raises RayServeException outside of replicas, ValueError if there is none of that name.
+    Raises RayServeException outside of replicas, ValueError if there is no such actor.
     """
     here = get_replica_context()
     known = [each.name for each in here._deployment_config.deployment_actors]
@@ -429,13 +434,15 @@ def get_deployment_actor(actor_name: str) -> Any:
 
 
 def get_deployment_actor_context() -> Any:
-    """Which deployment the calling actor belongs to. Raises RayServeException elsewhere."""
+    """Return the deployment that the calling actor belongs to. Raises RayServeException outside of such
+    actors.
+    """
     said = os.environ.get(DEPLOYMENT_ACTOR_VARIABLE)
     if said is None:
         raise RayServeException(
             "get_deployment_actor_context() must be called from an actor of deployment_actors"
         )
-    from skate.serve.context import DeploymentActorContext  # as above
+    from skate.serve.context import DeploymentActorContext  # imported only if used
 
     told = json.loads(said)
     return DeploymentActorContext(

@@ -30,11 +30,11 @@ __all__ = [
 
 
 def default_autoscaling_policy(ctx: AutoscalingContext) -> tuple[int, dict[str, Any]]:
-    """As many replicas as the requests need by the target of each."""
+    """Compute the number of replicas at which each has its target number of requests."""
     assert ctx.config is not None
     return desired(ctx.total_num_requests, ctx.current_num_replicas, ctx.config), ctx.policy_state or {}
 
 
 def replica_queue_length_autoscaling_policy(ctx: AutoscalingContext) -> tuple[int, dict[str, Any]]:
-    """The same under its older name."""
+    """Older name of `default_autoscaling_policy`."""
     return default_autoscaling_policy(ctx)

@@ -1,4 +1,4 @@
-"""`@serve.batch`: calls that come close together are worked off as one."""
+"""`@serve.batch`: processes concurrent calls together, as one batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skate.serve.exceptions import RayServeException
 
 
 class _Waiting:
-    """One call that waits to be part of a batch."""
+    """A call that waits for its batch."""
 
     __slots__ = ("values", "future", "queue", "around", "came")
 
@@ -36,20 +36,21 @@ class _Waiting:
             self.future.set_exception(error)
 
 
-#: In the place of a value they end the stream of that call.
+#: In place of a value, it ends the stream of that call.
 USER_CODE_STREAMING_SENTINELS = [StopIteration, StopAsyncIteration]
-_END = None  # not an object of its own: functions that are sent by value bring copies of what they name
+# Not a separate object: functions that are pickled by value bring copies of the objects they name.
+_END = None
 
 
 class _Batcher:
-    """The batches of one function, or of one method of one object, in one event loop."""
+    """The batches of a function, or of a method of one object, in one event loop."""
 
     def __init__(self, function: Any, owner: Any, settings: _Settings, loop: Any) -> None:
         self.function = function
         self.owner = None if owner is None else weakref.ref(owner)
         self.settings = settings
         self.loop = loop
-        #: By the model that they ask for, since a batch is worked off by one; lines are never empty.
+        #: Waiting calls by model, because a batch is for one model. The queues are never empty.
         self.lines: dict[str, deque[_Waiting]] = {}
         self.active = 0
         self.streams = inspect.isasyncgenfunction(function)
@@ -75,7 +76,7 @@ class _Batcher:
                 return
             line = self.lines.pop(model)
             self._look_at(line, clock)
-            if line:  # behind the others from now on
+            if line:  # moves to the end of the queue
                 self.lines[model] = line
 
     def _look_at(self, line: deque[_Waiting], clock: bool) -> None:
@@ -98,7 +99,7 @@ class _Batcher:
             if self._due <= due:
                 return
             self._timer.cancel()
-        self._due = due  # a handle of uvloop cannot be asked
+        self._due = due  # uvloop's handles do not tell their time
         self._timer = self.loop.call_at(due, self._awake)
 
     def _awake(self) -> None:
@@ -106,7 +107,9 @@ class _Batcher:
         self.look(clock=True)
 
     def _fitting(self, line: deque[_Waiting]) -> tuple[int, bool]:
-        """Return the size of the next batch, and True if no more calls would fit; cancelled callers are skipped."""
+        """Return the size of the next batch, and True if no more calls would fit. Cancelled calls are
+        skipped.
+        """
         if any(each.future.cancelled() for each in line):
             staying = [each for each in line if not each.future.cancelled()]
             line.clear()
@@ -123,11 +126,11 @@ class _Batcher:
                 size = measure([*values, one.values[0]])
                 if size > largest and not count:
                     raise RuntimeError(
-                        "Size of item is greater than max_batch_size. Please increase the max_batch_size or check the "
-                        f"implementation of the batch_size_fn: it counts {size} for this value alone, and "
-                        f"max_batch_size={largest}"
+                        "Size of item is greater than max_batch_size. Please increase the "
+                        "max_batch_size or check the implementation of the batch_size_fn: it "
+                        f"returned {size} for this value alone, but max_batch_size={largest}"
                     )
-            except Exception as error:  # the user's function may raise anything; its call is answered so
+            except Exception as error:  # the user's function may raise anything; its caller receives it
                 del line[count]
                 one.fail(error)
                 continue
@@ -165,7 +168,7 @@ class _Batcher:
                 for each, result in zip(batch, results, strict=True):
                     if not each.future.done():
                         each.future.set_result(result)
-        except BaseException as error:  # whatever a batch ends in, each of its callers gets it
+        except BaseException as error:  # each call of the batch receives the exception
             for each in batch:
                 each.fail(error)
         finally:
@@ -197,9 +200,7 @@ class _Batcher:
 
 def _check_length(values: Any, count: int, function: Any) -> None:
     if not isinstance(values, (list, tuple)) and not hasattr(values, "__len__"):
-        raise TypeError(
-            f"{function.__name__} got a batch and returned a {type(values).__name__}; it returns a list"
-        )
+        raise TypeError(f"{function.__name__} must return a list for a batch, got a {type(values).__name__}")
     if len(values) != count:
         raise RayServeException(
             f"Batched function doesn't preserve batch size. The input list has length {count} but the returned list has length "
@@ -248,9 +249,10 @@ def batch(
 ) -> Any:
     """Decorate an async function of a list so that it is called with single values.
 
-    The function receives up to `max_batch_size` values (`batch_size_fn` computes the size of a list), at the
-    latest `batch_wait_timeout_s` seconds after the first of them arrived if fewer than `max_concurrent_batches`
-    run, and returns as many. A generator yields such lists.
+    The function receives up to `max_batch_size` values and must return as many results. `batch_size_fn`
+    computes the size of a list. An incomplete batch starts `batch_wait_timeout_s` seconds after its first
+    value arrived, if fewer than `max_concurrent_batches` batches are running. A generator yields lists of
+    results.
 
     Raises TypeError for a function that is not async, TypeError or ValueError for invalid numbers.
     """
@@ -275,14 +277,14 @@ def batch(
 def _in_order(
     function: Any, wanted: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Values in the order of the parameters. Raises TypeError for those that do not fit them."""
+    """Return the arguments in the order of the parameters. Raises TypeError if they do not match."""
     known = inspect.signature(function).parameters
     signature = inspect.Signature([known[name] for name in wanted])
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(
-            f"{function.__name__}{signature} is batched and called with single values: {error}"
+            f"{function.__name__}{signature} is batched, and must be called with single values: {error}"
         ) from None
     bound.apply_defaults()
     return tuple(bound.arguments[name] for name in wanted)

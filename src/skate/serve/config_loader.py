@@ -202,7 +202,10 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
     """
     grpc = grpc_options(schema)
     controller = api._started(schema.controller_options)
-    apps = [built_apart(each) if apart or each.runtime_env else built(each) for each in schema.applications]
+    apps = [
+        built_in_subprocess(each) if apart or each.runtime_env else built(each)
+        for each in schema.applications
+    ]
     try:
         listening = skate.get(
             controller.begin.remote(
@@ -236,7 +239,7 @@ def grpc_options(schema: ServeDeploySchema) -> gRPCOptions | None:
     return gRPCOptions(**schema.grpc_options.model_dump())
 
 
-def built_apart(schema: ServeApplicationSchema) -> Built:
+def built_in_subprocess(schema: ServeApplicationSchema) -> Built:
     """Build as `built` does, in a separate process. Raises RuntimeError with the code's exception as its cause."""
     make: Any = skate.remote(max_calls=1)(built)
     options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "name": f"build {schema.import_path}"}

@@ -1,4 +1,4 @@
-"""Functions for code in a replica about itself and its request."""
+"""The replica and the request that the calling code belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skate.serve.identity import DeploymentID, ReplicaID
 
 
 class ReplicaRank(NamedTuple):
-    """The place of a replica among those of its deployment."""
+    """The rank of a replica within its deployment."""
 
     rank: int
     node_rank: int = 0
@@ -44,13 +44,13 @@ class ReplicaContext:
 
     @property
     def replica_tag(self) -> str:
-        """The replica's own name among those of the deployment."""
+        """The unique name of the replica within its deployment."""
         return self.replica_id.unique_id
 
 
 @dataclass(frozen=True)
 class GangContext:
-    """The gang of a replica; always None in a ReplicaContext, since gangs are not built."""
+    """The gang of a replica; always None in a ReplicaContext, because Skate does not support gangs."""
 
     gang_id: str
     rank: int
@@ -61,7 +61,7 @@ class GangContext:
 
 @dataclass(frozen=True)
 class DeploymentActorContext:
-    """Whose an actor of `deployment_actors` is."""
+    """The deployment that an actor of `deployment_actors` belongs to."""
 
     deployment_id: DeploymentID
     actor_name: str
@@ -86,15 +86,15 @@ class RequestContext(NamedTuple):
     app_name: str = ""
     multiplexed_model_id: str = ""
     session_id: str = ""
-    #: Responses of handle calls made for it, cancelled with it.
+    #: Responses of handle calls made for this request, which are cancelled with it.
     children: Any = None
     deployment: str = ""
-    #: The trace that it is part of, in a process that makes no spans itself.
+    #: The trace of this request, in a process that creates no spans itself.
     trace: Any = None
 
 
 def of_call(meta: tuple[Any, ...], deployment: str) -> RequestContext:
-    """The request context of a handle call."""
+    """Return the request context of a handle call."""
     trace = meta[6] if len(meta) > 6 else None
     return RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), deployment, trace)
 
@@ -103,7 +103,7 @@ NO_REQUEST = RequestContext()
 request: contextvars.ContextVar[RequestContext] = contextvars.ContextVar(
     "skate_serve_request", default=NO_REQUEST
 )
-#: The user's object that serves the present request; several live in one process where deployments share it.
+#: The user's object that serves the current request. A process has several if deployments share it.
 servable: contextvars.ContextVar[Any] = contextvars.ContextVar("skate_serve_servable", default=None)
 _replica: list[ReplicaContext] = []
 inner: contextvars.ContextVar[ReplicaContext | None] = contextvars.ContextVar(
@@ -112,32 +112,33 @@ inner: contextvars.ContextVar[ReplicaContext | None] = contextvars.ContextVar(
 
 
 def enter_replica(context: ReplicaContext) -> None:
-    """This process is a replica from now on."""
+    """Register this process as a replica."""
     _replica[:] = [context]
 
 
 def current_replica() -> ReplicaContext | None:
-    """The replica of this process, or None."""
+    """Return the replica of this process, or None."""
     return inner.get() or (_replica[0] if _replica else None)
 
 
 def get_replica_context() -> ReplicaContext:
-    """The replica that the calling code runs in. Raises RayServeException outside of one."""
+    """Return the replica that the calling code runs in. Raises RayServeException outside of replicas."""
     found = current_replica()
     if found is None:
         raise RayServeException(
-            "`serve.get_replica_context()` may only be called from within a Ray Serve deployment. This is no replica"
+            "`serve.get_replica_context()` may only be called from within a Ray Serve deployment. "
+            "The calling code does not run in a replica"
         )
     return found
 
 
 def get_multiplexed_model_id() -> str:
-    """The model that the present request asks for; empty if it names none."""
+    """Return the model that the current request names; empty if it names none."""
     return request.get().multiplexed_model_id
 
 
 def get_trace_context() -> Any:
-    """The OpenTelemetry context of the present request; None where OpenTelemetry is not installed."""
+    """Return the OpenTelemetry context of the current request; None if OpenTelemetry is not installed."""
     try:
         from opentelemetry import context  # optional
     except ImportError:
@@ -146,5 +147,5 @@ def get_trace_context() -> Any:
 
 
 async def current_servable() -> Any:
-    """The user's object that serves the present request; FastAPI routes get it as `self`."""
+    """Return the user's object that serves the current request; FastAPI routes receive it as `self`."""
     return servable.get()

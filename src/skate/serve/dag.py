@@ -1,4 +1,4 @@
-"""The names of compiled graphs that programs of Serve import from here."""
+"""Names of compiled graphs that Serve programs import from here."""
 
 from __future__ import annotations
 

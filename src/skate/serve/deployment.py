@@ -1,4 +1,4 @@
-"""Deployments and applications: what `@serve.deployment` and `.bind` make."""
+"""Deployments and applications, as created by `@serve.deployment` and `.bind`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CONFIG_OPTIONS = (
     "health_check_timeout_s", "logging_config", "request_router_config", "max_constructor_retry_count",
     "gang_scheduling_config", "deployment_actors", "rolling_update_percentage", "max_surge_percent", "in_process",
 )  # fmt: skip
-#: What `num_replicas="auto"` overrides.
+#: The options that `num_replicas="auto"` overrides.
 AUTO = "auto"
 
 
 class Application:
-    """A deployment with its arguments, and through them those of others: what `serve.run` takes."""
+    """A deployment with its arguments, which may be other applications; the argument of `serve.run`."""
 
     def __init__(self, bound_deployment: Deployment) -> None:
         self._bound_deployment = bound_deployment
@@ -41,7 +41,7 @@ class Application:
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
-            f"'Application' object has no attribute {name!r}. It is what .bind() returns, to be given to "
+            f"'Application' object has no attribute {name!r}. It is the result of .bind(); pass it to "
             "serve.run or to another .bind()"
         )
 
@@ -55,7 +55,7 @@ class Application:
 
 
 class Deployment:
-    """A class or function that is to be served, with its options; made by `@serve.deployment`."""
+    """A class or function to serve, with its options; created by `@serve.deployment`."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Deployment:
         #: The names of the explicitly given options.
         self._given: frozenset[str] = frozenset()
 
-    # -- what it is
+    # -- properties
 
     @property
     def name(self) -> str:
-        """Its name, which is unique within an application."""
+        """The name, unique within an application."""
         return self._name
 
     @property
     def version(self) -> str | None:
-        """The version that was given; a change of it has replicas replaced."""
+        """The version set by the user; replicas are replaced when it changes."""
         return self._version
 
     @property
@@ -96,7 +96,7 @@ class Deployment:
 
     @property
     def num_replicas(self) -> int:
-        """How many replicas there are to be; the first number if that is decided by load."""
+        """The desired number of replicas; with autoscaling, the initial number."""
         scaling = self._config.autoscaling_config
         if scaling is not None:
             return scaling.first
@@ -109,12 +109,12 @@ class Deployment:
 
     @property
     def max_ongoing_requests(self) -> int:
-        """Requests that a replica works on at once."""
+        """The number of requests that a replica processes concurrently."""
         return self._config.max_ongoing_requests
 
     @property
     def max_queued_requests(self) -> int:
-        """Requests that may wait for a replica, at each caller; -1 for no limit."""
+        """The number of requests that may wait for a replica, per caller; -1 for no limit."""
         return self._config.max_queued_requests
 
     @property
@@ -124,13 +124,13 @@ class Deployment:
 
     @property
     def logging_config(self) -> dict[str, Any] | None:
-        """How its replicas write their log, as the fields of a LoggingConfig."""
+        """The logging settings of the replicas, as the fields of a LoggingConfig."""
         said = self._config.logging_config
         return None if said is None else said.model_dump()
 
     @property
     def ray_actor_options(self) -> dict[str, Any] | None:
-        """Options of its replicas' actors."""
+        """The options of the replica actors."""
         options: dict[str, Any] = self._replica.actor_options["ray_actor_options"]
         return options
 
@@ -147,13 +147,15 @@ class Deployment:
         return kwargs
 
     def set_logging_config(self, logging_config: LoggingConfig | dict[str, Any] | None) -> None:
-        """Change how its replicas write their log."""
+        """Change the logging settings of the replicas."""
         self._config = self._config.model_copy(update={"logging_config": logging_config})
 
-    # -- what is made of it
+    # -- derived objects
 
     def bind(self, *args: Any, **kwargs: Any) -> Application:
-        """An application of this deployment; arguments that are applications become handles in the constructor."""
+        """Return an application of this deployment. Arguments that are applications become handles in the
+        constructor.
+        """
         return Application(self.options(_init_args=args, _init_kwargs=kwargs))
 
     def options(
@@ -223,7 +225,7 @@ class Deployment:
 
 
 class ReplicaConfig:
-    """Code and arguments of a deployment, and what its actors are."""
+    """Code and arguments of a deployment, and the options of its actors."""
 
     def __init__(
         self,
@@ -244,7 +246,7 @@ class ReplicaConfig:
         kwargs: dict[str, Any] | DEFAULT,
         given: dict[str, Any],
     ) -> ReplicaConfig:
-        """The same with what was given in its place."""
+        """Return a copy with some fields replaced."""
         if func_or_class is not None and not callable(func_or_class) and not isinstance(func_or_class, str):
             raise TypeError(
                 f"@serve.deployment must be called on a class or function. This is a {type(func_or_class).__name__}"
@@ -257,8 +259,7 @@ class ReplicaConfig:
             for name, value in (("init_args", args), ("init_kwargs", kwargs)):
                 if value is not DEFAULT.VALUE and value:
                     raise ValueError(
-                        f"{name} not supported for function deployments. A function is called with requests and "
-                        "bound without arguments; use a class to bind arguments"
+                        f"{name} not supported for function deployments. Use a class to bind arguments"
                     )
         return ReplicaConfig(
             func_or_class or self.func_or_class,
@@ -268,7 +269,7 @@ class ReplicaConfig:
         )
 
     def same(self, other: ReplicaConfig) -> bool:
-        """True if both would make the same replicas."""
+        """Return True if both would create the same replicas."""
         return (self.func_or_class, self.args, self.kwargs, self.actor_options) == (
             other.func_or_class,
             other.args,
@@ -278,7 +279,9 @@ class ReplicaConfig:
 
 
 def checked_name(name: str | DEFAULT) -> str:
-    """Return a checked name of a deployment; raises TypeError if it is not text, ValueError if it is invalid."""
+    """Return the name of a deployment after checking it. Raises TypeError if it is not a string, ValueError
+    if it is invalid.
+    """
     if not isinstance(name, str):
         raise TypeError(f"name must be a string. Got {name!r}")
     if not name:
@@ -289,7 +292,7 @@ def checked_name(name: str | DEFAULT) -> str:
 
 
 def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfig:
-    """`base` with the options that were given. Raises ValueError for invalid options and combinations."""
+    """Return `base` with the given options. Raises ValueError for invalid options and combinations."""
     wanted = {key: value for key, value in given.items() if key in CONFIG_OPTIONS}
     number = wanted.get("num_replicas", DEFAULT.VALUE)
     scaling = wanted.get("autoscaling_config")
@@ -326,7 +329,7 @@ def configured(base: DeploymentConfig, given: dict[str, Any]) -> DeploymentConfi
 
 
 def _followed(scaling: AutoscalingConfig | dict[str, Any] | None) -> AutoscalingConfig:
-    """The configuration for `num_replicas="auto"`, with explicit settings applied."""
+    """Return the configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
     if isinstance(scaling, AutoscalingConfig):
         said = {name: getattr(scaling, name) for name in scaling.model_dump(exclude_unset=True)}
@@ -336,13 +339,14 @@ def _followed(scaling: AutoscalingConfig | dict[str, Any] | None) -> Autoscaling
 
 
 def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:
-    """Raise ValueError for options of gangs that do not go with others."""
+    """Raise ValueError for options that cannot be combined with gangs."""
     gang = config.gang_scheduling_config
     if gang is None:
         return
     if actor.get("max_replicas_per_node") is not None:
         raise ValueError(
-            "Setting max_replicas_per_node is not allowed when gang_scheduling_config is provided. Leave one of them out"
+            "Setting max_replicas_per_node is not allowed when gang_scheduling_config is provided. "
+            "Remove one of them"
         )
     if actor.get("placement_group_strategy") is not None:
         raise ValueError(
@@ -415,12 +419,12 @@ def deployment(
     }
     if callable(_func_or_class) or isinstance(_func_or_class, Application):
         return make(_func_or_class, name, version, given)
-    # What cannot be is told at the decorator's own line. Anything else in the place of the class is passed over, as by Ray.
+    # Report errors at the decorator's own line. Like Ray, ignore any other value in place of the class.
     together(configured(DeploymentConfig(), given), actor_options({}, given))
     return lambda func_or_class: make(func_or_class, name, version, given)
 
 
-# The conversion is made of deployments itself, and few need it.
+# imported here because the conversion imports this module, and is rarely needed
 __getattr__ = lazy_loader.getter(
     globals(), {"skate.serve.schema.conversion": ("deployment_to_schema", "schema_to_deployment")}
 )

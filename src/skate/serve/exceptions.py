@@ -1,4 +1,4 @@
-"""Exceptions of Serve, by whose fault they are."""
+"""Exceptions of Serve."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from skate.exceptions import TaskCancelledError
 
 
 class RayServeException(Exception):
-    """Something in Serve did not work as asked."""
+    """The base class of Serve's errors."""
 
 
 class BackPressureError(RayServeException):
-    """A request was refused because too many wait already."""
+    """A request was rejected because too many requests are waiting."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class BackPressureError(RayServeException):
 
     @property
     def message(self) -> str:
-        """The error as a sentence."""
+        """The error message."""
         return self._message
 
 
 class DeploymentUnavailableError(RayServeException):
-    """The deployment can take no request: it failed, or was deleted."""
+    """The deployment cannot accept requests: it failed or was deleted."""
 
     def __init__(self, deployment_id: Any) -> None:
         super().__init__(deployment_id)
@@ -49,15 +49,18 @@ class DeploymentUnavailableError(RayServeException):
 
     @property
     def message(self) -> str:
-        """The error as a sentence."""
-        return f"{self._deployment_id} is unavailable because it failed to deploy. Or it was deleted; see serve.status()"
+        """The error message."""
+        return (
+            f"{self._deployment_id} is unavailable because it failed to deploy. It may also have been "
+            "deleted; see serve.status()"
+        )
 
     def __str__(self) -> str:
         return self.message
 
 
 class ReplicaUnavailableError(RayServeException):
-    """The chosen replica can take no request any more."""
+    """The chosen replica no longer accepts requests."""
 
     def __init__(self, replica_id: Any) -> None:
         super().__init__(replica_id)
@@ -65,7 +68,7 @@ class ReplicaUnavailableError(RayServeException):
 
     @property
     def message(self) -> str:
-        """The error as a sentence."""
+        """The error message."""
         return f"Replica {self.replica_id} is no longer available. Choose another one"
 
     def __str__(self) -> str:
@@ -73,7 +76,7 @@ class ReplicaUnavailableError(RayServeException):
 
 
 class RequestCancelledError(RayServeException, TaskCancelledError):
-    """The request was cancelled before it ended."""
+    """The request was cancelled before it was answered."""
 
     def __init__(self, request_id: str | None = None) -> None:
         RayServeException.__init__(self, request_id)
@@ -84,7 +87,7 @@ class RequestCancelledError(RayServeException, TaskCancelledError):
 
 
 class gRPCStatusError(RayServeException):
-    """An error that ends a gRPC request with a status of its own."""
+    """An error that ends a gRPC request with a given status."""
 
     def __init__(
         self, original_exception: BaseException, code: Any = None, details: str | None = None
@@ -101,7 +104,7 @@ class gRPCStatusError(RayServeException):
 
     @property
     def grpc_details(self) -> str | None:
-        """The text beside the status."""
+        """The status message."""
         return self.details
 
     def __str__(self) -> str:

@@ -29,11 +29,11 @@ class Part:
     config: DeploymentConfig
     actor: dict[str, Any]
     ingress: bool = False
-    #: Serves HTTP through an ASGI application of its own.
+    #: True if it serves HTTP through its own ASGI application.
     asgi: bool = False
     outbound: tuple[str, ...] = ()
     docs_path: str | None = None
-    #: It was bound with API keys.
+    #: True if it was bound with API keys.
     guarded: bool = False
 
     def change(self, given: dict[str, Any]) -> None:
@@ -60,28 +60,28 @@ class Built:
     logging: Any = None
     external_scaler: bool = False
     source: str = "imperative"
-    #: Where the program that deploys imports from and runs: its replicas may be started by another program's node.
+    #: The import path and directory of the deploying program, because another program's node may start the replicas.
     path: list[str] = field(default_factory=lambda: [os.path.abspath(each) for each in sys.path])
     directory: str = field(default_factory=lambda: _directory())
-    #: Decides for all deployments of the application at once: `policy_function` and `policy_kwargs`.
+    #: The autoscaling policy for all deployments together: `policy_function` and `policy_kwargs`.
     policy: Any = None
 
     @property
     def ingress(self) -> str:
-        """The deployment that requests come to."""
+        """The deployment that receives requests."""
         return self.parts[0].name
 
 
 def _directory() -> str:
     try:
         return os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # it was deleted
         return ""
 
 
 @dataclass
 class _Host:
-    """The deployments found in a deployment's arguments: others, and those inside its own replicas."""
+    """The deployments among a deployment's arguments: separate ones, and those inside its own replicas."""
 
     outbound: list[str] = field(default_factory=list)
     inside: dict[str, Part] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class _Walk:
         self.open: list[str] = []
 
     def name(self, bound: Deployment) -> str:
-        """A name no other deployment of the application has: the same class may be bound twice."""
+        """Return a unique name within the application, because the same class may be bound twice."""
         name, number = bound.name, 1
         while name in self.taken and self.taken[name] is not bound:
             name = f"{bound.name}_{number}"
@@ -118,7 +118,9 @@ class _Walk:
         return DeploymentHandle(known, self.app_name)
 
     def visit_inside(self, app: Application, host: _Host) -> DeploymentHandle:
-        """One that lives in the replicas of another: packed with that one, after those that it is made from."""
+        """Visit a deployment that lives in the replicas of another one. It is packed with that one, after its
+        dependencies.
+        """
         bound = app._bound_deployment
         known = self.names.get(id(app))
         if known is None:
@@ -128,7 +130,7 @@ class _Walk:
         return DeploymentHandle(known, self.app_name)
 
     def replace(self, value: Any, host: _Host) -> Any:
-        """The same value with handles in the places of applications."""
+        """Return the value with handles in place of applications."""
         if isinstance(value, Application):
             if value._bound_deployment._config.in_process:
                 return self.visit_inside(value, host)
@@ -147,9 +149,11 @@ class _Walk:
         return value
 
     def arguments(self, name: str, bound: Deployment, host: _Host) -> tuple[Any, bytes]:
-        """The arguments of a deployment with handles for applications, and the same packed.
+        """Return the arguments of a deployment with handles in place of applications, and the same arguments
+        pickled.
 
-        Applications in objects of the user's own are found as those are packed. Raises TypeError for what cannot be packed.
+        Applications inside the user's objects are found while those are pickled. Raises TypeError for
+        arguments that cannot be pickled.
         """
         value = (self.replace(bound.init_args, host), self.replace(bound.init_kwargs, host))
         what = f"the arguments of the deployment {name!r} cannot be sent to a replica"
@@ -166,7 +170,7 @@ class _Walk:
         outbound: tuple[str, ...],
         inside: tuple[Part, ...] = (),
     ) -> Part:
-        """A deployment packed. Raises TypeError if its code cannot be sent."""
+        """Build the record of a deployment, with pickled code. Raises TypeError if its code cannot be sent."""
         target = bound.func_or_class
         if isinstance(target, str):
             target = load(target)
@@ -175,7 +179,8 @@ class _Walk:
         config, actor = bound._config, bound._replica.actor_options
         if config.gang_scheduling_config is not None and config.gang_scheduling_config.refused(name):
             raise ValueError(config.gang_scheduling_config.refused(name))
-        # Whose it is and what it runs are part of it, whatever version the user says: no two deployments share code.
+        # The fingerprint includes the application, the deployment and the code, even if the user sets a
+        # version: deployments never share code.
         version = repr(
             (self.app_name, name, bound.version, fingerprint.of(target, code), fingerprint.of_modules(target))
         )
@@ -228,9 +233,7 @@ def build(app: Any, name: str, route_prefix: str | None) -> Built:
             f"`serve.run` expects an `Application` returned by `Deployment.bind()`. This is a {type(app).__name__}: {app!r:.80}"
         )
     if not isinstance(name, str) or not name:
-        raise RayServeException(
-            f"Application name must a non-empty string. It must be one, too: {name!r} is not"
-        )
+        raise RayServeException(f"Application name must a non-empty string. Got {name!r}")
     walk = _Walk(name)
     walk.visit(app)
     ingress = walk.names[id(app)]

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class RayServegRPCContext:
-    """The context of a gRPC request, for methods that take `grpc_context`; it can be sent to other processes."""
+    """The context of a gRPC request, for methods that take `grpc_context`. It can be sent to other processes."""
 
     def __init__(self, grpc_context: Any) -> None:
         self._auth_context = dict(grpc_context.auth_context() or {})
@@ -35,15 +35,15 @@ class RayServegRPCContext:
         return next((value for key, value in self._metadata if key == name), None)
 
     def request_id(self) -> str | None:
-        """The request's id, if the client gave one."""
+        """The id of the request, if the client set one."""
         return self._said("request_id")
 
     def application(self) -> str | None:
-        """The application that the client asked for, if it named one."""
+        """The application that the client named, if any."""
         return self._said("application")
 
     def multiplexed_model_id(self) -> str | None:
-        """The model that the client asked for, if it named one."""
+        """The model that the client named, if any."""
         return self._said("multiplexed_model_id")
 
     def traceparent(self) -> str | None:
@@ -63,23 +63,23 @@ class RayServegRPCContext:
         return self._identities
 
     def peer_identity_key(self) -> Any:
-        """Which property of the certificate those are."""
+        """The property of the certificate that has these names."""
         return self._identity_key
 
     def code(self) -> Any:
-        """The status that was set."""
+        """The status of the response."""
         return self._code
 
     def set_code(self, code: Any) -> None:
-        """Set the status of the answer."""
+        """Set the status of the response."""
         self._code = code
 
     def details(self) -> str | None:
-        """The text that was set."""
+        """The status message."""
         return self._details  # type: ignore[no-any-return]
 
     def set_details(self, details: str) -> None:
-        """Set the text beside the status."""
+        """Set the status message."""
         self._details = details
 
     def set_compression(self, compression: Any) -> None:
@@ -91,12 +91,12 @@ class RayServegRPCContext:
         return self._trailing
 
     def set_trailing_metadata(self, trailing_metadata: list[Any]) -> None:
-        """Send this after the answer, beside the request's id."""
+        """Set the metadata to send after the response, in addition to the request's id."""
         own = [each for each in self._trailing if each[0] == "request_id"]
         self._trailing = own + list(trailing_metadata)
 
     def _set_on_grpc_context(self, grpc_context: Any) -> None:
-        """Have gRPC send what was set."""
+        """Apply the settings to gRPC's own context."""
         if self._code is not None:
             grpc_context.set_code(self._code)
         if self._details is not None:
@@ -108,7 +108,7 @@ class RayServegRPCContext:
 
 
 class gRPCInputStream(AsyncIterator[T]):  # noqa: N801 (the public name)
-    """The messages of a request that is a stream; iterate with `async for`."""
+    """The messages of a streaming request; iterate with `async for`."""
 
     def __init__(
         self, request_iterator: AsyncIterator[T], *, cancel_event: asyncio.Event | None = None
@@ -131,14 +131,14 @@ class gRPCInputStream(AsyncIterator[T]):  # noqa: N801 (the public name)
             raise
 
     def is_cancelled(self) -> bool:
-        """True once the request was cancelled."""
+        """Return True if the request was cancelled."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Give it up: no further message comes."""
+        """Cancel the request, so that no more messages arrive."""
         self._cancelled.set()
 
     @property
     def is_exhausted(self) -> bool:
-        """True once all messages were read."""
+        """Return True if all messages were read."""
         return self._exhausted

@@ -9,17 +9,17 @@ CONTROLLER_NAME = "SERVE_CONTROLLER_ACTOR"
 NAMESPACE = "serve"
 REPLICA_PREFIX = "SERVE_REPLICA::"
 DEFAULT_APP = "default"
-#: Tells an actor of `deployment_actors` whose it is, as JSON.
+#: The environment variable that names the deployment of a `deployment_actors` actor, as JSON.
 DEPLOYMENT_ACTOR_VARIABLE = "SKATE_SERVE_DEPLOYMENT_ACTOR"
 
 
 def deployment_actor_name(app: str, deployment: str, version: str, actor: str) -> str:
-    """The name of an actor that the replicas of a deployment share."""
+    """Return the name of an actor shared by the replicas of a deployment."""
     return f"SERVE_DEPLOYMENT_ACTOR::{app}#{deployment}#{version}#{actor}"
 
 
 class DEFAULT(enum.Enum):
-    """The default of an option for which None has a meaning."""
+    """The default of an option for which None has another meaning."""
 
     VALUE = 1
 
@@ -50,14 +50,17 @@ class ReplicaID(NamedTuple):
 
     @classmethod
     def is_full_id_str(cls, s: str) -> bool:
-        """True for the name of a replica's actor."""
+        """Return True for the name of a replica's actor."""
         return s.startswith(REPLICA_PREFIX) and s.count("#") == 2
 
     @classmethod
     def from_full_id_str(cls, s: str) -> ReplicaID:
-        """The replica of that actor name. Raises ValueError for any other name."""
+        """Parse the name of a replica's actor. Raises ValueError for any other name."""
         if not cls.is_full_id_str(s):
-            raise ValueError(f"{s!r} is no replica's name, which is {REPLICA_PREFIX}app#deployment#replica")
+            raise ValueError(
+                f"{s!r} is not the name of a replica; it must have the form "
+                f"{REPLICA_PREFIX}app#deployment#replica"
+            )
         app, name, unique = s[len(REPLICA_PREFIX) :].split("#")
         return cls(unique, DeploymentID(name, app))
 

@@ -27,7 +27,7 @@ _ANSWERS = (DeploymentResponse, DeploymentResponseGenerator)
 
 
 class _Loop:
-    """An event loop in a thread of its own; it ends with the last handle that leads to it."""
+    """An event loop in a separate thread. It ends with the last handle that uses it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -37,12 +37,12 @@ class _Loop:
         _loops.add(self)
 
     def run(self, coroutine: Any) -> Any:
-        """The result of a coroutine of that loop."""
+        """Run a coroutine in the loop and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
 
 _loops: weakref.WeakSet[_Loop] = weakref.WeakSet()
-#: Handles by number: those among arguments that are packed lead to the same objects afterwards.
+#: Handles by number, so that a pickled handle in an argument refers to the same objects afterwards.
 _handles: weakref.WeakValueDictionary[int, LocalHandle] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
@@ -67,10 +67,10 @@ def _stop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Response(LocalResponse):
-    """The answer of a local call."""
+    """The response of a local call."""
 
     async def _to_object_ref(self) -> Any:
-        """Raise: local testing has no object store."""
+        """Raise RuntimeError, because local testing mode has no object store."""
         raise RuntimeError(
             "Converting DeploymentResponses to ObjectRefs is not supported in local testing mode. Pass the response itself"
         )
@@ -78,7 +78,7 @@ class _Response(LocalResponse):
     def _to_object_ref_sync(
         self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
     ) -> Any:
-        """Raise: local testing has no object store."""
+        """Raise RuntimeError, because local testing mode has no object store."""
         raise RuntimeError(
             "Converting DeploymentResponses to ObjectRefs is not supported in local testing mode. Pass the response itself"
         )
@@ -92,7 +92,7 @@ class _Counters:
 
 
 class _Local(Inner):
-    """One deployment in this process; its exceptions are raised unwrapped."""
+    """A deployment in this process. Its exceptions are raised unwrapped."""
 
     counters = _Counters
 
@@ -108,22 +108,24 @@ class _Local(Inner):
 class LocalHandle(DeploymentHandle):
     """Calls an object of this process."""
 
-    def __init__(self, name: str, app: str, way: _Local, loop: _Loop, said: Any = None) -> None:
-        super().__init__(name, app, handle_options=said, _router=way)
-        self._watch = way
+    def __init__(self, name: str, app: str, router: _Local, loop: _Loop, said: Any = None) -> None:
+        super().__init__(name, app, handle_options=said, _router=router)
+        self._watch = router
         self._loop = loop
         self._number = next(_numbers)
         _handles[self._number] = self
 
     def options(self, **given: Any) -> DeploymentHandle:
-        """The same with other options."""
+        """Return the handle with other options."""
         said = self._said()
         said |= {key: value for key, value in given.items() if key in said and value is not DEFAULT.VALUE}
-        way: Any = self._router
-        return LocalHandle(self.deployment_name, self.app_name, way, self._loop, said)
+        router: Any = self._router
+        return LocalHandle(self.deployment_name, self.app_name, router, self._loop, said)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it with copies of the arguments, as another process has them. Raises TypeError for what cannot be copied."""
+        """Call the method with copies of the arguments, as another process would receive them. Raises
+        TypeError for arguments that cannot be copied.
+        """
         copied = functools.partial(_copied, f"{self.deployment_name}.{self._method}")
         return super().remote(*map(copied, args), **{key: copied(value) for key, value in kwargs.items()})
 
@@ -149,7 +151,7 @@ def end_all() -> None:
 
 
 class _Making:
-    """Makes the deployments of one application, each once, those first that others are made from."""
+    """Creates the deployments of one application, each once, dependencies first."""
 
     def __init__(self, app_name: str) -> None:
         self.app_name = app_name
@@ -157,7 +159,7 @@ class _Making:
         self.made: dict[int, LocalHandle] = {}
 
     def handle_of(self, app: Any) -> Any:
-        """The handle of an application; made if it is not there."""
+        """Return the handle of an application, which is created if necessary."""
         if isinstance(app, Deployment):
             raise TypeError(f"pass {app.name}.bind(...) to another deployment, not {app.name} itself")
         found = self.made.get(id(app))
@@ -166,7 +168,7 @@ class _Making:
         return found
 
     def make(self, bound: Deployment) -> LocalHandle:
-        """Run the constructor and return a handle; raises the constructor's exception."""
+        """Run the constructor and return a handle. Raises the constructor's exception."""
         blob, _ = pickler.replaced(
             (bound.init_args, bound.init_kwargs),
             (Application, Deployment),
@@ -179,8 +181,8 @@ class _Making:
         servable = Servable(bound.func_or_class, bound.name, bound.max_ongoing_requests)
         replica = ReplicaID("local", DeploymentID(bound.name, self.app_name))
         place = context.ReplicaContext(replica, None, bound._config, context.ReplicaRank(0), 1)
-        way = self.loop.run(self._begin(bound, servable, place, args, kwargs))
-        return LocalHandle(bound.name, self.app_name, way, self.loop)
+        router = self.loop.run(self._begin(bound, servable, place, args, kwargs))
+        return LocalHandle(bound.name, self.app_name, router, self.loop)
 
     async def _begin(
         self, bound: Deployment, servable: Servable, place: Any, args: Any, kwargs: Any
@@ -194,7 +196,9 @@ class _Making:
 
 
 def run_locally(app: Application, name: str) -> DeploymentHandle:
-    """Make all deployments of an application in this process; a handle to its ingress. Raises as `serve.run` does."""
+    """Create all deployments of an application in this process; return a handle to its ingress. Raises as
+    `serve.run` does.
+    """
     build(app, name, "/")
     found: DeploymentHandle = _Making(name).handle_of(app)
     return found

@@ -1,4 +1,4 @@
-"""The log of a replica: its lines go to the output of its process, which the driver shows."""
+"""The log of a replica. Its lines go to the output of the process, which the driver shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of the user's own, marked with the replica that they come from."""
+"""The user's metrics, with the replica they come from as labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _keys(tag_keys: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 class Counter(plain.Counter):
-    """A number that grows."""
+    """A metric that only increases."""
 
     def __init__(self, name: str, description: str = "", tag_keys: tuple[str, ...] | None = None) -> None:
         super().__init__(name, description, _keys(tag_keys))
@@ -50,7 +50,7 @@ class Gauge(plain.Gauge):
 
 
 class Histogram(plain.Histogram):
-    """Numbers by class."""
+    """A metric that counts values by bucket."""
 
     def __init__(
         self,

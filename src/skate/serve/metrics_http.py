@@ -1,4 +1,4 @@
-"""Counts and times of HTTP requests."""
+"""Counts and latencies of HTTP requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 
-#: Upper bounds of the classes that latencies are counted in, in milliseconds.
+#: Upper bounds of the latency buckets, in milliseconds.
 BOUNDS_MS = (
     1,
     2,
@@ -49,7 +49,7 @@ class Requests:
     def done(self, scope: Scope, route: str, status: int, seconds: float) -> None:
         """Record the end of a request."""
         method = scope.get("method", "WS")
-        # A client may make up methods; each would be a line of its own for good.
+        # A client may invent methods, each of which would add a permanent series.
         key = (route, method if method in _METHODS else "OTHER", status)
         self.counts[key] = self.counts.get(key, 0) + 1
         classes = self.classes.get(route)

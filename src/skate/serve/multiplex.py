@@ -1,4 +1,4 @@
-"""`@serve.multiplexed`: several models in one replica, those used last."""
+"""`@serve.multiplexed`: a cache of the most recently used models in each replica."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from skate.serve import context
 from skate.serve.logs import LOGGER
 
 
-class _Shelf:
-    """The models that one object (or function) holds, the one used last at the end."""
+class _ModelCache:
+    """The models that an object or function has loaded, the most recently used one last."""
 
     def __init__(self, load: Callable[..., Any], limit: int) -> None:
         self.load = load
         self.limit = limit
         self.models: OrderedDict[str, Any] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Any]] = {}
-        self._room = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
 
     async def get(self, model: str, *args: Any) -> Any:
         """Return a model, loading it if necessary; concurrent callers wait for the same load.
 
-        Loading completes even if the callers are cancelled: it takes its place anyway, and others may wait.
+        Loading continues even if the callers are cancelled, because other callers may wait for it.
         """
         if model in self.models:
             self.models.move_to_end(model)
@@ -40,8 +40,10 @@ class _Shelf:
 
     async def _load(self, model: str, args: tuple[Any, ...]) -> Any:
         try:
-            async with self._room:  # one after the other, so that no more are in memory than may be
-                await self._make_room()
+            async with (
+                self._load_lock
+            ):  # one load at a time, so that memory never has more models than the limit
+                await self._evict()
                 loaded = self.load(*args, model)
                 if inspect.isawaitable(loaded):
                     loaded = await loaded
@@ -49,10 +51,10 @@ class _Shelf:
                 _finalizer(type(loaded))
         finally:
             del self._loading[model]
-            tell(tuple(self.models))
+            publish_models(tuple(self.models))
         return loaded
 
-    async def _make_room(self) -> None:
+    async def _evict(self) -> None:
         while self.limit > 0 and len(self.models) >= self.limit:
             await self._drop_oldest()
 
@@ -62,11 +64,11 @@ class _Shelf:
         if finalizer is not None:
             try:
                 await finalizer(old)
-            except Exception:  # of a model that goes; the one that comes has nothing to do with it
+            except Exception:  # an error of the evicted model must not affect the new one
                 logging.getLogger(LOGGER).exception("the finalizer of a model failed")
 
     async def close(self) -> None:
-        """The replica ends: so do its models."""
+        """Unload all models, because the replica ends."""
         while self.models:
             await self._drop_oldest()
 
@@ -87,14 +89,14 @@ def _finalizer(cls: Any) -> Any:
 
 
 async def close_all(owner: Any) -> None:
-    """End the models that an object, or a function, holds."""
+    """Unload the models of an object or function."""
     for value in list(getattr(owner, "__dict__", {}).values()):
-        if isinstance(value, _Shelf):
+        if isinstance(value, _ModelCache):
             await value.close()
 
 
-def tell(models: tuple[str, ...]) -> None:
-    """Let everybody know what this replica holds, so that requests for a model come where it is."""
+def publish_models(models: tuple[str, ...]) -> None:
+    """Publish the models of this replica, so that requests for a model are sent to a replica that has it."""
     here = context.current_replica()
     if here is None:
         return
@@ -103,7 +105,7 @@ def tell(models: tuple[str, ...]) -> None:
     name, app = here.replica_id.deployment_id
     try:
         watch.current().controller.models.remote((app, name), here.replica_tag, models)
-    except ValueError:  # Serve is being shut down
+    except ValueError:  # serve is shutting down
         return
 
 
@@ -133,10 +135,10 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
         is_method = bool(parameters) and parameters[0] == "self"
         if len(parameters) != 1 + is_method:
             raise TypeError(
-                "@serve.multiplexed can only be used to decorate functions or methods with at least one 'model_id: str' "
-                "argument, and no other besides self"
+                "@serve.multiplexed can only be used to decorate functions or methods with at least "
+                "one 'model_id: str' argument, and no others besides self"
             )
-        place = f"_serve_shelf_{function.__name__}"
+        place = f"_serve_models_{function.__name__}"
 
         @functools.wraps(function)
         async def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -156,10 +158,10 @@ def multiplexed(func: Callable[..., Any] | None = None, max_num_models_per_repli
                     "The model ID cannot be empty. Set handle.options(multiplexed_model_id=...), or send the header"
                 )
             holder = (owner[0] if owner else wrapped).__dict__
-            shelf = holder.get(place)
-            if shelf is None:
-                shelf = holder[place] = _Shelf(function, limit)
-            return await shelf.get(model, *owner)
+            cache = holder.get(place)
+            if cache is None:
+                cache = holder[place] = _ModelCache(function, limit)
+            return await cache.get(model, *owner)
 
         return wrapped
 

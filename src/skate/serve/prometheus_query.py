@@ -1,4 +1,4 @@
-"""Figures from a Prometheus server for autoscaling policies, fetched by a thread so that policies never wait for them."""
+"""Values from a Prometheus server for autoscaling policies. A thread fetches them, so policies never wait."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class PrometheusScalar:
 
 @dataclass(frozen=True)
 class PrometheusVector:
-    """The values of a query by their labels; may be empty."""
+    """The values of a query by labels; may be empty."""
 
     samples: tuple[PrometheusSample, ...]
 
 
 class PrometheusQueryMixin:
-    """Base of policies that read `self.prometheus_results`; the first read starts the fetching.
+    """Base of policies that read `self.prometheus_results`; the first read starts the thread.
 
     Args:
         prometheus_address: the server's address; default RAY_PROMETHEUS_HOST. RAY_PROMETHEUS_HEADERS may hold
@@ -80,7 +80,7 @@ class PrometheusQueryMixin:
 
     @property
     def prometheus_results(self) -> dict[str, PrometheusScalar | PrometheusVector] | None:
-        """The latest result of each query; None while unknown."""
+        """The latest result of each query; None until it is known."""
         if self._fetching is None and self._address and self._queries:
             self._fetching = threading.Thread(target=self._fetch, name="serve-prometheus", daemon=True)
             self._fetching.start()
@@ -89,7 +89,7 @@ class PrometheusQueryMixin:
 
     @property
     def prometheus_metrics(self) -> dict[str, float] | None:
-        """The queries that gave one value; None while that is not known."""
+        """The results of queries that returned a single value; None until they are known."""
         results = self.prometheus_results
         if results is None:
             return None
@@ -108,7 +108,7 @@ class PrometheusQueryMixin:
             try:
                 self._results = time.monotonic(), {query: self._ask(query) for query in self._queries}
                 told = ""
-            except Exception as error:  # the server is away, or refuses the query: what was known grows old
+            except Exception as error:  # the last result stays until it expires, whatever went wrong
                 if str(error) != told:
                     told = str(error)
                     logging.getLogger("ray.serve").warning("%s returned no metrics: %s", self._address, error)
@@ -139,4 +139,4 @@ def result_of(said: Any, query: str) -> PrometheusScalar | PrometheusVector:
                 for each in result
             )
         )
-    raise ValueError(f"the query {query!r} gives a {kind}; policies need a scalar or an instant vector")
+    raise ValueError(f"the query {query!r} returned a {kind}; policies require a scalar or an instant vector")

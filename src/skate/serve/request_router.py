@@ -1,4 +1,4 @@
-"""Custom routers: a class that ranks the replicas for a request."""
+"""Custom request routers: classes that rank the replicas for each request."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
 
 
 class RunningReplica:
-    """A replica that takes requests, as it is at the moment when one looks at it."""
+    """A replica that accepts requests, with its current state."""
 
-    #: No clouds here, and no Java.
+    #: Skate has no availability zones and no Java.
     availability_zone: str | None = None
     is_cross_language = False
-    #: Connections are handed to replicas; they listen nowhere themselves.
+    #: Replicas receive connections from other processes, and have no port of their own.
     backend_http_endpoint: tuple[str, int] | None = None
 
     def __init__(self, replica_id: ReplicaID, target: Any, max_ongoing_requests: int) -> None:
@@ -39,7 +39,7 @@ class RunningReplica:
 
     @property
     def replica_id(self) -> ReplicaID:
-        """Its name."""
+        """The id of the replica."""
         return self._replica_id
 
     @property
@@ -49,38 +49,38 @@ class RunningReplica:
 
     @property
     def node_id(self) -> str:
-        """The node it runs on."""
+        """The node that the replica runs on."""
         said: str = self._target.place.node
         return said
 
     @property
     def queue_len(self) -> int:
-        """Requests that it has now, in work or waiting."""
+        """The number of its current requests, running or waiting."""
         seen: int = self._target.load()
         return seen
 
     @property
     def max_ongoing_requests(self) -> int:
-        """How many requests it works on at once."""
+        """The number of requests that it processes concurrently."""
         return self._limit
 
     @property
     def multiplexed_model_ids(self) -> set[str]:
-        """The models that it holds."""
+        """The models that it has loaded."""
         return set(self._target.models)
 
     @property
     def routing_stats(self) -> dict[str, Any]:
-        """The last answer of its object's `record_routing_stats`."""
+        """The last result of its object's `record_routing_stats`."""
         return dict(self._target.place.stats or {})
 
     @property
     def replica_metadata(self) -> dict[str, Any]:
-        """The answer of its object's `record_replica_metadata`, which is asked once, when the replica is ready."""
+        """The result of its object's `record_replica_metadata`, called once, when the replica is ready."""
         return dict(self._target.place.metadata or {})
 
     async def get_queue_len(self, *, deadline_s: float) -> int:
-        """Same as `queue_len`, which needs no request to the replica."""
+        """Return `queue_len`, without a request to the replica."""
         return self.queue_len
 
     def __repr__(self) -> str:
@@ -89,14 +89,15 @@ class RunningReplica:
 
 @dataclass
 class RequestRoutingContext:
-    """The attempts so far of a request that no replica has yet."""
+    """The attempts so far to find a replica for a request."""
 
     multiplexed_start_matching_time: float | None = None
     tried_fewest_multiplexed_models: bool = False
     tried_first_multiplexed_models: bool = False
     tried_same_node: bool = False
     tried_same_az: bool = False
-    #: Wait before the next try. A router that leaves it False has more to try at once.
+    #: True to wait before the next attempt. If a router leaves it False, it has more candidates to try
+    #: immediately.
     should_backoff: bool = False
 
 
@@ -105,7 +106,7 @@ class RequestMetadata:
     """The properties of a request."""
 
     request_id: str
-    #: Unique, while programs may use one `request_id` for many requests.
+    #: Unique, although programs may use the same `request_id` for several requests.
     internal_request_id: str
     call_method: str = "__call__"
     route: str = ""
@@ -116,7 +117,7 @@ class RequestMetadata:
 
 
 def _future() -> Any:
-    """A future of the running loop; None in threads without one."""
+    """Return a future of the running loop; None in threads without a loop."""
     try:
         return asyncio.get_running_loop().create_future()
     except RuntimeError:
@@ -125,7 +126,7 @@ def _future() -> Any:
 
 @dataclass
 class PendingRequest:
-    """A request that is to go to a replica."""
+    """A request that waits to be sent to a replica."""
 
     args: list[Any]
     kwargs: dict[Any, Any]
@@ -134,28 +135,30 @@ class PendingRequest:
     created_at: float = field(default_factory=time.time)
     future: Any = field(default_factory=_future)
     routing_context: RequestRoutingContext = field(default_factory=RequestRoutingContext)
-    #: Answers of other calls among the arguments are there.
+    #: True once the responses of other calls among the arguments are available.
     resolved: bool = False
 
     def reset_future(self) -> None:
-        """Take a new future, for a request that is sent once more."""
+        """Create a new future, because the request is sent again."""
         self.future = _future()
 
 
 class QueueLengths:
-    """How many requests replicas have, by their ids."""
+    """The number of requests at each replica, by its id."""
 
     def __init__(self, replicas: Callable[[], dict[ReplicaID, RunningReplica]]) -> None:
         self._replicas = replicas
 
     def get(self, replica_id: ReplicaID) -> int | None:
-        """Requests that a replica has now; None if there is no such replica."""
+        """Return the number of a replica's current requests; None if there is no such replica."""
         found = self._replicas().get(replica_id)
         return None if found is None else found.queue_len
 
 
 class RequestRouter(abc.ABC):
-    """Base of routers: subclasses rank the candidates, and are told what becomes of requests and replicas."""
+    """The base class of routers. Subclasses rank the candidates, and are notified about requests and
+    replicas.
+    """
 
     def __init__(
         self,
@@ -190,7 +193,7 @@ class RequestRouter(abc.ABC):
         backoff_multiplier: float | None = None,
         max_backoff_s: float | None = None,
     ) -> None:
-        """Take the pauses of a changed RequestRouterConfig; seconds."""
+        """Update the pauses, in seconds, from a changed RequestRouterConfig."""
         self.initial_backoff_s = self.initial_backoff_s if initial_backoff_s is None else initial_backoff_s
         self.backoff_multiplier = (
             self.backoff_multiplier if backoff_multiplier is None else backoff_multiplier
@@ -199,7 +202,7 @@ class RequestRouter(abc.ABC):
 
     @property
     def deployment_id(self) -> DeploymentID:
-        """The deployment whose requests it routes."""
+        """The deployment whose requests are routed."""
         return self._deployment_id
 
     @property
@@ -209,57 +212,58 @@ class RequestRouter(abc.ABC):
 
     @property
     def curr_replicas(self) -> dict[ReplicaID, RunningReplica]:
-        """The replicas there are now, by their ids."""
+        """The current replicas by id."""
         return self._replicas
 
     @property
     def replica_queue_len_cache(self) -> QueueLengths:
-        """How many requests each replica has; as of now, and from no cache."""
+        """The current number of requests at each replica; not cached, despite its name."""
         return self._replica_queue_len_cache
 
     def select_available_replicas(
         self, candidates: list[RunningReplica] | None = None
     ) -> list[RunningReplica]:
-        """Return the candidates (by default all replicas) that have room for another request."""
+        """Return the candidates (by default all replicas) with room for another request."""
         found = self._replicas_list if candidates is None else candidates
         return [each for each in found if each.queue_len < each.max_ongoing_requests]
 
     def initialize_state(self, **kwargs: Any) -> None:  # noqa: B027 (may be left out)
-        """Take `request_router_kwargs`; called once, before any request."""
+        """Set the arguments from `request_router_kwargs`. Called once, before any request."""
 
     @abc.abstractmethod
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Return groups of replicas, the best group first; within a group the one with the shortest queue is taken.
+        """Return groups of replicas, the best group first. Within a group, the replica with the shortest
+        queue is chosen.
 
-        Called where the request is made; it must not wait.
+        Runs in the thread of the caller, and must not wait.
         """
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """Take the replicas there are now. Whoever overrides it calls this one too."""
+        """Update the replicas. Overriding methods must call this one too."""
         self._replicas = {each.replica_id: each for each in replicas}
         self._replicas_list = list(replicas)
         self._replica_id_set = set(self._replicas)
 
     def on_send_request(self, replica_id: ReplicaID) -> None:  # noqa: B027 (may be left out)
-        """Hear that a request is about to go to a replica."""
+        """Handle that a request is about to be sent to a replica."""
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:  # noqa: B027 (may be left out)
-        """Hear that a request went to a replica."""
+        """Handle that a request was sent to a replica."""
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:  # noqa: B027 (may be left out)
-        """Hear that a request has ended, well or not; its id is that of its metadata."""
+        """Handle that a request has ended, successfully or not. Its id is the one in its metadata."""
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """Take a replica away whose process has ended. Whoever overrides it calls this one too."""
+        """Remove a replica whose process has ended. Overriding methods must call this one too."""
         self._replicas.pop(replica_id, None)
         self._replicas_list = list(self._replicas.values())
         self._replica_id_set.discard(replica_id)
 
 
 class MultiplexMixin:
-    """Prefers replicas that hold the model of the request."""
+    """Prefers replicas that have loaded the model of the request."""
 
     _replicas: dict[ReplicaID, RunningReplica]
     _replica_id_set: set[ReplicaID]
@@ -276,7 +280,7 @@ class MultiplexMixin:
         return {name for name, count in counts.items() if count == fewest}
 
     def apply_multiplex_routing(self, pending_request: PendingRequest | None = None) -> set[ReplicaID]:
-        """The replicas to try next: those that hold the model, then those with the fewest models, then all."""
+        """Return the replicas to try next: those with the model, then those with the fewest models, then all."""
         if pending_request is None:
             return self._replica_id_set
         tried = pending_request.routing_context
@@ -298,7 +302,7 @@ class MultiplexMixin:
     def rank_replicas_via_multiplex(
         self, replicas: list[RunningReplica], multiplexed_model_id: str
     ) -> list[list[RunningReplica]]:
-        """Three groups: those that hold the model, those with the fewest models, and the others."""
+        """Return three groups: replicas with the model, those with the fewest models, and all others."""
         holding, fewest = self._holding(multiplexed_model_id), self._with_fewest()
         ranks: list[list[RunningReplica]] = [[], [], []]
         for each in replicas:
@@ -308,14 +312,14 @@ class MultiplexMixin:
 
 
 class FIFOMixin:
-    """Requests go out in the order they came, which they do anyway."""
+    """Sends requests in the order of arrival, which is the default anyway."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
 
 
 class LocalityMixin:
-    """Prefers replicas of the same node."""
+    """Prefers replicas on the same node."""
 
     _replicas: dict[ReplicaID, RunningReplica]
     _replica_id_set: set[ReplicaID]
@@ -346,7 +350,7 @@ class LocalityMixin:
         return near
 
     def apply_locality_routing(self, pending_request: PendingRequest | None = None) -> set[ReplicaID]:
-        """The replicas to try next: those of this node, then those of this zone, then all."""
+        """Return the replicas to try next: those on this node, then those in this zone, then all."""
         if pending_request is None:
             return self._replica_id_set
         tried = pending_request.routing_context
@@ -362,7 +366,7 @@ class LocalityMixin:
         return self._replica_id_set
 
     def rank_replicas_via_locality(self, replicas: list[RunningReplica]) -> list[list[RunningReplica]]:
-        """Three groups: those of this node, those of this zone, and the others."""
+        """Return three groups: replicas on this node, those in this zone, and all others."""
         near = self._near()
         ranks: list[list[RunningReplica]] = [[], [], []]
         for each in replicas:

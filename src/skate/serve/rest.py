@@ -28,37 +28,39 @@ if TYPE_CHECKING:
 
 _PATH = "/api/serve/applications/"
 _BODY_BYTES_MAX = 16 << 20
-#: Names besides this machine's own by which the API may be asked.
+#: Additional host names under which the API may be accessed.
 HOSTS_VARIABLE = "SKATE_SERVE_ALLOWED_HOSTS"
-#: The actor that answers for a node that stays.
+#: The actor that serves the API on a standing node.
 ACTOR_NAME = "SERVE_REST_API"
 _START_SECONDS = 20.0
 
 
 class Api:
-    """An ASGI application."""
+    """The REST API as an ASGI application."""
 
     def __init__(self, token: str, host: str = "127.0.0.1") -> None:
         if not token:
-            raise ValueError("the REST API needs a token, because its clients may run any code here")
+            raise ValueError(
+                "the REST API requires a token, because its clients can run any code on this machine"
+            )
         self._token = token.encode()
         more = os.environ.get(HOSTS_VARIABLE, "").split(",")
         names = [host, "localhost", socket.gethostname(), socket.getfqdn(), *more]
         self._hosts = frozenset(each.strip().lower() for each in names if each.strip())
-        #: One change after the other: two configs at once would be mixed.
+        #: Allow one change at a time, because concurrent configs would be mixed.
         self._changing = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        strange = self._strange(headers)
-        if strange:
-            await _answer(send, 403, {"error": strange})
+        reason = self._rejection_of(headers)
+        if reason:
+            await _answer(send, 403, {"error": reason})
             return
         given = headers.get(b"authorization", b"")
         if not hmac.compare_digest(given, b"Bearer " + self._token):
-            await _answer(send, 401, {"error": "a bearer token is needed: Authorization: Bearer ..."})
+            await _answer(send, 401, {"error": "a bearer token is required: Authorization: Bearer ..."})
             return
         parts, size = [], 0
         more = True
@@ -77,8 +79,10 @@ class Api:
         status, said = await loop.run_in_executor(None, self._act, scope["method"], scope["path"], body)
         await _answer(send, status, said)
 
-    def _strange(self, headers: dict[bytes, bytes]) -> str:
-        """Why a request is not from here: a page of the web had its own name lead here, or asks from its own site."""
+    def _rejection_of(self, headers: dict[bytes, bytes]) -> str:
+        """Return why a request is rejected; empty if it is not. This protects from web pages that redirect
+        their own name here, or send requests from their own site.
+        """
         for name in (b"host", b"origin"):
             said = headers.get(name, b"").decode("latin-1")
             if said and not self._known(said.partition("://")[2] if name == b"origin" else said):
@@ -86,7 +90,7 @@ class Api:
         return ""
 
     def _known(self, place: str) -> bool:
-        """True for names of this machine, and for IP addresses, which cannot be redirected by DNS."""
+        """Return True for names of this machine, and for IP addresses, which DNS cannot redirect."""
         host = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
         try:
             ipaddress.ip_address(host)
@@ -113,28 +117,28 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
             if method == "DELETE":
                 api.shutdown()
                 return 200, {}
-            return 405, {"error": f"{method} is not one of GET, PUT, DELETE"}
+            return 405, {"error": f"the method must be GET, PUT or DELETE, got {method}"}
         words = path.strip("/").split("/")
         if len(words) == 7 and words[4] == "deployments" and words[6] == "scale":
             if method != "POST":
-                return 405, {"error": f"{method} is not POST"}
+                return 405, {"error": f"the method must be POST, got {method}"}
             return _scale(words[3], words[5], json.loads(body))
     except RecursionError:
-        return 400, {"error": "the JSON of the body is nested too deep"}
-    except ValueError as error:  # JSON that is none, a config that cannot be
+        return 400, {"error": "the JSON of the body is nested too deeply"}
+    except ValueError as error:  # invalid JSON or an invalid config
         where = getattr(error, "where", ())
         field = {"field": config_loader.spelt(where)} if where else {}
         return 400, {"error": str(error), **field}
-    except Exception as error:  # code that is imported for a deploy may raise anything
+    except Exception as error:  # the deployed code may raise anything
         return 500, {
             "error": str(error) if type(error) is RuntimeError else f"{type(error).__name__}: {error}"
         }
-    return 404, {"error": f"there is no {path}; there is {_PATH}"}
+    return 404, {"error": f"the API has no path {path}; use {_PATH}"}
 
 
 def details() -> dict[str, Any]:
-    """How everything is; an instance without applications if Serve does not run."""
-    from skate.serve.schema.details import ServeInstanceDetails  # needed by few
+    """Return the complete state; an instance without applications if Serve is not running."""
+    from skate.serve.schema.details import ServeInstanceDetails  # rarely needed
 
     try:
         controller = watch.controller()
@@ -147,16 +151,17 @@ def details() -> dict[str, Any]:
 def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
     want = said.get("target_num_replicas") if isinstance(said, dict) else None
     if isinstance(want, bool) or not isinstance(want, int) or want < 0:
-        return 400, {"error": f"target_num_replicas must be a number of replicas, got {want!r}"}
+        return 400, {"error": f"target_num_replicas must be an integer >= 0, got {want!r}"}
     apps = details()["applications"]
     if app not in apps or deployment not in apps[app]["deployments"]:
-        return 404, {"error": f"there is no deployment {deployment!r} in an application {app!r}"}
+        return 404, {"error": f"there is no deployment {deployment!r} in application {app!r}"}
     if not apps[app]["external_scaler_enabled"]:
         return 412, {
-            "error": f"the application {app!r} was deployed without external_scaler_enabled, so it cannot be scaled externally"
+            "error": f"application {app!r} was deployed without external_scaler_enabled, so it cannot be "
+            "scaled externally"
         }
     skate.get(watch.controller().scale.remote(app, deployment, want))
-    return 200, {"message": f"{deployment!r} of {app!r} is being scaled to {want} replicas"}
+    return 200, {"message": f"scaling {deployment!r} of {app!r} to {want} replicas"}
 
 
 async def _answer(send: Send, status: int, said: Any) -> None:
@@ -167,17 +172,17 @@ async def _answer(send: Send, status: int, said: Any) -> None:
 
 
 class RestServer:
-    """The API, served by a thread of this process until `close`. Raises RuntimeError if the port is taken."""
+    """Serves the API in a thread of this process until `close`. Raises RuntimeError if the port is in use."""
 
     def __init__(self, token: str, host: str = "127.0.0.1", port: int = 8265) -> None:
-        import uvicorn  # only who asks for the API
+        import uvicorn  # imported only if the API is requested
 
         from skate.serve.ingress.sockets import listen
 
         served = Api(token, host)
         self._sock = listen(host, port, "the REST API", "another --rest-port")
         self.port: int = self._sock.getsockname()[1]
-        # Not uvloop, in what may be a user's process: it leaves a pipe open for good.
+        # Not uvloop, because this may be a user's process, and uvloop leaves a pipe open.
         config = uvicorn.Config(served, log_level="warning", lifespan="off", loop="asyncio", ws="none")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -193,7 +198,7 @@ class RestServer:
 
 
 class RestActor:
-    """Answers the API for as long as its node stays."""
+    """Serves the API as long as its node runs."""
 
     def __init__(self, token: str, host: str, port: int) -> None:
         self._server = RestServer(token, host, port)
@@ -204,7 +209,9 @@ class RestActor:
 
 
 def have_a_node_answer(token: str, host: str, port: int) -> int:
-    """Have the node of this session answer the API from now on; the port. Raises RuntimeError if that is taken."""
+    """Serve the API on this session's node from now on; return the port. Raises RuntimeError if the port is
+    in use.
+    """
     made: Any = skate.remote(RestActor)
     actor = made.options(
         name=ACTOR_NAME,
@@ -216,7 +223,7 @@ def have_a_node_answer(token: str, host: str, port: int) -> int:
     ).remote(token, host, port)
     try:
         found: int = skate.get(actor.port.remote(), timeout=_START_SECONDS)
-    except Exception as error:  # its constructor says why, whatever it is wrapped in
+    except Exception as error:  # the cause is the constructor's error, however it is wrapped
         skate.kill(actor)
         raise RuntimeError(str(config_loader.cause_of(error))) from None
     return found

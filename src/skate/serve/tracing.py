@@ -1,7 +1,7 @@
-"""OpenTelemetry spans: of each request over HTTP, of each handle call, and of a replica's work on it.
+"""OpenTelemetry spans for HTTP requests, handle calls, and the work of replicas on them.
 
-Spans are created in processes that have loaded the OpenTelemetry SDK, by `TracingConfig` or by the user's own
-code. All others only pass the W3C trace context on.
+Spans are created in processes that have loaded the OpenTelemetry SDK, through `TracingConfig` or the user's
+own code. All others only pass the W3C trace context on.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from skate.serve.identity import ReplicaID
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-#: What the context travels in: the headers of W3C, or those of the propagator that the process has chosen.
+#: The headers with the trace context: those of W3C, or those of the propagator that the process has set.
 Carrier = dict[str, str]
 _SDK = "opentelemetry.sdk.trace"
 
 
 def active() -> bool:
-    """True if this process makes spans."""
+    """Return True if this process creates spans."""
     return _SDK in sys.modules
 
 
@@ -51,19 +51,19 @@ def set_up(config: Any, replica: ReplicaID | None = None) -> None:
 
 
 def _exporters(named: str) -> list[Any]:
-    """Exporters or span processors, from the function that the import path names."""
+    """Return exporters or span processors from the function at the import path."""
     if not named:
         return []
-    from skate.serve.code.import_path import load  # only where tracing is set up
+    from skate.serve.code.import_path import load  # imported only if tracing is set up
 
     made = load(named)()
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
 def flush() -> None:
-    """Send what has not been sent; the process ends."""
+    """Export pending spans, because the process ends."""
     if active():
-        from opentelemetry import trace  # loaded by now
+        from opentelemetry import trace  # already imported
 
         end = getattr(trace.get_tracer_provider(), "force_flush", None)
         if end is not None:
@@ -71,12 +71,12 @@ def flush() -> None:
 
 
 class Span:
-    """A span under way; what happens in this task from now on is inside it."""
+    """An open span. Later spans of this task become its children."""
 
     __slots__ = ("_span",)
 
     def __init__(self, name: str, kind: str, carrier: Carrier | None, attributes: dict[str, Any]) -> None:
-        from opentelemetry import context as around  # loaded, or there would be no spans
+        from opentelemetry import context as around  # already imported, because spans exist
         from opentelemetry import propagate, trace
 
         above = None if carrier is None else propagate.extract(carrier, around.Context())
@@ -85,16 +85,16 @@ class Span:
         )
 
     def enter(self) -> Span:
-        """Make it the present one, until the task ends."""
-        from opentelemetry import context as around  # as above
+        """Make it the current span until the task ends."""
+        from opentelemetry import context as around  # imported only if used
         from opentelemetry import trace
 
         around.attach(trace.set_span_in_context(self._span))
         return self
 
     def carrier(self) -> Carrier:
-        """The trace context for other processes."""
-        from opentelemetry import propagate, trace  # as above
+        """Return the trace context for other processes."""
+        from opentelemetry import propagate, trace  # imported only if used
 
         found: Carrier = {}
         propagate.inject(found, trace.set_span_in_context(self._span))
@@ -102,7 +102,7 @@ class Span:
 
     def end(self, error: BaseException | None = None, status: int = 0) -> None:
         """End the span, with an error or an HTTP status."""
-        from opentelemetry import trace  # as above
+        from opentelemetry import trace  # imported only if used
 
         if status:
             self._span.set_attribute("http.response.status_code", status)
@@ -115,7 +115,7 @@ class Span:
 
 
 def of_request(scope: Scope, around: context.RequestContext, replica: ReplicaID) -> Span:
-    """The span of a request over HTTP or WebSocket; it continues the trace that the headers name."""
+    """Start the span of a request over HTTP or WebSocket, which continues the trace of its headers."""
     method = scope.get("method", "WEBSOCKET")
     return Span(
         f"{method} {around.route}",
@@ -131,7 +131,7 @@ def of_request(scope: Scope, around: context.RequestContext, replica: ReplicaID)
 
 
 def of_call(deployment: str, meta: tuple[Any, ...]) -> Span:
-    """The span of a handle call, from when it is made to when it is answered."""
+    """Start the span of a handle call, which ends with the response."""
     return Span(
         f"{deployment}.{meta[1]} call",
         "CLIENT",
@@ -141,7 +141,7 @@ def of_call(deployment: str, meta: tuple[Any, ...]) -> Span:
 
 
 def of_work(meta: tuple[Any, ...], replica: ReplicaID) -> Span | None:
-    """The span of a replica's work on a traced handle call; None if this process creates none."""
+    """Start the span of a replica's work on a traced handle call; None if this process creates none."""
     if len(meta) < 7 or not active():
         return None
     name = replica.deployment_id.name

@@ -4,7 +4,7 @@
     processes   scripted drivers and workers: the real cores of client and worker, with programs instead of user code
     nodes       a `cluster` is one core, its processes and the channels between them; a `world` has several nodes
     faults      how often each fault happens in a run, and how it strikes a node
-    checks      what must hold: for users (`observer`), for grants in transit (`accounts`), for waits at the end (`quiet`)
+    checks      what must hold: for users (`observer`), for grants in transit (`accounts`), for waits at the end (`quiescence`)
     scale       the scale study: CPU cost of the core as a cluster grows
     runs        whole runs from one seed; `report` sums them up
 

@@ -22,22 +22,26 @@ CHUNK = 16  # seeds that a process takes at a time
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
     """Parse the options."""
     parser = argparse.ArgumentParser(prog="python -m skate.simulation", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=int, default=1000, metavar="N", help="how many (1000)")
-    parser.add_argument("--start", type=int, default=0, metavar="N", help="the first of them (0)")
+    parser.add_argument("--seeds", type=int, default=1000, metavar="N", help="number of runs; default: 1000")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="the first seed; default: 0")
     parser.add_argument(
-        "--kind", choices=(*KINDS, "all"), default="all", help="one node, several, or both (all)"
+        "--kind", choices=(*KINDS, "all"), default="all", help="one node, several nodes, or all; default: all"
     )
     parser.add_argument(
-        "--ops", type=int, default=OPERATIONS, metavar="N", help="operations of a run's drivers (%(default)s)"
+        "--ops", type=int, default=OPERATIONS, metavar="N", help="operations per run; default: %(default)s"
     )
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes to use (one a CPU)"
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="number of processes; default: one per CPU",
     )
-    parser.add_argument("--replay", type=int, metavar="SEED", help="run this one and print its events")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run this seed and print its events")
     parser.add_argument(
         "--scale",
         action="store_true",
-        help="rather measure what the core costs as a cluster grows (--scale --help)",
+        help="measure how the cost of the core grows with the cluster instead; see --scale --help",
     )
     parser.add_argument("--log", action="store_true", help="print the events of every run")
     return parser.parse_args(arguments)
@@ -56,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
         return max((replay(seed, options.kind, options.ops) for seed in seeds), default=0)
     began = time.perf_counter()
     report = in_processes(seeds, options) if options.jobs > 1 else try_seeds(seeds, options.kind, options.ops)
-    # That of the processes that were waited for counts as well.
+    # Includes the CPU time of child processes.
     print(report.text(time.perf_counter() - began, sum(os.times()[:4])))
     return 1 if report.failures else 0
 

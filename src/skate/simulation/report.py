@@ -49,8 +49,8 @@ class Report:
         self.seeds += 1
         self.steps += ran.steps
         self.nodes_lost += getattr(ran, "lost", 0)
-        self.deepest_queue = max(self.deepest_queue, ran.onlooker.deepest_queue)
-        self.counts.update(ran.onlooker.counts)
+        self.deepest_queue = max(self.deepest_queue, ran.observer.deepest_queue)
+        self.counts.update(ran.observer.counts)
         self.digests[kind, seed] = ran.digest.hexdigest()
 
     def merge(self, other: Report) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from skate.simulation.faults.rates import CALM, MIB, Faults
+from skate.simulation.faults.rates import MIB, NO_FAULTS, Faults
 from skate.simulation.nodes.cluster import Cluster
 from skate.simulation.nodes.world import World
 from skate.simulation.processes.process import Process
@@ -33,7 +33,7 @@ def run_node(
     `log` gets the events. The frequency of the core's checks is drawn too, unless given; it does not affect the run.
     """
     rng = random.Random(seed)
-    calm, free, faults = manner(seed, rng)
+    faultless, free, faults = manner(seed, rng)
     cpus = rng.choice((1, 2, 4))
     gpus = rng.choice((0, 2))
     drawn = rng.choice(CHECK_EVERY)
@@ -41,12 +41,12 @@ def run_node(
     cluster.pace = {
         what: rng.choice((1, 1, 0.3, 0.1)) for what in ("arrive", "deliver", "act", "tidy", "strike")
     }
-    author = Author(rng, free=free, failures=not calm, most_cpus=cpus, gpus=bool(gpus))
+    author = Author(rng, free=free, failures=not faultless, most_cpus=cpus, gpus=bool(gpus))
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
-    cluster.onlooker.calm = calm
+    cluster.observer.faultless = faultless
     play(cluster, author, drivers, operations)
     cluster.drain(patient=not free)
-    if calm:
+    if faultless:
         all_fine(cluster)
     return cluster
 
@@ -56,27 +56,27 @@ def run_cluster(
 ) -> World:
     """Run several nodes; the seed determines everything, as in `run_node`."""
     rng = random.Random(seed)
-    calm, free, faults = manner(seed, rng)
+    faultless, free, faults = manner(seed, rng)
     cpus = [rng.choice((1, 2)) for _ in range(rng.choice((2, 3, 4)))]
     drawn = rng.choice(CHECK_EVERY)
     world = World(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
-    author = Wanderer(rng, len(cpus), free=free, failures=not calm, most_cpus=max(cpus))
+    author = Wanderer(rng, len(cpus), free=free, failures=not faultless, most_cpus=max(cpus))
     drivers = [world.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
-    world.onlooker.calm = calm
+    world.observer.faultless = faultless
     play(world, author, drivers, operations)
     world.drain(patient=not free)
-    if calm:
+    if faultless:
         all_fine(world)
     return world
 
 
 def manner(seed: int, rng: random.Random) -> tuple[bool, bool, Faults]:
-    """The kind of a run: calm, so that everything must succeed; free to deadlock, so that waits may time out; its faults."""
-    calm = seed % 4 == 0
+    """Return three facts of a run: if it has no faults, so that everything must succeed; if waits may deadlock; its faults."""
+    faultless = seed % 4 == 0
     faults = Faults.drawn(rng)
-    if calm:
-        faults = replace(CALM if seed % 8 == 0 else faults.calmed(), disk_bytes=256 * MIB)
-    return calm, seed % 2 == 1, faults
+    if faultless:
+        faults = replace(NO_FAULTS if seed % 8 == 0 else faults.harmless_only(), disk_bytes=256 * MIB)
+    return faultless, seed % 2 == 1, faults
 
 
 def play(ran: Cluster | World, author: Author, drivers: list[Process], operations: int) -> None:

@@ -104,7 +104,7 @@ class BaseTrainer(abc.ABC):
     def as_trainable(self) -> Any:
         """Return a Tune trainable that sets up the trainer and runs its loop; a configuration overrides its
         attributes."""
-        from skate.tune import with_resources  # as above
+        from skate.tune import with_resources  # imported only if used
         from skate.tune.trainable.session import get_checkpoint
 
         trainer = self
@@ -156,7 +156,8 @@ class BaseTrainer(abc.ABC):
         found = pickle.loads(contents)
         if datasets is not None and datasets.keys() != found.datasets.keys():
             raise ValueError(
-                f"The run had the datasets {sorted(found.datasets)}; give the same names, not {sorted(datasets)}"
+                f"The run had the datasets {sorted(found.datasets)}; pass the same names, got "
+                f"{sorted(datasets)}"
             )
         given = {"datasets": datasets, "scaling_config": scaling_config, **kwargs}
         for name, value in given.items():

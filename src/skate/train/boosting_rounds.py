@@ -76,7 +76,7 @@ class RoundReports:
             report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 
-def refuse_other_way(trainer: str, library: str, given: Mapping[str, Any]) -> None:
+def reject_removed_arguments(trainer: str, library: str, given: Mapping[str, Any]) -> None:
     """Raise for keywords of the older trainers, which called the library themselves.
 
     Raises:

@@ -35,7 +35,7 @@ class NCCLHangError(WorkerGroupError):
 class ControllerError(TrainingFailedError):
     """The run could not be started or controlled; `controller_failure` is the cause, `doing` the step in progress."""
 
-    def __init__(self, controller_failure: Exception, doing: str = "the run could not be steered") -> None:
+    def __init__(self, controller_failure: Exception, doing: str = "the run could not be controlled") -> None:
         super().__init__(f"{doing}: {type(controller_failure).__name__}: {controller_failure}")
         self.controller_failure = controller_failure
         self.doing = doing

@@ -24,6 +24,6 @@ class FrameworkCheckpoint(Checkpoint):
 
     def set_preprocessor(self, preprocessor: Any) -> None:
         """Store a preprocessor, replacing an earlier one."""
-        import cloudpickle  # as above
+        import cloudpickle  # imported only if used
 
         self.update_metadata({_KEY: base64.b64encode(cloudpickle.dumps(preprocessor)).decode()})

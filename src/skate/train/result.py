@@ -112,7 +112,7 @@ class _Rows:
             return None
         found = result.__dict__.get(self.name)
         if isinstance(found, list):
-            import pandas as pd  # see above
+            import pandas as pd  # imported only if used
 
             found = result.__dict__[self.name] = (
                 pd.DataFrame([_flat(row) for row in found]) if found else None

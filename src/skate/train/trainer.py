@@ -10,7 +10,7 @@ from skate.train.backend import BackendConfig
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import RunConfig, ScalingConfig, check_kind
 from skate.train.controller.controller import Controller, Run
-from skate.train.controller.local import execute_here
+from skate.train.controller.local import execute_locally
 from skate.train.data_config import DataConfig
 from skate.train.errors import PreemptionError, WorkerGroupError
 from skate.train.modes import ValidationConfig
@@ -94,7 +94,7 @@ class DataParallelTrainer:
         ensure_session(self.backend_config.preload)
         run = self._run()
         if self.scaling_config.max_workers == 0:
-            history, value = execute_here(run)
+            history, value = execute_locally(run)
             return result_of(history, None, value)
         controller = Controller(run)
         try:

@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         made.set_defaults(call=call)
     note = verbs.add_parser(
-        "add-note", help="write a note beside a search", description="Opens $EDITOR on a note."
+        "add-note", help="write a note about a search", description="Opens $EDITOR on a note."
     )
     note.add_argument("path")
     note.add_argument("--filename", default="note.txt")
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _truth(word: str) -> bool:
     if word.lower() not in ("true", "false", "1", "0", "yes", "no"):
-        raise argparse.ArgumentTypeError(f"true or false, not {word!r}")
+        raise argparse.ArgumentTypeError(f"must be true or false, got {word!r}")
     return word.lower() in ("true", "1", "yes")
 
 
@@ -159,8 +159,8 @@ def _filtered(rows: Rows, text: str, known: Sequence[str]) -> Rows:
     words = shlex.split(text)
     if len(words) != 3 or words[1] not in _COMPARE:
         raise ValueError(
-            f"--filter is 'COLUMN OPERATOR VALUE' with one of {' '.join(_COMPARE)} as operator, such as 'loss < "
-            f"0.5', got {text!r}"
+            f"--filter must be 'COLUMN OPERATOR VALUE' with one of {' '.join(_COMPARE)} as operator, "
+            f"such as 'loss < 0.5', got {text!r}"
         )
     (name,), compare = _known(words[:1], known), _COMPARE[words[1]]
     found = []

@@ -96,7 +96,7 @@ class Result(train_results.Result):
             raise RuntimeError(f"there is no trial at {given!r}: the folder has no result.json")
         kept = {row["checkpoint_dir_name"]: row for row in rows if row.get("checkpoint_dir_name")}
         there = [
-            (folder.checkpoint(each), row) for each, row in sorted(kept.items()) if folder.is_whole(each)
+            (folder.checkpoint(each), row) for each, row in sorted(kept.items()) if folder.is_complete(each)
         ]
         return cls(
             metrics=rows[-1] if rows else {},
@@ -138,7 +138,7 @@ class _Rows:
         if isinstance(found, RunFolder):
             found = rows_of(found)
         if isinstance(found, list):
-            import pandas as pd  # see above
+            import pandas as pd  # imported only if used
 
             found = result.__dict__["_frame"] = pd.DataFrame([flat(row) for row in found])
         return found

@@ -174,7 +174,7 @@ class Tuner:
     # -- save and restore
 
     def _save(self, experiment: Experiment) -> None:
-        """Write the files that `restore` needs besides the journal."""
+        """Write the files that `restore` needs in addition to the journal."""
         space = dumped(self._param_space, "param_space")
         rest = {}
         for name in ("_tune_config", "_run_config"):

@@ -124,7 +124,7 @@ class ActorGroup:
         self.actors += [ActorWrapper(each, metadata) for each, metadata in zip(new, told, strict=True)]
 
     def remove_actors(self, actor_indexes: list[int]) -> None:
-        """Remove the actors at these positions; each ends when its last handle is gone."""
+        """Remove the actors at these positions; each ends when its last handle is dropped."""
         gone = {index % len(self.actors) for index in actor_indexes}
         self.actors = [each for index, each in enumerate(self.actors) if index not in gone]
 

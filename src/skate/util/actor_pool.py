@@ -97,8 +97,8 @@ class ActorPool:
         self._require_next()
         if self._next_return_index not in self._in_flight:
             raise ValueError(
-                "get_next() cannot say which result is next, because get_next_unordered() already returned a "
-                "later one; get the rest with get_next_unordered()"
+                "get_next() cannot determine the next result, because get_next_unordered() already "
+                "returned a later one; get the rest with get_next_unordered()"
             )
         index = self._next_return_index
         future, _ = self._in_flight[index]
@@ -179,7 +179,7 @@ class ActorPool:
             refs = future if isinstance(future, (list, tuple)) else [future]
             owners.update((ref, index) for ref in refs)
             missing[index] = len(refs)
-        # A call with several returns is ready when all of them are, so several refs may be needed.
+        # A call with several returns is ready when all of them are, so there may be several refs.
         wanted = 1
         while True:
             ready, _ = skate.wait(list(owners), num_returns=min(wanted, len(owners)), timeout=timeout)
@@ -198,7 +198,7 @@ class ActorPool:
         alive = True
         try:
             if timed_out:
-                raise TimeoutError(f"{future} was not ready in time and has been given up")
+                raise TimeoutError(f"{future} was not ready in time and was discarded")
             return skate.get(future)
         except ActorDiedError:
             alive = False

@@ -12,8 +12,8 @@ def connect(conn_str: str, *args: Any, **kwargs: Any) -> NoReturn:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        f"util.connect({conn_str!r}) belongs to the thin client, which does not exist here; "
-        f"use init(address={conn_str!r}) instead"
+        f"util.connect({conn_str!r}) belongs to the thin client, which Skate does not have; use "
+        f"init(address={conn_str!r}) instead"
     )
 
 
@@ -24,5 +24,5 @@ def disconnect() -> NoReturn:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        "util.disconnect() belongs to the thin client, which does not exist here; use shutdown() instead"
+        "util.disconnect() belongs to the thin client, which Skate does not have; use shutdown() instead"
     )

@@ -1,4 +1,5 @@
-"""Parallel iterators: items in shards, each created and transformed by an actor. Kept for older programs, as in Ray.
+"""Parallel iterators: items in shards, each created and transformed by an actor. For older programs, as in
+Ray.
 
 A `ParallelIterator` is a description; `gather_sync`, `gather_async`, `shards` and similar methods create
 `LocalIterator`s that run it.

@@ -14,7 +14,7 @@ from skate.client.placement_groups import (
     validate_placement_group,
 )
 
-#: The label that identifies a node, under its name in `topology_strategy`.
+#: The label that identifies a node; its name in `topology_strategy`.
 NODE_ID_LABEL_KEY = "ray.io/node-id"
 VALID_PLACEMENT_GROUP_STRATEGIES = frozenset(STRATEGIES)
 

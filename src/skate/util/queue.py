@@ -186,7 +186,7 @@ class Queue:
 
     def _open(self) -> Any:
         if self.actor is None:
-            raise ValueError("this Queue has been shut down; make a new one")
+            raise ValueError("this Queue has been shut down; create a new one")
         return self.actor
 
 
@@ -199,7 +199,7 @@ def _seconds(block: bool, timeout: float | None) -> float | None:
 
 
 def _own(error: Exception) -> Exception:
-    """The actor's exception: the one that arrives carries the remote traceback as its text."""
+    """Return the actor's exception; the one that arrives carries the remote traceback as its text."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, Exception) else error
 

@@ -19,8 +19,8 @@ def set_trace(breakpoint_uuid: bytes | None = None) -> None:
     """
     if in_worker() and not sys.stdin.isatty():
         raise RuntimeError(
-            "set_trace() needs a terminal, but a worker process has none: run the program with init(local_mode=True), which "
-            "runs tasks and actors in the driver, and the debugger stops there"
+            "set_trace() needs a terminal, but a worker process has none: run the program with "
+            "init(local_mode=True), which runs tasks and actors in the driver"
         )
     import pdb  # takes 20 ms, and only debugging needs it
 

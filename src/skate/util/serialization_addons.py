@@ -1,4 +1,4 @@
-"""Serializers for classes of other packages; starlette's, for which Ray registers one, need none here."""
+"""Serializers for classes of other packages. Ray registers one for starlette, which Skate does not need."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ def register_starlette_serializer(serialization_context: Any) -> None:
 
 
 def apply(serialization_context: Any) -> None:
-    """Register all serializers."""
+    """Register all serializers; there are none."""
     register_starlette_serializer(serialization_context)

@@ -156,7 +156,7 @@ def init_jax_profiler(port: int | None = None) -> int:
 
     profiler = require("jax.profiler", "init_jax_profiler()", "jax")
     if port is None:
-        import socket  # as above
+        import socket  # imported only if used
 
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -1,6 +1,6 @@
-"""Ray's HTML for notebooks, which Skate does without: its objects show themselves as text.
+"""Ray's HTML for notebooks, which Skate replaces with plain text.
 
-The two names are here for programs that import them.
+The two names exist for programs that import them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 
 class Template:
-    """Raises NotImplementedError: Skate ships no HTML templates."""
+    """Raises NotImplementedError: Skate has no HTML templates."""
 
     def __init__(self, file: str) -> None:
         raise NotImplementedError(
-            f"Skate has no HTML template {file!r}: its objects show themselves as text in notebooks"
+            f"Skate has no HTML template {file!r}: its objects are shown as text in notebooks"
         )
 
 
 def make_table_html_repr(obj: Any, title: str | None = None, max_height: str = "none") -> str:
-    """The attributes of an object, or the entries of a dict, as an HTML table of two columns."""
+    """Return the attributes of an object, or the entries of a dict, as an HTML table of two columns."""
     entries = obj if isinstance(obj, Mapping) else vars(obj)
     rows = "".join(
         f"<tr><td>{html.escape(str(name))}</td><td>{html.escape(str(value))}</td></tr>"

@@ -1,4 +1,4 @@
-"""`Template`, by the module that Ray defines it in."""
+"""`Template`, under the module in which Ray defines it."""
 
 from __future__ import annotations
 

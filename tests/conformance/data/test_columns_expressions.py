@@ -232,7 +232,7 @@ def test_numbers_that_grow_and_identifiers() -> None:
     assert all(0 <= row["r"] < 1 for row in rows)
 
 
-@pytest.mark.filterwarnings("ignore:.*downloads gave nothing")
+@pytest.mark.filterwarnings("ignore:.*downloads failed")
 def test_download(tmp_path: Any) -> None:
     (tmp_path / "here").write_bytes(b"content")
     uris = [{"u": str(tmp_path / "here")}, {"u": str(tmp_path / "gone")}]

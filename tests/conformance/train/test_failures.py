@@ -190,7 +190,7 @@ def test_rank_that_returns_without_a_report_the_others_wait_in(tmp_path):
             train.report({"a": 1})
 
     with pytest.raises(
-        train.WorkerGroupError, match=r"rank 0 waits in report\(\) number 1, which rank 1 never came to"
+        train.WorkerGroupError, match=r"rank 0 waits in report\(\) number 1, which rank 1 never reached"
     ):
         trainer(loop, tmp_path).fit()
 
@@ -198,8 +198,8 @@ def test_rank_that_returns_without_a_report_the_others_wait_in(tmp_path):
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
-        (3, "metrics is a dict"),
-        ({1: 2}, "named by strings"),
+        (3, "metrics must be a dict"),
+        ({1: 2}, "must be strings"),
         ({"a": {"b": object()}}, "'a/b' is a object"),
     ],
 )

@@ -195,7 +195,7 @@ def test_namespaces(expression: Any, expected: list[Any]) -> None:
     ("wrong", "error", "text"),
     [
         (lambda: values(col("ii")), UnknownColumn, "did you mean 'i'"),
-        (lambda: values(s + 1), TypeError, "string to int64"),
+        (lambda: values(s + 1), TypeError, "string and int64"),
         (lambda: values(s > 1), pa.ArrowNotImplementedError, r"col\('s'\) > 1 cannot be computed"),
         (lambda: values(f.cast(DataType.int64())), pa.ArrowInvalid, "truncated"),
         (lambda: values(7 // j), pa.ArrowInvalid, "divide by zero"),
@@ -204,7 +204,7 @@ def test_namespaces(expression: Any, expected: list[Any]) -> None:
         (lambda: values(col("st").map.keys()), TypeError, "column of maps"),
         (lambda: values(star()), TypeError, "several columns"),
         (lambda: values(unnest(col("st"))), TypeError, "several columns"),
-        (lambda: unnest(col("st")).alias("x"), TypeError, "no single name"),
+        (lambda: unnest(col("st")).alias("x"), TypeError, "cannot have a single name"),
         (lambda: mask_of(i, TABLE), TypeError, "has type int64"),
         (lambda: bool(i == 1), TypeError, "not one truth value"),
         (lambda: i in [j], TypeError, "not one truth value"),
@@ -383,7 +383,7 @@ def test_udf_that_returns_what_is_no_column() -> None:
 
     with pytest.raises(ValueError, match=r"short\(col\('i'\)\) returned 1 values for a block of 4 rows"):
         values(short(i))
-    with pytest.raises(TypeError, match="returns a column"):
+    with pytest.raises(TypeError, match="must return a column"):
         values(text(i))
 
 
@@ -410,6 +410,6 @@ def test_random_numbers() -> None:
 def test_download(tmp_path: Any) -> None:
     (tmp_path / "a").write_bytes(b"here")
     table = pa.table({"u": [str(tmp_path / "a"), str(tmp_path / "b"), None, f"file://{tmp_path}/a"]})
-    with pytest.warns(UserWarning, match="1 of 4 downloads gave nothing"):
+    with pytest.warns(UserWarning, match="1 of 4 downloads failed"):
         assert values(download("u"), table) == [b"here", None, None, b"here"]
     assert values(download("u"), table.slice(0, 0)) == []

@@ -94,7 +94,7 @@ def test_scalers_with_nothing_to_scale(scaler: Any) -> None:
     assert column(nulls, "a") == [None, None]
     same = scaler(["k"]).fit_transform(rows_to([{"k": 0}, {"k": 0}]))
     assert column(same, "k") == [0.0, 0.0]
-    with pytest.raises(TypeError, match="column 'c' must hold numbers"):
+    with pytest.raises(TypeError, match="column 'c' must contain numbers"):
         scaler(["c"]).fit(small)
 
 

@@ -90,7 +90,7 @@ def test_pools_that_can_never_run_together_are_refused() -> None:
     dataset = away(10, 2)
     for _ in range(3):
         dataset = dataset.map_batches(Add, compute=ActorPoolStrategy(size=1), num_cpus=1)
-    with pytest.raises(ValueError, match="no room for one actor of each pool"):
+    with pytest.raises(ValueError, match="one actor of each pool does not fit"):
         dataset.take_all()
 
 

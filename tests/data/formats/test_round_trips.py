@@ -149,7 +149,7 @@ def test_tfrecords_of_the_known_bytes() -> None:
     assert tf_example.parse(data) == {"a": ("int", [1, -1]), "b": ("bytes", [b"x"]), "c": ("float", [0.5])}
     unpacked = b"\n\x0b\n\t\n\x01a\x12\x04\x1a\x02\x08\x05"  # one int64, not packed
     assert tf_example.parse(unpacked) == {"a": ("int", [5])}
-    with pytest.raises(ValueError, match="no tf.train.Example"):
+    with pytest.raises(ValueError, match="not a tf.train.Example"):
         tf_example.parse(b"\n\x7f\n")
 
 

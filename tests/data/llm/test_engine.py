@@ -100,7 +100,9 @@ def test_a_missing_column_is_named() -> None:
     processor = build_processor(
         config(), preprocess=lambda row: {"messages": [{"role": "user", "content": "a"}]}
     )
-    with pytest.raises(ValueError, match="wants sampling_params of each row, and a row has item, messages"):
+    with pytest.raises(
+        ValueError, match="requires the columns sampling_params, but a row has item, messages"
+    ):
         processor(skate.data.from_items(["a"])).take_all()
 
 

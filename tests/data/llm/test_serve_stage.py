@@ -69,7 +69,7 @@ def test_answers_are_added_to_rows(dtype: str | None) -> None:
 
 
 def test_an_unknown_class_of_requests_is_named() -> None:
-    with pytest.raises(ValueError, match="has no 'Other', the dtype of a row; it has Request"):
+    with pytest.raises(ValueError, match="lacks 'Other', the dtype of a row; its keys are Request"):
         results(["a"], "Other")
 
 

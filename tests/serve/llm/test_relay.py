@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skate.llm.errors import EngineStopped
 from skate.serve.llm import relay
-from skate.serve.llm.relay import Inbox, Outboxes, Sent, Way
+from skate.serve.llm.relay import Destination, Inbox, Outboxes, Sent
 
 
 class Handle:
@@ -28,8 +28,8 @@ class Handle:
         self.cancelled = 0
         self.closed = 0
 
-    def ask(self, way: Way) -> Any:
-        return Answers(self, self.outboxes.sent(self.make(), way))
+    def ask(self, destination: Destination) -> Any:
+        return Answers(self, self.outboxes.sent(self.make(), destination))
 
 
 class Answers:
@@ -133,7 +133,7 @@ def test_without_a_way_events_come_by_handle() -> None:
         handle = Handle(made)
         ask = handle.ask
         async with inbox() as box:
-            found = box.answers(lambda way: ask(Way("skate-llm-nobody", way.stream)))
+            found = box.answers(lambda destination: ask(Destination("skate-llm-nobody", destination.stream)))
             assert await text(found) == "abc" and handle.by_handle == ["a", "b", "c"]
 
     asyncio.run(run())
@@ -172,7 +172,7 @@ def test_events_that_never_come_are_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_other_users_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        seen: list[Way] = []
+        seen: list[Destination] = []
 
         async def made() -> AsyncGenerator[str, None]:
             monkeypatch.setattr(relay.os, "getuid", lambda: os.geteuid() + 1)
@@ -189,9 +189,9 @@ def test_other_users_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
         handle = Handle(made)
 
-        def ask(way: Way) -> Any:
-            seen.append(way)
-            return handle.ask(Way("skate-llm-nobody", way.stream))
+        def ask(destination: Destination) -> Any:
+            seen.append(destination)
+            return handle.ask(Destination("skate-llm-nobody", destination.stream))
 
         async with inbox() as box:
             assert await text(box.answers(ask)) == "good"

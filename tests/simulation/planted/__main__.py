@@ -12,7 +12,7 @@ from tests.simulation.planted.bug import NOTICED, Bug, applies, planted
 from tests.simulation.planted.reach import passing
 
 NOTICERS = {
-    "onlooker": "the onlooker", "accounts": "the accounting of grants", "quiet": "the check of waiters in an idle cluster",
+    "observer": "the observer", "accounts": "the accounting of grants", "quiescence": "the check of waiters in an idle cluster",
     "arena": "the allocator", "gone": "the check for leftovers at the end", "drain": "a caller without an answer",
     "reconcile": "the grants at the end", "record": "a run without end",
     "process": "a process notified twice, or not at all", "worker": "a worker notified wrongly",

@@ -24,7 +24,7 @@ from skate.simulation.runs import run_cluster, run_node
 # A run without a bug ends after half as many steps; one that never ends with a bug need not take long to be noticed.
 STEPS_MAX = 40_000
 
-#: What a run ends with that notices: a check, the onlooker, the allocator; or the core stumbles.
+#: What a run ends with that notices: a check, the observer, the allocator; or the core stumbles.
 NOTICED = (AssertionError, ValueError, KeyError)
 
 

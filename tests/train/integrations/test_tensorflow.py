@@ -71,13 +71,13 @@ def test_metrics_that_are_reported() -> None:
         callback = Noting("epoch_end", "epoch_end", given)
         happen(callback)
         assert callback.noted == [("epoch_end", wanted, True)]
-    with pytest.raises(KeyError, match="has not logged 'f1'; it has: loss, accuracy"):
+    with pytest.raises(KeyError, match="has not logged 'f1'; it has logged: loss, accuracy"):
         happen(Noting("epoch_end", "epoch_end", "f1"))
 
 
 def test_events_that_there_are_not() -> None:
     assert {"epoch_end", "test_batch_begin", "predict_end"} < set(EVENTS) and len(EVENTS) == 14
-    with pytest.raises(ValueError, match="checkpoint_on has events of Keras, not 'epoch'"):
+    with pytest.raises(ValueError, match="checkpoint_on must contain events of Keras, got 'epoch'"):
         Noting("epoch", "epoch_end", None)
 
 

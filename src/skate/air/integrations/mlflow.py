@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from skate.air.flat import flat, numbers
-from skate.air.integrations.training import here
+from skate.air.integrations.training import run_identity
 from skate.air.logger_callback import LoggerCallback
 from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
@@ -62,7 +62,7 @@ def setup_mlflow(
         ValueError: there is no such experiment.
     """
     mlflow = require("mlflow", "setup_mlflow")
-    place = here()
+    place = run_identity()
     if rank_zero_only and place.rank:
         return _Nothing()
     name = experiment_name or (place.trial_name if place.rank is None else None)
@@ -117,7 +117,8 @@ def _experiment(
         f"MLflow has no experiment with {asked or 'no name'}; set experiment_name= with "
         "create_experiment_if_not_exists=True, or the name of an existing one"
         if asked
-        else "which MLflow experiment? Give experiment_name= or experiment_id=, or set MLFLOW_EXPERIMENT_NAME"
+        else "the MLflow experiment is not set: pass experiment_name= or experiment_id=, or set "
+        "MLFLOW_EXPERIMENT_NAME"
     )
 
 

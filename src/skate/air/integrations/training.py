@@ -10,7 +10,7 @@ BESIDE_METRICS = frozenset(("config", "pid", "timestamp", "time_total_s", "train
 
 
 @dataclass(frozen=True)
-class Here:
+class RunIdentity:
     """The position of the calling code: its rank (None outside of Train), and names for its run."""
 
     rank: int | None = None
@@ -19,7 +19,7 @@ class Here:
     experiment: str | None = None
 
 
-def here() -> Here:
+def run_identity() -> RunIdentity:
     """Return the position of the calling code; empty outside of training functions and trials."""
     sessions = sys.modules.get("skate.train.worker.session")
     if sessions is not None and sessions.active():
@@ -27,16 +27,16 @@ def here() -> Here:
 
         context = get_context()
         name = context.get_experiment_name()
-        return Here(rank=context.get_world_rank(), experiment=name, trial_name=name)
+        return RunIdentity(rank=context.get_world_rank(), experiment=name, trial_name=name)
     tune = sys.modules.get("skate.tune")
     if tune is None:
-        return Here()
+        return RunIdentity()
     try:
         trial = tune.get_context()
-        return Here(
+        return RunIdentity(
             trial_id=trial.get_trial_id(),
             trial_name=trial.get_trial_name(),
             experiment=trial.get_experiment_name(),
         )
     except (AttributeError, RuntimeError):  # no trial runs here
-        return Here()
+        return RunIdentity()

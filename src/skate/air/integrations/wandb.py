@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import skate
 from skate.air.flat import flat
-from skate.air.integrations.training import here
+from skate.air.integrations.training import run_identity
 from skate.air.logger_callback import LoggerCallback
 from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
@@ -54,7 +54,7 @@ def setup_wandb(
         ValueError: there is no API key, or two of them.
     """
     wandb = kwargs.pop("_wandb", None) or require("wandb", "setup_wandb")
-    place = here()
+    place = run_identity()
     if rank_zero_only and place.rank:
         return wandb.init(mode="disabled")
     _log_in(wandb, api_key, api_key_file)
@@ -206,7 +206,7 @@ class WandbLoggerCallback(LoggerCallback):
             _hooked(WANDB_POPULATE_RUN_LOCATION_HOOK)
             self.project = os.environ.get(WANDB_PROJECT_ENV_VAR)
         if not self.project:
-            raise ValueError(f"which W&B project? Give project=, or set {WANDB_PROJECT_ENV_VAR}")
+            raise ValueError(f"the W&B project is not set: pass project=, or set {WANDB_PROJECT_ENV_VAR}")
 
     def log_trial_start(self, trial: LoggableTrial) -> None:
         """Begin a run in a separate process; a restarted trial continues its run."""

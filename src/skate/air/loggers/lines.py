@@ -41,7 +41,7 @@ class JsonLoggerCallback(LoggerCallback):
             self._files[trial] = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the trial
 
     def log_trial_restore(self, trial: LoggableTrial) -> None:
-        """The settings may have changed: population based training replaces those of a trial."""
+        """Handle changed settings: population based training replaces those of a trial."""
         if trial in self._files:
             self.update_config(trial, trial.config)
 

@@ -1,8 +1,8 @@
-"""Asking for more machines, by Ray's names.
+"""Requests for more machines, under Ray's names.
 
-A node that is hosted in its driver is all there is, so a demand is compared with what it has, and a warning
-says what is missing. What starts and stops clusters is refused: that is left to Slurm, Kubernetes or a
-cloud's own tools.
+A session cannot add nodes, so a request is compared with the cluster's resources, and a warning names the
+missing ones. Functions that start or stop clusters are rejected: use Slurm, Kubernetes or a cloud's own
+tools.
 """
 
 from __future__ import annotations
@@ -36,34 +36,33 @@ def request_resources(
     bundles: list[Bundle] | None = None,
     bundle_label_selectors: list[dict[str, str]] | None = None,
 ) -> None:
-    """Say what the program is going to need; logs a warning for what the cluster does not have.
+    """Announce the resources that the program will need; logs a warning if the cluster lacks them.
 
     Args:
-        num_cpus: CPUs wanted in all.
-        bundles: resources wanted together, such as `[{"GPU": 1}, {"CPU": 4}]`.
-        bundle_label_selectors: for each bundle the labels that its node must have.
+        num_cpus: the total number of CPUs. bundles: bundles of resources, such as `[{"GPU": 1}, {"CPU": 4}]`.
+        bundle_label_selectors: the required node labels of each bundle.
 
-    Raises TypeError for what is not a number or a list of dicts, ValueError for selectors that do not match
-    the bundles.
+    Raises TypeError for arguments of other types, ValueError if the number of selectors differs from that of
+    bundles.
     """
     if num_cpus is not None and (isinstance(num_cpus, bool) or not isinstance(num_cpus, int)):
-        raise TypeError(f"num_cpus is a whole number, not {num_cpus!r}")
+        raise TypeError(f"num_cpus must be an integer, got {num_cpus!r}")
     if bundles is not None and not (
         isinstance(bundles, list) and all(isinstance(each, dict) for each in bundles)
     ):
-        raise TypeError(f"bundles is a list of dicts of resource to amount, not {bundles!r:.80}")
+        raise TypeError(f"bundles must be a list of dicts of resource to amount, got {bundles!r:.80}")
     if bundle_label_selectors is not None and len(bundle_label_selectors) != len(bundles or ()):
         raise ValueError(
-            f"there are {len(bundle_label_selectors)} bundle_label_selectors for {len(bundles or ())} bundles"
+            "bundle_label_selectors must have one entry per bundle, got "
+            f"{len(bundle_label_selectors)} for {len(bundles or ())} bundles"
         )
     wanted = Resources.total([{"CPU": num_cpus or 0}, *(bundles or ())])
     have = cluster_queries.cluster_resources()
     short = [f"{name}: {wanted[name]:g} of {have.get(name, 0):g}" for name in wanted.lacking(have)]
     if short:
         logging.getLogger("skate.autoscaler").warning(
-            "request_resources: more is asked for than the cluster has (%s); it does not grow by itself, so "
-            "start it with "
-            "more, or ask for less",
+            "request_resources: the request exceeds the resources of the cluster (%s), which does "
+            "not grow automatically; start it with more, or request less",
             ", ".join(short),
         )
 
@@ -71,14 +70,13 @@ def request_resources(
 def configure_logging(
     log_style: str | None = None, color_mode: str | None = None, verbosity: int | None = None
 ) -> None:
-    """No-op: there is no autoscaler with log lines."""
+    """No-op: there is no autoscaler to log anything."""
 
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what} belongs to Ray's cluster launcher, which Skate does not have: start machines with Slurm, "
-        "Kubernetes or "
-        "your cloud's tools"
+        f"{what} belongs to Ray's cluster launcher, which Skate does not have: manage machines with "
+        "Slurm, Kubernetes or your cloud's tools"
     )
 
 

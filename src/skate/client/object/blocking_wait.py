@@ -126,7 +126,8 @@ class BlockingWait(Wait):
         text = f"skate: waiting for {waited:.0f} s{' at ' + self.where if self.where else ''}"
         if len(self.what) > 1:
             text += (
-                f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not there"
+                f" for {self.needed or len(self.what)} of {len(self.what)} values, {len(ids)} are not "
+                "available"
             )
         text += f"; {'the first' if len(ids) > 1 else 'it'}"
         text += f" was submitted at {site}" if site else " was created elsewhere"

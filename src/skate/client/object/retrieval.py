@@ -170,7 +170,10 @@ def _timed_out(process: Any, refs: list[ObjectRef[Any]], timeout: float | None) 
 
     missing = [ref for ref in refs if ref._kind == PENDING]
     first = missing[0]
-    text = f"Get timed out: some object(s) not ready. {len(missing)} of {len(refs)} values are not there after {timeout} s"
+    text = (
+        f"Get timed out: some object(s) not ready. {len(missing)} of {len(refs)} values are not available "
+        f"after {timeout} s"
+    )
     reason = why(process, first._id) if timeout else ""
     if reason:
         text += f"; the first still missing: {reason}"

@@ -12,7 +12,7 @@ from skate.node.driver import address, handshake
 from skate.node.driver.address import asked as asked
 from skate.node.settings import Settings
 
-#: How long a node may take to come up, and what is expected of a machine that does nothing else: a hundredth of it.
+#: The time limit for a node to start; an idle machine needs a hundredth of it.
 START_SECONDS = 30.0
 
 
@@ -65,7 +65,7 @@ def serve(folder: str, settings: dict[str, Any], ready: Any) -> None:
 
 
 def _place(folder: str) -> Any:
-    from skate.node import standalone  # as above
+    from skate.node import standalone  # imported only if used
 
     try:
         return standalone.Place(folder)

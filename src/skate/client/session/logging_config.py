@@ -33,9 +33,7 @@ class LoggingConfig:
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
-            raise ValueError(
-                f"encoding={self.encoding!r} is unknown; log lines come as {' or '.join(ENCODINGS)}"
-            )
+            raise ValueError(f"encoding={self.encoding!r} is unknown; use {' or '.join(ENCODINGS)}")
         if isinstance(self.log_level, str) and self.log_level not in LEVELS:
             raise ValueError(f"log_level={self.log_level!r} is unknown; levels are {', '.join(LEVELS)}")
         for name in self.additional_log_standard_attrs:

@@ -224,9 +224,9 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
         return
     which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
     raise ValueError(
-        f"Cannot schedule {name} with the placement group: {kind} {name} asks for {format_request(request)}, and {which} "
-        f"has that much, so it cannot fit into any bundles for the placement group, {bundles}; request less, or "
-        "create the group with a larger bundle"
+        f"Cannot schedule {name} with the placement group: {kind} {name} requests "
+        f"{format_request(request)}, and {which} has that much, so it cannot fit into any bundles for "
+        f"the placement group, {bundles}; request less, or create the group with a larger bundle"
     )
 
 

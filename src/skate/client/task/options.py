@@ -209,7 +209,7 @@ def _check_placement(options: Mapping[str, Any]) -> None:
     if group not in ("default", None) and options.get("scheduling_strategy") is not None:
         raise ValueError(
             "Placement groups should be specified via the scheduling_strategy option: "
-            "placement_group and scheduling_strategy both say where to run; keep "
+            "placement_group and scheduling_strategy both determine where to run; keep "
             "scheduling_strategy=PlacementGroupSchedulingStrategy(...)"
         )
 
@@ -232,9 +232,9 @@ def resource_request(options: Mapping[str, Any], *, kind: str) -> dict[str, int]
         request["GPU"] = units = to_units(gpus, "num_gpus")
         if units > UNIT and units % UNIT:
             raise ValueError(
-                "GPU resource quantities >1 must be whole numbers: "
-                f"num_gpus={gpus}: a task or actor takes a part of one GPU or several whole ones; "
-                f"ask for {units // UNIT} or {units // UNIT + 1}"
+                f"GPU resource quantities >1 must be whole numbers: num_gpus={gpus}: a task or actor "
+                f"uses a fraction of one GPU or several whole ones; request {units // UNIT} or "
+                f"{units // UNIT + 1}"
             )
     accelerator = options.get("accelerator_type")
     if accelerator:

@@ -270,7 +270,10 @@ class ActorManager:
 
     def owner_died(self, actor_ids: set[bytes]) -> None:
         """End the actors whose owner process has ended."""
-        text = "The actor is dead because its owner has died, the process that made it; lifetime='detached' lets it live on"
+        text = (
+            "The actor is dead because its owner has died, the process that created it; "
+            "lifetime='detached' keeps it alive"
+        )
         for actor_id in sorted(actor_ids):
             actor = self.actors.actors.get(actor_id)
             if actor is not None:
@@ -310,7 +313,7 @@ class ActorManager:
         )
         if wanted_end or not again or environment is not None:
             if wanted_end:
-                text = "it has exited by its own will or because nobody could call it any more"
+                text = "it exited on its own, or because it was no longer referenced"
                 self.die(actor, ("ActorDiedError", {"message": text, "reason": "INTENDED_USER_EXIT"}), calls)
             elif environment is not None:
                 self.die(actor, environment, calls)
@@ -363,8 +366,8 @@ class ActorManager:
                 actor.queue.appendleft(task)
             else:
                 text = (
-                    f"the actor {actor.describe()} is restarting: it {reason} while {task.template.name} ran, which may or may "
-                    "not have had its effect"
+                    f"the actor {actor.describe()} is restarting: it {reason} while "
+                    f"{task.template.name} ran, so the call may or may not have taken effect"
                 )
                 self.task_manager.fail(task, ("ActorUnavailableError", {"message": text}))
 

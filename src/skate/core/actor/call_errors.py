@@ -32,5 +32,5 @@ def unknown_actor(actor_id: bytes) -> ErrorValue:
     """Return the error of a call to an actor that this node does not know."""
     return (
         "ActorDiedError",
-        {"message": f"there is no actor {actor_id.hex()} (any longer)", "actor_id": actor_id},
+        {"message": f"there is no actor {actor_id.hex()}; it may have ended", "actor_id": actor_id},
     )

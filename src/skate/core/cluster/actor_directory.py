@@ -218,7 +218,7 @@ class ActorDirectory:
         actor = self.actors.actors.get(actor_id)
         if actor is None:
             fields: ActorFacts = {"class_name": "an actor", "name": "", "task_retries": 0, "in_order": True}
-            text = f"there is no actor {actor_id.hex()} (any more)"
+            text = f"there is no actor {actor_id.hex()}; it may have ended"
             fields["death"] = ("ActorDiedError", {"message": text, "actor_id": actor_id})
             self.emit(cid, m.ActorAt(m.ACTOR_AT, actor_id, DEAD, b"", fields))
             return

@@ -98,7 +98,9 @@ class Lineage:
             last = [
                 records[oid] for oid in made_by(oldest) if oid in records and records[oid].producer is oldest
             ]
-            text = f"only the last {KEPT_MAX} tasks with large results are remembered; keep such values in another way"
+            text = (
+                f"only the last {KEPT_MAX} tasks with large results are recorded; store such values elsewhere"
+            )
             self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
             self._forget(oldest)
 
@@ -248,14 +250,17 @@ class Lineage:
         if record.oid[:4] == PUT:
             reason, text = (
                 "OBJECT_UNRECONSTRUCTABLE_PUT",
-                "it came from put(), so there is no task to run again",
+                "it was created by put(), so there is no task to run again",
             )
         elif task is not None and task.retries == 0:
             reason, text = why_not_kept(task)
         elif away is not None and away.final is not None:
             reason, text = away.final
         else:
-            reason, text = "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "the task that made it is not remembered"
+            reason, text = (
+                "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND",
+                "the task that created it is no longer recorded",
+            )
         if away is not None and away.lost is not None:
             text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
         elif problem:
@@ -324,7 +329,10 @@ def made_by(task: Task) -> list[bytes]:
 def not_made_again(task: Task) -> ErrorValue:
     """Return the error of an item that a stream yielded only in its first run."""
     name = task.template.name
-    text = f"{name} yielded fewer values when it ran again than the {task.items} before; make it yield the same ones each time"
+    text = (
+        f"{name} yielded fewer values when it ran again than the {task.items} before; it must yield the "
+        "same values each time"
+    )
     fields = {"reason": "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", "reason_message": text}
     return (FAILED, {**fields, "message": task.task_id.hex()})
 

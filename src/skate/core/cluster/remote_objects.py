@@ -192,7 +192,10 @@ class RemoteObjects:
                 self._owner_died(record, away.owner)
 
     def _owner_died(self, record: ObjectRecord, owner: Peer) -> None:
-        detail = f"that was node {owner.node_id.hex()}, which {owner.reason}; make it in a task that the driver starts"
+        detail = (
+            f"that was node {owner.node_id.hex()}, which {owner.reason}; create it in a task that the "
+            "driver starts"
+        )
         self.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
 
     def bring(self, task: Task) -> bool:

@@ -83,7 +83,7 @@ class WaitExplainer:
         task = self.tasks.get(oid[:24])
         record = self.objects.records.get(oid)
         if record is not None and record.kind == m.SPILLED:
-            return "it is on disk, and comes back into memory"
+            return "it is on disk and is being restored to memory"
         if record is not None and record.kind not in (m.PENDING, m.REMOTE):
             return ""
         if task is not None:
@@ -99,7 +99,7 @@ class WaitExplainer:
                     f"placement group {group.name or group.group_id.hex()[:8]} waits: {self.of_group(group)}"
                 )
         if record is not None and owner_of(oid) in self.clients:
-            return f"process {owner_of(oid)} has not said its value yet"
+            return f"process {owner_of(oid)} has not published its value yet"
         return ""
 
     # -- tasks
@@ -113,7 +113,7 @@ class WaitExplainer:
             return self._of_pause(task, again_at - self.clock.now)
         coming = self.restoring
         if coming and any(oid in coming for _, oid in task.deps):
-            return "an argument is on disk, and comes back into memory"
+            return "an argument is on disk and is being restored to memory"
         if task.missing:
             return self._of_arguments(task, links)
         if task.kind == METHOD:
@@ -125,14 +125,14 @@ class WaitExplainer:
     def _of_pause(self, task: Task, seconds: float) -> str:
         """Describe the pause between a crashed attempt and the next one."""
         if seconds > 0:
-            return f"attempt {task.attempt + 1} comes in {seconds:.1f} s, as those before it have crashed"
-        return f"attempt {task.attempt + 1} is held back until there is memory for it"
+            return f"attempt {task.attempt + 1} starts in {seconds:.1f} s, because earlier attempts crashed"
+        return f"attempt {task.attempt + 1} waits until enough memory is free"
 
     def _of_arguments(self, task: Task, links: int) -> str:
         records = self.objects.records
         missing = [oid for _, oid in task.deps if records[oid].kind in (m.PENDING, m.REMOTE)]
         if not missing:
-            return f"{task.missing} of its arguments are still on their way"
+            return f"{task.missing} of its arguments are still being transferred"
         maker = self.tasks.get(missing[0][:24])
         text = "1 of its arguments is" if len(missing) == 1 else f"{len(missing)} of its arguments are"
         text += " still computed"
@@ -152,7 +152,7 @@ class WaitExplainer:
         lane = actor.lanes.get(actor.lane_of(task))
         if lane and lane[0] is not task and links > 0:
             first = lane[0]
-            return f"an earlier call of {first.template.name} comes first: {self.of_task(first, links - 1)}"
+            return f"it waits for an earlier call of {first.template.name}: {self.of_task(first, links - 1)}"
         return f"it is about to be sent to actor {actor.describe()}"
 
     def _of_sent(self, task: Task, links: int) -> str:
@@ -195,7 +195,7 @@ class WaitExplainer:
     def _since(self, worker: Worker) -> str:
         """Return how long the first task of a worker has been running."""
         seconds = self.clock.now - worker.progress
-        return f" since {seconds:.0f} s" if worker.progress and seconds >= 1 else ""
+        return f" for {seconds:.0f} s" if worker.progress and seconds >= 1 else ""
 
     def _what_it_waits_for(self, task: Task, worker: Worker, links: int) -> str:
         """Return the cause if a running task itself waits."""
@@ -245,7 +245,7 @@ class WaitExplainer:
             human_amount(max(0, units.get(name, 0))) for units in (request, first.available, first.total)
         ]
         others = f" and {len(able) - 1} more" if len(able) > 1 else ""
-        return "no {}: {} asked for, {} of {} free on node {}{}".format(
+        return "no {}: {} requested, {} of {} free on node {}{}".format(
             name, *amounts, first.node_id.hex()[:8], others
         )
 
@@ -254,7 +254,10 @@ class WaitExplainer:
             free = pool.available.get(name, 0)
             if free < units:
                 total = human_amount(pool.total.get(name, 0))
-                text = f"no {name}: {human_amount(units)} asked for, {human_amount(max(free, 0))} of {total} free"
+                text = (
+                    f"no {name}: {human_amount(units)} requested, {human_amount(max(free, 0))} of {total} "
+                    "free"
+                )
                 holders = self._holders(pool, name)
                 return f"{text} (held by {holders})" if holders else text
         if self.scheduler.held is not None:
@@ -301,7 +304,7 @@ class WaitExplainer:
         if actor.state == RESTARTING:
             text = f"actor {actor.describe()} is restarting (for the {ordinal(actor.restarts)} time)"
         else:
-            text = f"actor {actor.describe()} is not up yet"
+            text = f"actor {actor.describe()} has not started yet"
         return f"{text}: {reason}" if reason else text
 
     def of_group(self, group: Any) -> str:
@@ -309,7 +312,7 @@ class WaitExplainer:
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
             return str(group.why)
         if group.asked:
-            return "its nodes are asked to set the bundles apart"
+            return "its nodes are reserving the bundles"
         for bundle in group.bundles:
             if not self.capacity.fits(bundle):
                 return self._shortage(self.capacity, bundle)

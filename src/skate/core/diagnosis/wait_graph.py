@@ -20,7 +20,7 @@ REMEDY = (
     "max_concurrency), or request less of the scarce resource"
 )
 
-UNREAD = "makes no more values before some are read by "
+UNREAD = "produces no more values until some are read by "
 
 Step = tuple[str, Key | None]
 
@@ -127,7 +127,7 @@ class WaitGraph:
         group = self.judgement.group_of(oid)
         if group is not None:
             return self._name_of_group(group)
-        return "a value that nobody makes"
+        return "a value that no task produces"
 
     def _name_of_group(self, group_id: bytes) -> str:
         group = self.placement.groups[group_id]
@@ -150,10 +150,10 @@ class WaitGraph:
         lanes = task.actor.lanes.get(task.actor.lane_of(task), ())
         first = self._first_stuck([("task", each.task_id) for each in lanes])
         if first is not None and first[1] != task.task_id:
-            return f", which comes behind {self.tasks[first[1]].template.name}", first
+            return f", which is queued behind {self.tasks[first[1]].template.name}", first
         actor = task.actor
         if actor.state != ALIVE or actor.worker is None:
-            return f", which waits for actor {actor.describe()} to be up", ("task", actor.actor_id)
+            return f", which waits for actor {actor.describe()} to start", ("task", actor.actor_id)
         return self._in_queue(actor)
 
     def _of_sent(self, task: Task) -> Step:
@@ -175,7 +175,7 @@ class WaitGraph:
         """Describe a call that an actor cannot start."""
         first = next(iter(actor.worker.outstanding.values()), None)
         if first is not None and actor.in_order and held_back(first):
-            return f", which comes behind {first.template.name}", ("task", first.task_id)
+            return f", which is queued behind {first.template.name}", ("task", first.task_id)
         waits = self.waits.get(actor.worker.cid, {})
         stuck = [DeadlockSearch.key_of(wait) for wait in waits.values()]
         all_of_it = "all threads of which wait: " if side_by_side(actor) else "behind "
@@ -215,7 +215,7 @@ class WaitGraph:
             for key, lease in self.judgement.holders_of(pool):
                 if held_units(lease, name) and self._stuck(key):
                     return words + ("a placement group, while " if key[0] == "bundle" else ""), key
-        return ", which needs what is not free", None
+        return ", which needs resources that are not free", None
 
     def _of_lease(self, cid: int) -> Step:
         worker = self.scheduler.workers[cid]
@@ -232,14 +232,14 @@ class WaitGraph:
         return "", ("end", actor.actor_id)
 
     def _of_end(self, actor: Any) -> Step:
-        words = f"{self._actor(actor)}, which lives as long as it is held by "
+        words = f"{self._actor(actor)}, which lives while it is referenced by "
         keeper = self._keeper(actor.actor_id, actor.holders)
         if keeper is None:
             return words + "its handles", None
         if keeper[0] == "task":
             words += self.tasks[keeper[1]].template.name
         elif keeper[0] == "value":
-            words += "a value in the hands of "
+            words += "a value held by "
         return words, keeper
 
     def _keeper(self, any_id: bytes, holders: Any) -> Key | None:

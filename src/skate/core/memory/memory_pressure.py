@@ -183,8 +183,9 @@ class MemoryPressure:
         alone = sum(self.resident.values()) - held < held * HELPFUL_OF_LARGEST
         text = (
             f"{self.who(worker)} was ended because memory ran out: {human_bytes(self.gauge.use)} of "
-            f"{human_bytes(self.gauge.limit)} were in use ({self.gauge.source}), and above {self.kill_share:.0%} the newest "
-            "worker that can be tried again is ended before the kernel ends something"
+            f"{human_bytes(self.gauge.limit)} were in use ({self.gauge.source}), and above "
+            f"{self.kill_share:.0%} the newest worker whose work can be retried is ended, before the "
+            "kernel kills a process"
         )
         self.victim = cid
         worker.kill_reason = self.out_of_memory(worker, text, others, alone)
@@ -206,8 +207,8 @@ class MemoryPressure:
         lines = "".join(f"\n    {human_bytes(size):>10}  {name}" for name, size in top)
         fields = {
             "message": (
-                f"{text}\n  largest at the last look:{lines}\n  run fewer at once (num_cpus=, or memory= with "
-                "the bytes that one needs), or process less at a time"
+                f"{text}\n  largest at the last check:{lines}\n  run fewer at a time (set num_cpus=, "
+                "or memory= to the bytes that each needs), or process less data at a time"
             ),
             "task": self._name(worker),
             "pid": worker.pid,

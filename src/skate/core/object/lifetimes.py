@@ -152,7 +152,7 @@ class Lifetimes:
         """Handle a granted request: there is memory for a value that a process will write."""
         cid, offset = request.lane, request.offset
         record = self.objects.ensure(request.oid)
-        if record.kind != m.PENDING:  # as above
+        if record.kind != m.PENDING:  # it exists already, see `allocate`
             self.spill_manager.release(offset)
             self.emit(cid, m.Reply(m.REPLY, request.detail, True, None))
             return

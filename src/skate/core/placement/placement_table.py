@@ -189,7 +189,10 @@ class PlacementTable:
         who = f"placement group {group.name or group.group_id.hex()[:8]}"
         for index, selector in enumerate(group.selectors):
             if not any(matches(labels, selector) for labels in self.members.labels()):
-                return f"bundle {index} of {who} asks for labels {selector}, but the nodes have {self.members.labels()}"
+                return (
+                    f"bundle {index} of {who} requests labels {selector}, but the nodes have "
+                    f"{self.members.labels()}"
+                )
         for bundle in group.bundles:
             if not any(
                 all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals

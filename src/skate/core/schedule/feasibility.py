@@ -58,7 +58,10 @@ class Feasibility:
         if isinstance(strategy, LabelStrategy):
             hard = strategy.hard
             if not any(matches(labels, hard) for labels in self.members.labels()):
-                text = f"{template.name} asks for a node with labels {hard}, but the nodes have {self.members.labels()}"
+                text = (
+                    f"{template.name} requests a node with labels {hard}, but the nodes have "
+                    f"{self.members.labels()}"
+                )
                 return (f"{what}UnschedulableError", {"message": text})
             totals = [
                 total

@@ -26,11 +26,10 @@ def infeasible_message(
         return head + "; ".join(_missing(name, request[name], nodes_total, asked_by) for name in missing)
     parts = ", ".join(_as_option(name, units) for name, units in request.items())
     if not parts:
-        return head + f"{asked_by} asks for nothing, but this cluster has no node"
+        return head + f"{asked_by} requests nothing, but this cluster has no nodes"
     return head + (
-        f"{parts} asked for together by {asked_by}, but no node has all of it at once "
-        f"({_holdings(nodes_total, request)}); "
-        "ask for less, or add a node that has all of it"
+        f"{parts} requested together by {asked_by}, but no single node has all of it "
+        f"({_holdings(nodes_total, request)}); request less, or add a node that has all of it"
     )
 
 
@@ -67,7 +66,7 @@ def _missing(name: str, units: int, nodes: Sequence[Mapping[str, int]], asked_by
     option = _as_option(name, units)
     if name == "memory":
         option += f" ({human_bytes(units // UNIT)})"
-    asked = f"{option} asked for by {asked_by}"
+    asked = f"{option} requested by {asked_by}"
     total = sum(node.get(name, 0) for node in nodes)
     largest = max((node.get(name, 0) for node in nodes), default=0)
     if total == 0 and name not in ("CPU", "GPU", "memory"):
@@ -76,7 +75,7 @@ def _missing(name: str, units: int, nodes: Sequence[Mapping[str, int]], asked_by
     if len(nodes) > 1 and total:
         have += f" (largest node: {_largest(name, largest)})"
     one_node = "; it must fit on one node" if total >= units else ""
-    fewer = "ask for none" if total == 0 else f"ask for {'fewer' if name in ('CPU', 'GPU') else 'less'}"
+    fewer = "request none" if total == 0 else f"request {'fewer' if name in ('CPU', 'GPU') else 'less'}"
     return f"{asked}, but this cluster has {have}{one_node}; {fewer}, or start with {_start(name, units)}"
 
 
@@ -98,7 +97,7 @@ def _nobody_has(name: str, units: int, nodes: Sequence[Mapping[str, int]]) -> st
     if name.startswith(_ACCELERATOR_TYPE):
         types = [n.removeprefix(_ACCELERATOR_TYPE) for n in known if n.startswith(_ACCELERATOR_TYPE)]
         have = f"it has {', '.join(types)}" if types else "it has none of any type"
-        return f"no node of this cluster has that accelerator ({have}); ask for one it has, or for any"
+        return f"no node of this cluster has that accelerator ({have}); request one that it has, or any"
     custom = [n for n in known if n not in ("CPU", "GPU", "memory", "object_store_memory")]
     folded = {n.lower(): n for n in custom}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)

@@ -148,7 +148,7 @@ class RetryPolicy:
             if not task.template.max_retries:
                 last = "it is not retried, because max_retries is 0"
             elif fields.get("alone"):
-                last = f"no retry is left of max_retries={task.template.max_retries}"
+                last = f"all retries are used up (max_retries={task.template.max_retries})"
             else:
                 last = f"it is not retried after {self.oom_retries_max} ends because memory ran out"
             text = f"{fields['message']}\n  this was {tried} of {task.template.name}; {last}{worker.details}"
@@ -180,7 +180,7 @@ class RetryPolicy:
         """Return True if an actor about to restart has no holder left; end it then."""
         if actor.wanted or actor.queue or actor.lanes or actor.routed:
             return False
-        text = "its process had crashed, and by the time it was to be started again nobody could call it any more"
+        text = "its process had crashed, and it was no longer referenced when it was about to restart"
         self.die(actor, ("ActorDiedError", {"message": text, "reason": "OUT_OF_SCOPE"}))
         return True
 
@@ -195,8 +195,9 @@ class RetryPolicy:
             )
             return (name, {**fields, "message": text})
         text = (
-            f"The actor is temporarily unavailable: the actor {actor.describe()} is restarting: its process (pid {worker.pid}) "
-            f"{reason} while {task.template.name} ran, which may or may not have had its effect{worker.details}"
+            f"The actor is temporarily unavailable: the actor {actor.describe()} is restarting: its "
+            f"process (pid {worker.pid}) {reason} while {task.template.name} ran, so the call may or "
+            f"may not have taken effect{worker.details}"
         )
         return ("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id})
 
@@ -209,7 +210,7 @@ class RetryPolicy:
         if actor.restarts_max:
             text += f"; it had been restarted {actor.restarts} times, as often as max_restarts={actor.restarts_max} allows"
         else:
-            text += "; max_restarts (now 0) would let it restart"
+            text += "; set max_restarts (now 0) to let it restart"
         fields = {"message": text + worker.details, "pid": worker.pid, "reason": "WORKER_DIED"}
         return ("ActorDiedError", fields)
 

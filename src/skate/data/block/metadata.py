@@ -14,7 +14,7 @@ from skate.data.block import table as tables
 
 @dataclass
 class BlockExecStats:
-    """When and where a block was made, in seconds; None for what was not measured."""
+    """When and where a block was made, in seconds; None for values that were not measured."""
 
     task_idx: int | None = None
     node_id: str = ""

@@ -13,7 +13,7 @@ class UnknownColumn(KeyError, ValueError, UserCodeException):
     @classmethod
     def of(cls, name: str, known: Iterable[str]) -> UnknownColumn:
         """Build the error for `name`, with the known columns and the closest matches."""
-        import difflib  # only errors need it
+        import difflib  # needed only for errors
 
         names = list(known)
         near = difflib.get_close_matches(str(name), names, 3, 0.5)

@@ -61,7 +61,7 @@ def is_object(kind: pa.DataType) -> bool:
 
 
 def register() -> None:
-    """Make the type known to Arrow, once a process."""
+    """Register the type with Arrow, once per process."""
     try:
         pa.register_extension_type(PythonObjectType())
     except pa.ArrowKeyError:  # it was registered before this module was reloaded

@@ -39,7 +39,7 @@ def _table(made: dict[str, Any], rows: int) -> pa.Table:
         raise ValueError("rows without any column cannot be kept; return at least one column")
     for name in made:
         if not isinstance(name, str):
-            raise ValueError(f"column names must be strings, not {name!r} ({type(name).__name__})")
+            raise ValueError(f"column names must be strings, got {name!r} ({type(name).__name__})")
     return pa.table(made)
 
 
@@ -76,8 +76,8 @@ def from_columns(batch: Mapping[str, Any]) -> pa.Table:
             made[name] = columns.from_array(columns.as_ndarray(values))
         else:
             raise ValueError(
-                f"column {name!r} of a batch is a {type(values).__name__}, {values!r:.80}; a column is an array or a list with "
-                f"one entry a row"
+                f"column {name!r} of a batch is a {type(values).__name__}, {values!r:.80}; a column "
+                "must be an array or a list with one entry per row"
             )
         lengths[name] = len(made[name])
     if len(set(lengths.values())) > 1:

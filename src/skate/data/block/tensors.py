@@ -185,7 +185,7 @@ def _arrow_type(dtype: np.dtype) -> pa.DataType | None:
 
 
 def register() -> None:
-    """Make the type known to Arrow, once a process."""
+    """Register the type with Arrow, once per process."""
     try:
         pa.register_extension_type(RaggedTensorType(pa.float64()))
     except pa.ArrowKeyError:  # it was registered before this module was reloaded

@@ -48,7 +48,7 @@ class Columns(DatasetBase):
         `with_column` for expressions, which need no function.
         """
         if not isinstance(col, str):
-            raise ValueError(f"the name of a column must be a string, not {col!r}")
+            raise ValueError(f"the name of a column must be a string, got {col!r}")
         if not callable(fn):
             raise ValueError(f"`fn` must be callable, got {fn!r:.80}; pass a function of a batch")
         if batch_format not in _FORMATS:
@@ -128,8 +128,8 @@ class Columns(DatasetBase):
         taken = [new for _, new in pairs if new in (known_names(self._plan) or ()) and new not in old_names]
         if taken:
             raise ValueError(
-                f"there is a column {taken[0]!r} already, so no other can be renamed to it; rename that one, too, or drop it "
-                f"first"
+                f"the column {taken[0]!r} already exists, so no other can be renamed to it; rename or "
+                "drop it first"
             )
         return self._projected(None, concurrency, ray_remote_args, renames=tuple(pairs))
 
@@ -265,7 +265,7 @@ def _unique(word: str, given: str | Sequence[str]) -> tuple[str, ...]:
 
 def _checked(name: Any, expression: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"the name of a column must be a string, not {name!r}")
+        raise TypeError(f"the name of a column must be a string, got {name!r}")
     if not isinstance(expression, Expr):
         raise TypeError(
             f"the column {name!r} is given by {expression!r:.80}, which is not an expression; use lit(...) "

@@ -18,7 +18,7 @@ from skate.data.exchange.ranges import RangesKernel
 from skate.data.exchange.seeds import Seeds
 from skate.data.exchange.shuffle import ShuffleKernel
 from skate.data.exchange.sort import Order, SortKernel
-from skate.data.grouped_data import GroupedData, named_apart
+from skate.data.grouped_data import GroupedData, with_unique_names
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.steps.columns import known
@@ -127,8 +127,8 @@ class Shuffling(DatasetBase):
         """
         if key is None or not key:
             raise ValueError(
-                "The 'key' parameter cannot be None for sorting, nor be empty: give one column or several, "
-                f"not {key!r}"
+                "The 'key' parameter cannot be None or empty for sorting: pass one or several "
+                f"columns, got {key!r}"
             )
         keys = self._known_keys(key, "key")
         if isinstance(descending, bool):
@@ -142,7 +142,7 @@ class Shuffling(DatasetBase):
         if boundaries is None:
             return self._exchanged(SortKernel(Order(keys, downs)))
         if len(keys) > 1:
-            raise ValueError(f"boundaries require a single key, not {', '.join(keys)}")
+            raise ValueError(f"boundaries require a single key, got {', '.join(keys)}")
         if not all(isinstance(each, (int, float)) for each in boundaries):
             raise ValueError(f"The type of items in boundaries must be int or float, got {boundaries}")
         return self._exchanged(SortKernel(Order(keys, downs), boundaries), len(boundaries) + 1)
@@ -206,7 +206,8 @@ class Shuffling(DatasetBase):
             names.append(as_names(given, what))
         if len(names[0]) != len(names[1]):
             raise ValueError(
-                f"on and right_on name as many columns each, but are {list(names[0])} and {list(names[1])}"
+                f"on and right_on must have the same number of columns, got {list(names[0])} and "
+                f"{list(names[1])}"
             )
         if num_partitions is not None and num_partitions < 1:
             raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
@@ -227,7 +228,7 @@ class Shuffling(DatasetBase):
             raise ValueError(
                 "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
             )
-        kernel = AggregateKernel((), named_apart(aggs))
+        kernel = AggregateKernel((), with_unique_names(aggs))
         rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
         return rows[0]
 
@@ -273,7 +274,7 @@ class Shuffling(DatasetBase):
             columns = self._known_keys(on, "on")
         if not columns:
             if on is not None:
-                raise ValueError(f"on must be the name of a column or a list of names, not {on!r}")
+                raise ValueError(f"on must be the name of a column or a list of names, got {on!r}")
             return None  # a dataset that never had a row
         found = self.aggregate(*(kind(column, **options) for column in columns))
         return next(iter(found.values())) if len(found) == 1 else found

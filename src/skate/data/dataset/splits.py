@@ -48,7 +48,7 @@ class Splitting(DatasetBase):
         """
         if not indices:
             raise ValueError(
-                "indices must be at least of length 1; each is the number of the first row of a split"
+                "indices must be at least of length 1; each is the index of the first row of a split"
             )
         if any(low > high for low, high in pairwise(indices)):
             raise ValueError(f"indices must be sorted, got {list(indices)}")
@@ -70,8 +70,8 @@ class Splitting(DatasetBase):
             raise ValueError(f"proportions must be bigger than 0, got {list(proportions)}")
         if sum(proportions) >= 1:
             raise ValueError(
-                f"proportions must sum to less than 1, because the last part is the rest, but {list(proportions)} sum to "
-                f"{sum(proportions):g}"
+                "proportions must sum to less than 1, because the rest forms the last part, but "
+                f"{list(proportions)} sum to {sum(proportions):g}"
             )
         held = self.materialize()  # type: ignore[attr-defined]
         rows = sum(bundle.rows for bundle in held._plan.bundles)

@@ -136,7 +136,8 @@ class Transforms(DatasetBase):
             expr = parse(expr)
         elif not hasattr(expr, "evaluate"):
             raise TypeError(
-                f"Unsupported expression type for conversion: {type(expr)}; expr is an expression or text, not {expr!r:.80}"
+                f"Unsupported expression type for conversion: {type(expr)}; expr must be an "
+                f"expression or a string, got {expr!r:.80}"
             )
         options = _remote_args(given)
         return self._with(
@@ -326,8 +327,8 @@ def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
     fn = given["fn"]
     if not callable(fn):
         raise ValueError(
-            f"fn must be a UserDefinedFunction, but got {type(fn).__name__} instead: a function or a class with __call__, not "
-            f"{fn!r:.80}"
+            f"fn must be a UserDefinedFunction, but got {type(fn).__name__} instead: pass a function "
+            f"or a class with __call__, got {fn!r:.80}"
         )
     constructor_args = tuple(given["fn_constructor_args"] or ())
     constructor_kwargs = dict(given["fn_constructor_kwargs"] or {})

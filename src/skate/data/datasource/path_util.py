@@ -1,4 +1,4 @@
-"""Paths of datasources, under the names that programs for Ray import them by."""
+"""Paths of datasources, under the names in Ray."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Kernel:
     name = "Exchange"
     #: The number of input datasets.
     inputs = 1
-    #: Whether `sample` must see all blocks before the first is split.
+    #: True if `sample` must see all blocks before the first is split.
     samples = False
     #: The largest sensible number of partitions; None for no limit.
     partitions_max: int | None = None

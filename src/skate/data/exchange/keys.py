@@ -34,8 +34,8 @@ def check_type(kind: pa.DataType, name: str) -> None:
     nested = pa.types.is_nested(kind)
     if nested or tensors.is_tensor(kind) or objects.is_object(kind):
         raise TypeError(
-            f"column {name!r} holds values of type {kind}, which cannot be sorted, grouped or joined by; "
-            f"make a column of numbers, strings or times of it first"
+            f"column {name!r} holds values of type {kind}, which do not work as keys of sorts, groups "
+            "or joins; convert them to numbers, strings or times first"
         )
 
 
@@ -48,7 +48,8 @@ def as_names(keys: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else ()
     if keys and not names or not all(isinstance(name, str) for name in names):
         raise ValueError(
-            f"Key must be a string or a list of strings, but got {keys!r}; {what} is the name of a column, or several names"
+            f"Key must be a string or a list of strings, but got {keys!r}; {what} must be the name of "
+            "a column, or a list of names"
         )
     if len(set(names)) < len(names):
         raise ValueError(f"{what} names a column twice: {list(names)}")

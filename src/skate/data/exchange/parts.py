@@ -17,10 +17,10 @@ def deal(table: pa.Table, places: np.ndarray, partitions: int) -> list[pa.Table]
     """Split a block by partition, keeping the order of rows; `places` is the partition of each row."""
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=partitions)).tolist()
-    return taken_apart(table, order, ends)
+    return reordered_pieces(table, order, ends)
 
 
-def taken_apart(table: pa.Table, order: np.ndarray, ends: Sequence[int]) -> list[pa.Table]:
+def reordered_pieces(table: pa.Table, order: np.ndarray, ends: Sequence[int]) -> list[pa.Table]:
     """Reorder the rows of a block and cut them at some places; each piece has its own memory."""
     whole = solid(table)
     parts = []

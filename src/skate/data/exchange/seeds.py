@@ -17,8 +17,8 @@ class Seeds:
             self.seed, self.reseeds = asked, False
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
             raise ValueError(
-                f"Invalid seed type: {type(asked)}; seed must be an integer, a RandomSeedConfig or None, "
-                f"not {asked!r}"
+                f"Invalid seed type: {type(asked)}; seed must be an integer, a RandomSeedConfig or "
+                f"None, got {asked!r}"
             )
         self.runs = 0
 

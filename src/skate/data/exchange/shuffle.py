@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skate.data.exchange.hash_partition import place_type
 from skate.data.exchange.kernel import Kernel
-from skate.data.exchange.parts import deal, in_order, joined, rows_at, solid, taken_apart
+from skate.data.exchange.parts import deal, in_order, joined, reordered_pieces, rows_at, solid
 from skate.data.exchange.seeds import Seeds
 
 _SPLITTING, _MERGING = 0, 1
@@ -48,7 +48,7 @@ class SeededDeal(NamedTuple):
             orders.append([each for dealt in slices for each in dealt[low:high]])
         ends = np.cumsum([sum(map(len, order)) for order in orders]).tolist()
         flat = [each for order in orders for each in order]
-        return taken_apart(block, np.concatenate(flat) if flat else np.arange(0), ends)
+        return reordered_pieces(block, np.concatenate(flat) if flat else np.arange(0), ends)
 
     def whole(self) -> np.ndarray:
         """Return the order of all rows."""

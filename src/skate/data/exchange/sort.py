@@ -19,7 +19,7 @@ from skate.data.block.table import common_type
 from skate.data.exchange.bounds import places_of
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.keys import check_type, key_columns
-from skate.data.exchange.parts import deal, in_order, joined, taken_apart
+from skate.data.exchange.parts import deal, in_order, joined, reordered_pieces
 
 #: One row of a block is sampled per this many bytes.
 _SAMPLE_BYTES = 64 << 10
@@ -123,7 +123,7 @@ class SortKernel(Kernel):
         if places is not None:
             return deal(block, places, partitions)
         order, ends = _cut(columns, rows, plan, self.order)
-        return taken_apart(block, order, ends)
+        return reordered_pieces(block, order, ends)
 
     def merge(self, parts: Sequence[Sequence[pa.Table]], partition: int, plan: object) -> Iterator[pa.Table]:
         """Return the rows of the partition in order."""

@@ -24,13 +24,13 @@ def options_of(compute: Compute) -> dict[str, Any]:
     return options
 
 
-def task_options(operator: Running, crowded: bool) -> dict[str, Any]:
-    """The options for a task of an operator; if pools hold all CPUs, a task without explicit resources asks for
-    none.
+def task_options(operator: Running, cpus_taken: bool) -> dict[str, Any]:
+    """The options for a task of an operator; if pools hold all CPUs, a task without explicit resources
+    requests none.
     """
     options = options_of(operator.compute)
     options.setdefault("max_retries", RETRIES)
-    if crowded and "num_cpus" not in options and not options.get("num_gpus"):
+    if cpus_taken and "num_cpus" not in options and not options.get("num_gpus"):
         options["num_cpus"] = 0
     return options
 

@@ -78,7 +78,7 @@ class Bundle:
     def stored(self) -> ObjectRef[pa.Table]:
         """Return a ref to the block that holds the rows, created if necessary; see `at`."""
         if isinstance(self.block, pa.Table):
-            import skate  # as above
+            import skate  # imported only if used
 
             self.block = skate.put(blocks.compact(self.block))
         return self.block

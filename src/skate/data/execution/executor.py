@@ -43,7 +43,7 @@ class Executor:
         self.first_error: Exception | None = None
         self.cancelled = False
         self._ended: set[int] = set()
-        self._patience = _patience_of(topology, context)
+        self._no_progress_s = _no_progress_limit(topology, context)
         self._moved_at = time.monotonic()
         self._limits = Limits(LOCAL_BYTES, 1 << 30)
         self._name = name
@@ -181,17 +181,17 @@ class Executor:
 
     def _events_of_workers(self) -> list[Event] | None:
         """Wait for the next events of workers. Raises ExecutionTimeoutError if none occurs for too long."""
-        patience = self._patience
+        limit_s = self._no_progress_s
         found: list[Event] | None = self.remote.events(
-            self._readable, min(patience, _LOOK_SECONDS) if self._progress is not None else patience
+            self._readable, min(limit_s, _LOOK_SECONDS) if self._progress is not None else limit_s
         )
         now = time.monotonic()
         if found:
             self._moved_at = now
-        elif found is not None and not self.cancelled and now - self._moved_at >= patience:
+        elif found is not None and not self.cancelled and now - self._moved_at >= limit_s:
             waiting = [operator.name for operator in self.topology.operators if operator.running]
             raise ExecutionTimeoutError(
-                f"no results from {', '.join(waiting)} for {patience:g} s; the limit is "
+                f"no results from {', '.join(waiting)} for {limit_s:g} s; the limit is "
                 "DataContext.execution_no_progress_timeout_s (-1 for no limit)"
             )
         return found
@@ -223,7 +223,7 @@ class Executor:
         raise as_user_code(error)
 
 
-def _patience_of(topology: Topology, context: DataContext) -> float:
+def _no_progress_limit(topology: Topology, context: DataContext) -> float:
     """Return how many seconds a run may wait for its workers; exchanges may take long before their first result."""
     asked = context.execution_no_progress_timeout_s
     without_end = asked < 0 or any(isinstance(each, ExchangeRunning) for each in topology.operators)

@@ -84,7 +84,7 @@ class Physical:
             return kind(node.name, [RebatchStep(node.rows)], rows_at_least=node.rows)
         if isinstance(node, logical.Exchange):
             return ExchangeRunning(node.name, node.kernel, node.partitions, context, node.compute)
-        raise TypeError(f"no operator runs {node!r}")
+        raise TypeError(f"there is no operator for {node!r}")
 
     def _chain(self, node: logical.Operator) -> Running:
         """A run of steps that go into one task, with the read before them if there is one."""

@@ -92,10 +92,10 @@ def readable(operator: Running, sequence: int, topology: Topology, limits: Limit
     held = held_bytes(operator, topology)
     if held < share or (sequence == operator.outputs.head and not held - operator.outputs.waiting_bytes):
         return True
-    return _crowded(operator, topology, limits)
+    return _cpus_taken(operator, topology, limits)
 
 
-def _crowded(operator: Running, topology: Topology, limits: Limits) -> bool:
+def _cpus_taken(operator: Running, topology: Topology, limits: Limits) -> bool:
     """True if waiting pieces could keep a later operator from a CPU."""
     wanted = any(
         (each.running or each.has_work()) and each.compute.actors is None for each in topology.after(operator)

@@ -115,7 +115,7 @@ def cells(operator: Running, seconds: float) -> tuple[str, str, str, str, str]:
 
 
 def _live() -> Any:
-    from rich.console import Console  # as above
+    from rich.console import Console  # imported only if used
     from rich.live import Live
 
     return Live(console=Console(stderr=True), auto_refresh=False, transient=False)

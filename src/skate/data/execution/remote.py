@@ -46,7 +46,7 @@ class RemoteRunner:
         self._tasks: dict[str, Any] = {}
         self._pools: dict[int, ActorPool] = {}
         # If others hold all CPUs permanently, such as training workers, tasks request none.
-        self._crowded = totals.get("CPU", 0) < 1
+        self._cpus_taken = totals.get("CPU", 0) < 1
         preload_workers()
         self._plan_pools(operators, totals)
 
@@ -67,12 +67,13 @@ class RemoteRunner:
             if allot(room, asked, ones) == ones:
                 break
         else:
-            each = "; ".join(f"{op.name} asks for {asks_of(op, True)}" for op in pooled)
+            each = "; ".join(f"{op.name} requests {asks_of(op, True)}" for op in pooled)
             raise ValueError(
-                f"there is no room for one actor of each pool at the same time: {each}; the session has "
-                f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with more"
+                f"one actor of each pool does not fit at the same time: {each}; the session has "
+                f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with "
+                "more"
             )
-        self._crowded = self._crowded or (tasks and not spare)
+        self._cpus_taken = self._cpus_taken or (tasks and not spare)
         most = [
             op.compute.actors[1] if asks else op.compute.actors[2]
             for op, asks in zip(pooled, asked, strict=True)
@@ -109,7 +110,7 @@ class RemoteRunner:
         if work.kind == "chain":
             self._start_chain(work)
             return
-        options = task_options(operator, self._crowded)
+        options = task_options(operator, self._cpus_taken)
         key, holder = self._holder(operator, operator.kernel)
         refs, cuts = _given(work)
         if work.kind == "sample":
@@ -136,7 +137,7 @@ class RemoteRunner:
         if pool is not None and work.extra is None:
             call = pool.submit(work, **_streaming({}))
         else:
-            call = self._remote("chain", **_streaming(task_options(operator, self._crowded))).remote
+            call = self._remote("chain", **_streaming(task_options(operator, self._cpus_taken))).remote
         stream = call(key, holder, work.sequence, sources, cuts, *refs)
         self._streams[stream] = _Stream(work, stream)
 
@@ -173,7 +174,7 @@ class RemoteRunner:
         except Exception as error:  # the error of the task, of any type
             return ("failed", work, error)
         if work.kind == "split":
-            result = _apart(parts, result)
+            result = _partitions_of(parts, result)
         return ("done", work, result)
 
     def _moved(self, key: Any) -> list[Event]:
@@ -252,7 +253,7 @@ def _streaming(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, **ahead}
 
 
-def _apart(runs: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Bundle]:
+def _partitions_of(runs: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Bundle]:
     """Return the parts of a split by partition, each a range of rows of one of its returned values."""
     found = []
     for run, (low, high) in zip(runs, works.runs_of(len(sizes), len(runs)), strict=True):

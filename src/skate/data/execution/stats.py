@@ -63,7 +63,7 @@ def _where(operator: Running) -> str:
         actors = operator.tally.actors
         parts.append(f"{away} {'calls of ' + str(actors) + ' actors' if actors else 'tasks'}")
     if here:
-        parts.append(f"{here} pieces in this process")
+        parts.append(f"{here} pieces ran in this process")
     return ", by " + " and ".join(parts)
 
 

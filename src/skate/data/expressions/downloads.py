@@ -34,7 +34,7 @@ class DownloadExpr(Expr):
             found = list(threads.map(self._read, uris))
         failed = [error for _, error in found if error is not None]
         if failed:
-            warnings.warn(f"{len(failed)} of {len(uris)} downloads gave nothing; the first: {failed[0]}")
+            warnings.warn(f"{len(failed)} of {len(uris)} downloads failed; the first: {failed[0]}")
         return pa.array([content for content, _ in found], pa.binary())
 
     def _read(self, uri: str | None) -> tuple[bytes | None, OSError | None]:
@@ -54,7 +54,7 @@ class DownloadExpr(Expr):
             return self.filesystem.open(path, "rb")
         if "://" not in uri:
             return open(uri, "rb")
-        from pyarrow import fs  # 20 ms that only downloads need
+        from pyarrow import fs  # takes 20 ms, and only downloads need it
 
         try:
             system, path = fs.FileSystem.from_uri(uri)

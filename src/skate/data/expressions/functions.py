@@ -71,8 +71,8 @@ class UDFExpr(Expr):
         if hasattr(made, "__array__") and np.ndim(made):
             return columns.from_array(np.asarray(made))
         raise TypeError(
-            f"{self!r} returned {made!r:.80} ({type(made).__name__}); a function in an expression returns a column: an Arrow "
-            f"array, a numpy array, a pandas Series or a list"
+            f"{self!r} returned {made!r:.80} ({type(made).__name__}); a function in an expression "
+            "must return a column: an Arrow array, a numpy array, a pandas Series or a list"
         )
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType | None:

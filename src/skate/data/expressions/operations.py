@@ -107,7 +107,7 @@ def _joined(left: Any, right: Any) -> Any:
     kinds = {left.type, right.type}
     if not all(_is_text(kind) or pa.types.is_null(kind) for kind in kinds):
         raise TypeError(
-            f"text can only be added to text, not {left.type} to {right.type}; cast the other one"
+            f"text can only be added to text, got {left.type} and {right.type}; cast the other operand"
         )
     if len(kinds) > 1:
         wide = pa.large_string() if pa.large_string() in kinds else pa.string()

@@ -87,7 +87,7 @@ class _Reader:
         for each in node.elts:
             found = self.read(each)
             if not isinstance(found, LiteralExpr):
-                raise self._unknown(each, " (a list holds values only)")
+                raise self._unknown(each, " (a list may only contain values)")
             values.append(found.value)
         return LiteralExpr(values)
 
@@ -134,11 +134,11 @@ class _Reader:
     def _compared(self, node: ast.Compare, left: Expr, operator: ast.cmpop, right: Expr) -> Expr:
         if isinstance(operator, (ast.In, ast.NotIn)):
             if not (isinstance(right, LiteralExpr) and isinstance(right.value, list)):
-                raise self._unknown(node, " (in is followed by a list of values)")
+                raise self._unknown(node, " (`in` requires a list of values)")
             return left.is_in(right.value) if isinstance(operator, ast.In) else left.not_in(right.value)
         if isinstance(operator, (ast.Is, ast.IsNot)):
             if not (isinstance(right, LiteralExpr) and right.value is None):
-                raise self._unknown(node, " (is is followed by None)")
+                raise self._unknown(node, " (`is` requires None)")
             return left.is_null() if isinstance(operator, ast.Is) else left.is_not_null()
         return BinaryExpr(_COMPARED[type(operator)], left, right)
 
@@ -147,7 +147,7 @@ class _Reader:
         if function is None:
             raise self._unknown(node.func, f" (Unsupported function: {ast.unparse(node.func)})")
         if node.keywords:
-            raise self._unknown(node, " (arguments have no names here)")
+            raise self._unknown(node, " (keyword arguments are not supported)")
         arguments = [self.read(each) for each in node.args]
         try:
             return function(*arguments)

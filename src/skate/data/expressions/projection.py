@@ -40,7 +40,7 @@ class UnnestExpr(Expr):
         return self.children[0]
 
     def alias(self, name: str) -> Expr:
-        raise TypeError(f"{self!r} stands for several columns and can have no single name")
+        raise TypeError(f"{self!r} yields several columns and cannot have a single name")
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         raise TypeError(f"{self!r} yields several columns; pass it to with_columns() directly")

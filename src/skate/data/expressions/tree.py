@@ -229,7 +229,7 @@ class ColumnExpr(Expr):
 
     def __init__(self, _name: str) -> None:
         if not isinstance(_name, str):
-            raise TypeError(f"col() takes the name of a column, not {_name!r}")
+            raise TypeError(f"col() takes the name of a column, got {_name!r}")
         self._name = _name
 
     @property
@@ -339,7 +339,7 @@ class BinaryExpr(Expr):
             among = self.right.value if isinstance(self.right, LiteralExpr) else self.right
             return f"{_inside(self.left, 9)}.{'is_in' if self.op is Operation.IN else 'not_in'}({among!r})"
         symbol, strength = SYMBOLS[self.op]
-        # otherwise Python would evaluate it
+        # otherwise Python itself would evaluate it
         if all(isinstance(child, LiteralExpr) for child in self.children):
             return f"{self.left!r} {symbol} {_inside(self.right, strength + 1)}"
         # Comparisons do not chain, and the right operand of - and / must keep its parentheses.

@@ -169,7 +169,7 @@ def _objects(values: list[Any]) -> np.ndarray:
 
 
 def register() -> None:
-    """Make the type known to Arrow, once a process."""
+    """Register the type with Arrow, once per process."""
     try:
         pa.register_extension_type(ArrowPythonObjectType())
     except pa.ArrowKeyError:

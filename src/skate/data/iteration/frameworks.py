@@ -52,7 +52,7 @@ class FrameworkBatches:
             )
         if collate_fn is not None and not callable(collate_fn):
             raise ValueError(
-                f"Unsupported collate function: {type(collate_fn)}; it is a function or a CollateFn"
+                f"Unsupported collate function: {type(collate_fn)}; pass a function or a CollateFn"
             )
         place = tensors.device_for(device)
         given = "pyarrow" if collate_fn is None else format_of(collate_fn)

@@ -177,7 +177,7 @@ class SplitIterator(DataIterator):
 
     def stats(self) -> str:
         """Return the statistics of the last run as text."""
-        import skate  # as above
+        import skate  # imported only if used
 
         text: str = skate.get(self._coordinator.stats.remote())
         return text

@@ -77,13 +77,14 @@ def writable(batch: Any) -> Any:
 
 def device_for(device: Any) -> Any:
     """Resolve "auto" to a device: that of the training worker, else the first GPU of this process, else the CPU."""
-    import torch  # as above
+    import torch  # imported only if used
 
     if device != "auto":
         return torch.device(device)
     training = sys.modules.get("skate.train.worker.session")
     if training is not None and training.active():
-        from skate.train.torch import get_device  # a library beside this one, which is loaded already
+        # a library beside this one, already loaded in workers of Train
+        from skate.train.torch import get_device
 
         return get_device()
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
@@ -91,7 +92,7 @@ def device_for(device: Any) -> Any:
 
 def moved(value: Any, device: Any, pin: bool = False) -> Any:
     """Move the tensors inside dicts, lists and tuples to a device; other values stay."""
-    import torch  # as above
+    import torch  # imported only if used
 
     if isinstance(value, torch.Tensor):
         if pin and torch.cuda.is_available() and not value.is_cuda:

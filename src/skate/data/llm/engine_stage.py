@@ -53,7 +53,7 @@ class EngineCall(StageCall):
         for row in rows:
             if not row.get("prompt") and not row.get("tokenized_prompt"):
                 raise ValueError(
-                    f"each row needs prompt or tokenized_prompt, but a row has only {', '.join(row)}"
+                    f"each row must have prompt or tokenized_prompt, but a row has only {', '.join(row)}"
                 )
         started = time.perf_counter()
         made = self._engine.generate(rows)

@@ -64,5 +64,5 @@ def _as_python(value: Any) -> Any:
     if hasattr(value, "tolist"):  # numbers and arrays of numpy
         return value.tolist()
     raise TypeError(
-        f"a payload is sent as JSON, which does not support {type(value).__name__}: {value!r:.80}"
+        f"payloads are sent as JSON, which does not support {type(value).__name__}: {value!r:.80}"
     )

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 #: Seconds without a byte from the other side after which a request counts as failed; models can think for long.
-_PATIENCE = 300.0
+_TIMEOUT_S = 300.0
 
 
 class StandardClient:
@@ -34,7 +34,7 @@ class StandardClient:
 def _post(url: str, content: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
     request = urllib.request.Request(url, data=content, headers=headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
             return answer.status, answer.reason, answer.read()
     except urllib.error.HTTPError as error:  # also a response, though not 2xx
         with error:

@@ -139,7 +139,7 @@ def _offline(
     config: OfflineProcessorConfig,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[Stage]:
-    found = engine(name, asks_for_gpus=_asks_for_gpus(config), gpus=_gpus_there())
+    found = engine(name, asks_for_gpus=_asks_for_gpus(config), gpus=_cluster_gpus())
     defaults = {
         "batch_size": config.batch_size,
         "concurrency": config.concurrency,
@@ -181,7 +181,7 @@ def _asks_for_gpus(config: OfflineProcessorConfig) -> bool:
     return bool(config.accelerator_type) or several or any(each.get("GPU") for each in bundles)
 
 
-def _gpus_there() -> float:
+def _cluster_gpus() -> float:
     return float(skate.cluster_resources().get("GPU", 0)) if skate.is_initialized() else 0.0
 
 

@@ -66,7 +66,7 @@ class ServeDeploymentCall(StageCall):
         if name is not None:
             if name not in self._kinds:
                 known = ", ".join(self._kinds) or "nothing"
-                raise ValueError(f"dtype_mapping has no {name!r}, the dtype of a row; it has {known}")
+                raise ValueError(f"dtype_mapping lacks {name!r}, the dtype of a row; its keys are {known}")
             request = self._kinds[name](**request)
         answers = getattr(self._handle, row["method"]).remote(request)
         try:

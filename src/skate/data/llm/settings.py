@@ -56,7 +56,7 @@ class Settings:
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self).__name__
         if name not in self._fields:
-            raise ValueError(f"{kind} has no field {name}; it has {', '.join(self._fields)}")
+            raise ValueError(f"{kind} has no field {name}; its fields are {', '.join(self._fields)}")
         before = getattr(self, name)
         object.__setattr__(self, name, checked(value, self._fields[name], f"{name} of {kind}"))
         try:

@@ -33,8 +33,8 @@ class StageCall:
             missing = [name for name in self.expected_input_keys if row.get(name) is None]
             if missing:
                 raise ValueError(
-                    f"{type(self).__name__} wants {', '.join(missing)} of each row, and a row has "
-                    f"{', '.join(row)}; let preprocess add the missing ones"
+                    f"{type(self).__name__} requires the columns {', '.join(missing)}, but a row has "
+                    f"{', '.join(row)}; add the missing ones in preprocess"
                 )
         if well:
             for row, made in zip(well, self.outputs([dict(row) for row in well]), strict=True):

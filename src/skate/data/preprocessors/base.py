@@ -56,7 +56,7 @@ def numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         or pa.types.is_decimal(kind)
     ):
         if not pa.types.is_null(kind):
-            raise TypeError(f"column {name!r} must hold numbers, but its values are {kind}")
+            raise TypeError(f"column {name!r} must contain numbers, but its values are {kind}")
     return column.cast(pa.float64())
 
 

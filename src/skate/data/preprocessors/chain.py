@@ -18,7 +18,7 @@ class Chain(Preprocessor):
     def __init__(self, *preprocessors: Preprocessor) -> None:
         for each in preprocessors:
             if not isinstance(each, Preprocessor):
-                raise TypeError(f"a Chain takes preprocessors, not {each!r}")
+                raise TypeError(f"a Chain takes preprocessors, got {each!r}")
         self.preprocessors = preprocessors
 
     def fit_status(self) -> Preprocessor.FitStatus:

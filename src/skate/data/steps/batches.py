@@ -78,7 +78,7 @@ class BatchStep:
                 value = next(made)
             except StopIteration:
                 return
-            except Exception as error:  # as above: this runs the user's code
+            except Exception as error:  # the user's code may raise anything
                 self._explain(error, index, table)
                 raise
             yield self._block(value, index)
@@ -134,7 +134,7 @@ def _tried_again(call: Callable[[Any], Any], retries: Retries) -> Callable[[Any]
                     given += 1
                     yield value
                 return
-            except Exception as error:  # as above
+            except Exception as error:  # the settings decide about retries
                 if not retries.again(error, tried):
                     raise
                 tried += 1

@@ -96,8 +96,8 @@ class ProjectStep:
         taken = [new for new in changes.values() if new in table.column_names and new not in changes]
         if taken:
             raise ValueError(
-                f"there is a column {taken[0]!r} already, so no other can be renamed to it; rename that one, too, or drop it "
-                f"first"
+                f"the column {taken[0]!r} already exists, so no other can be renamed to it; rename or "
+                "drop it first"
             )
         return table.rename_columns([changes.get(name, name) for name in table.column_names])
 

@@ -11,7 +11,7 @@ from typing import Any
 from skate.exceptions import RayChannelTimeoutError, RayTaskError
 from skate.experimental.channel.interface import ChannelInterface, CompiledDAGArgs
 
-_TURN_SECONDS = 0.1  # for which one channel is waited for before the others are looked at
+_TURN_SECONDS = 0.1  # how long to wait for one channel before the others are checked
 _LEFTOVER_SECONDS = 60
 
 
@@ -19,7 +19,7 @@ class ReaderInterface:
     """Base of readers of several channels."""
 
     def __init__(self, input_channels: list[ChannelInterface]) -> None:
-        assert isinstance(input_channels, list), f"input_channels must be a list, not {input_channels!r}"
+        assert isinstance(input_channels, list), f"input_channels must be a list, got {input_channels!r}"
         for channel in input_channels:
             assert isinstance(channel, ChannelInterface), f"not a channel: {channel!r}"
         self._input_channels = input_channels
@@ -85,7 +85,7 @@ class SynchronousReader(ReaderInterface):
     """Reads in the calling thread."""
 
     def start(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
     def _read_list(self, timeout: float | None) -> list[Any]:
         self._read_leftover(timeout)
@@ -102,7 +102,7 @@ class SynchronousReader(ReaderInterface):
 
 
 class AwaitableBackgroundReader(ReaderInterface):
-    """Reads in a thread of its own and sets the results of futures, in the order of a queue."""
+    """Reads in a separate thread and sets the results of futures, in the order of a queue."""
 
     def __init__(self, input_channels: list[ChannelInterface], fut_queue: asyncio.Queue[Any]) -> None:
         super().__init__(input_channels)
@@ -111,7 +111,7 @@ class AwaitableBackgroundReader(ReaderInterface):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="channel.AwaitableBackgroundReader")
 
     def start(self) -> None:
-        """Begin to read; call it in the event loop."""
+        """Begin to read; must be called in the event loop."""
         self._task = asyncio.ensure_future(self.run())
 
     def _read_next(self) -> list[Any]:
@@ -178,7 +178,7 @@ class WriterInterface:
             channel.close()
 
     def _parts(self, value: Any) -> list[Any]:
-        """Return what each channel gets of a value. Raises ValueError if it has not one part for each."""
+        """Return the part of a value for each channel. Raises ValueError if the number of parts is wrong."""
         count = len(self._output_channels)
         if self._is_input:
             return [_argument(value, index) for index in self._output_idxs]
@@ -208,7 +208,7 @@ class SynchronousWriter(WriterInterface):
 
 
 class AwaitableBackgroundWriter(WriterInterface):
-    """Writes in a thread of its own; `write` is a coroutine that returns once the value is queued."""
+    """Writes in a separate thread; `write` is a coroutine that returns once the value is queued."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class AwaitableBackgroundWriter(WriterInterface):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="channel.AwaitableBackgroundWriter")
 
     def start(self) -> None:
-        """Begin to write what is queued; call it in the event loop."""
+        """Begin to write queued values; must be called in the event loop."""
         for channel in self._output_channels:
             channel.ensure_registered_as_writer()
         self._task = asyncio.ensure_future(self.run())
@@ -259,7 +259,7 @@ class AwaitableBackgroundWriter(WriterInterface):
 
 
 def _argument(value: Any, index: int | str | None) -> Any:
-    """Return one argument of a graph; a value that is no CompiledDAGArgs is the only one."""
+    """Return one argument of a graph. A value other than CompiledDAGArgs is the only argument."""
     if not isinstance(value, CompiledDAGArgs):
         return value
     return value.args[index] if isinstance(index, int) else value.kwargs[index]  # type: ignore[index]

@@ -64,12 +64,12 @@ class GroupCommunicator(Communicator):
 
     @property
     def recv_stream(self) -> Any:
-        """None: no stream but the current one."""
+        """Return None: only the current stream is used."""
         return None
 
     @property
     def send_stream(self) -> Any:
-        """None: no stream but the current one."""
+        """Return None: only the current stream is used."""
         return None
 
     def send(self, value: Any, peer_rank: int) -> None:
@@ -124,7 +124,7 @@ class CPUCommunicator(GroupCommunicator):
         self._under_way = []
 
     def send(self, value: Any, peer_rank: int) -> None:
-        """Send a tensor; returns at once, so that two actors may send to each other."""
+        """Send a tensor without blocking, so that two actors may send to each other."""
         self._under_way = [each for each in self._under_way if not each[0].is_completed()]
         tensor = value.contiguous()
         self._under_way.append((self._group._group.send([tensor], peer_rank, 0), tensor))

@@ -1,11 +1,11 @@
-"""The interface of a channel, and the channels that stay in one process."""
+"""The interface of a channel, and channels within one process."""
 
 from __future__ import annotations
 
 import uuid
 from typing import Any, NamedTuple
 
-#: Values written into the channels of this process: (value, reads left), by the id of the channel.
+#: Values in the channels of this process: (value, reads left), by channel id.
 _values: dict[str, tuple[Any, int]] = {}
 
 
@@ -29,11 +29,11 @@ class ChannelInterface:
         """
 
     def ensure_registered_as_writer(self) -> None:
-        """Check that this process may write; may be called again."""
+        """Check that this process may write; may be called repeatedly."""
         raise NotImplementedError
 
     def ensure_registered_as_reader(self) -> None:
-        """Check that this process may read; may be called again."""
+        """Check that this process may read; may be called repeatedly."""
         raise NotImplementedError
 
     def write(self, value: Any, timeout: float | None = None) -> None:
@@ -42,19 +42,18 @@ class ChannelInterface:
         raise NotImplementedError
 
     def read(self, timeout: float | None = None) -> Any:
-        """Wait for the next value and return it, an exception too. `timeout` is as for `write`."""
+        """Wait for the next value and return it; an exception is returned as well. `timeout` is as for `write`."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Close the channel without waiting; may be called again."""
+        """Close the channel without waiting; may be called repeatedly."""
         raise NotImplementedError
 
 
 class IntraProcessChannel(ChannelInterface):
-    """A channel between tasks of one process: readers get the very object that was written.
+    """A channel between tasks of one process: readers get the written object itself.
 
-    Args:
-        num_readers: how often a value is read before the next may be written.
+    Args: num_readers: the number of reads after which the next value may be written.
     """
 
     def __init__(self, num_readers: int, _channel_id: str | None = None) -> None:
@@ -65,18 +64,18 @@ class IntraProcessChannel(ChannelInterface):
         return IntraProcessChannel, (self._num_readers, self._channel_id)
 
     def ensure_registered_as_writer(self) -> None:
-        """Do nothing: every task of the process may write."""
+        """No-op: every task of the process may write."""
 
     def ensure_registered_as_reader(self) -> None:
-        """Do nothing: every task of the process may read."""
+        """No-op: every task of the process may read."""
 
     def write(self, value: Any, timeout: float | None = None) -> None:
-        """Write a value. Raises AssertionError if the previous one was not read by all."""
+        """Write a value. Raises AssertionError if not all readers have read the previous one."""
         _put(self._channel_id, value, self._num_readers)
 
     def read(self, timeout: float | None = None, deserialize: bool = True) -> Any:
         """Return the value. Raises AssertionError if there is none."""
-        assert deserialize, "a value that stays in its process is never serialized"
+        assert deserialize, "a value within a process is never serialized"
         return _take(self._channel_id)
 
     def close(self) -> None:
@@ -88,11 +87,11 @@ class IntraProcessChannel(ChannelInterface):
 
 
 class CachedChannel(ChannelInterface):
-    """A channel whose values are read once from an inner channel and then returned to several readers of this process.
+    """A channel that reads each value once from an inner channel, and returns it to several readers of this
+    process.
 
-    Args:
-        num_reads: how often each value is read.
-        inner_channel: where values come from; without one they stay in this process.
+    Args: num_reads: the number of reads of each value. inner_channel: the source of values; without one, they
+    stay in this process.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class CachedChannel(ChannelInterface):
             _put(self._channel_id, value, self._num_reads)
 
     def read(self, timeout: float | None = None) -> Any:
-        """Return the value, which the first of `num_reads` calls takes from the inner channel."""
+        """Return the value; the first of `num_reads` calls reads it from the inner channel."""
         self.ensure_registered_as_reader()
         if self._channel_id not in _values:
             assert self._inner_channel is not None, (

@@ -1,4 +1,4 @@
-"""Ray's channels in shared memory, which are rings of a compiled graph here and cannot be created alone."""
+"""Ray's channels in shared memory. They are rings of a compiled graph here, and cannot be created alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skate.experimental.channel.interface import ChannelInterface
 
 
 class _GraphChannel(ChannelInterface):
-    """A channel that only a compiled graph has."""
+    """A channel that only exists in a compiled graph."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
@@ -21,19 +21,19 @@ class _GraphChannel(ChannelInterface):
 
 
 class Channel(_GraphChannel):
-    """Refused with NotImplementedError, which names what to use instead."""
+    """Raises NotImplementedError, which names the alternative."""
 
 
 class BufferedSharedMemoryChannel(_GraphChannel):
-    """Refused with NotImplementedError, which names what to use instead."""
+    """Raises NotImplementedError, which names the alternative."""
 
 
 class CompositeChannel(_GraphChannel):
-    """Refused with NotImplementedError, which names what to use instead."""
+    """Raises NotImplementedError, which names the alternative."""
 
 
 class TorchTensorAcceleratorChannel(_GraphChannel):
-    """Refused with NotImplementedError, which names what to use instead."""
+    """Raises NotImplementedError, which names the alternative."""
 
     _more = ", with_tensor_transport() of a node or ray.util.collective for tensors"
 

@@ -33,7 +33,7 @@ class Gathering:
 
 
 def _bind(kind: str, inputs: Any, op: Any, transport: Any) -> Any:
-    from skate.dag.collective_node import bind  # it imports the channels beside this package
+    from skate.dag.collective_node import bind  # imports the channels of this package
 
     return bind(kind, inputs, op, transport)
 

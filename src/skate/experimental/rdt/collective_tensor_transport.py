@@ -66,7 +66,7 @@ class CollectiveTensorTransport(TensorTransportManager):
 
     def actor_has_tensor_transport(self, actor: Any) -> bool:
         """True if this process has created a group that contains the actor."""
-        from skate.experimental.collective import get_collective_groups  # which imports torch
+        from skate.experimental.collective import get_collective_groups  # imports torch
 
         return bool(get_collective_groups([actor], self.tensor_transport_backend()))
 
@@ -83,7 +83,7 @@ class CollectiveTensorTransport(TensorTransportManager):
         return CollectiveTransportMetadata(described, next(iter(kinds), None), self._own_ranks())
 
     def _own_ranks(self) -> dict[str, int]:
-        from skate.util.collective import collective as members  # which imports torch
+        from skate.util.collective import collective as members  # imports torch
 
         groups = members._groups
         with groups.lock:
@@ -94,7 +94,7 @@ class CollectiveTensorTransport(TensorTransportManager):
         self, src_actor: Any, dst_actor: Any, backend: str | None = None
     ) -> CommunicatorMetadata:
         """Return the group of both actors that this process has created. Raises ValueError if there is none."""
-        from skate.experimental.collective import get_collective_groups  # which imports torch
+        from skate.experimental.collective import get_collective_groups  # imports torch
 
         name = backend or self.tensor_transport_backend()
         found = get_collective_groups([src_actor, dst_actor], name)
@@ -121,7 +121,7 @@ class CollectiveTensorTransport(TensorTransportManager):
 
     def _channel(self, told: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
         """A process group of torch, and the ranks in it."""
-        from skate.util.collective import collective as members  # which imports torch
+        from skate.util.collective import collective as members  # imports torch
 
         assert told.src_rank is not None
         assert told.dst_rank is not None
@@ -239,7 +239,7 @@ class NCCLTensorTransport(CollectiveTensorTransport):
             if known is None or known[0] is not group:
                 import torch  # the group came from torch
 
-                from skate.util.collective import collective as members  # as above
+                from skate.util.collective import collective as members  # imported only if used
 
                 distributed: Any = torch.distributed
                 owner: Any = members._groups.find(told.communicator_name)

@@ -211,7 +211,7 @@ def find(folder: str) -> str:
 def gone_text(path: str) -> str:
     """Return the message for a socket where no node answers."""
     pid = pid_of(path)
-    what = f"its process {pid} is gone" if pid is not None else "nobody listens there"
+    what = f"its process {pid} is gone" if pid is not None else "nothing listens there"
     if pid is None and not os.path.exists(path):
         what = "there is no such socket"
     if path.startswith(ABSTRACT):

@@ -63,7 +63,7 @@ class Driver:
         self.unprinted = 0
         self.leaving: set[int] | None = None  # workers whose remaining output it waits for
         self.since = time.time()
-        self.ended = False  # the core was told about the end
+        self.ended = False  # the core has been notified of the end
         self.viewer = 0  # the client that holds values still in view there after it has left
 
 
@@ -117,7 +117,7 @@ class Drivers:
             return
         fields = rest[1] if len(rest) == 2 else None
         if not isinstance(fields, dict):
-            self._refuse(channel, "a driver says first what it is")
+            self._refuse(channel, "a driver must identify itself first")
         elif fields.get("wants") == "status":
             self._answer(channel, self.status())
         elif fields.get("wants") == "stop" and self.host.door is not None:
@@ -244,9 +244,7 @@ class Drivers:
 
     def _expel(self, driver: Driver, refused: str) -> None:
         """End the session of a driver that has sent an invalid message."""
-        text = (
-            f"the driver of job {driver.job} (pid {driver.pid}) sent what is no message of Skate's: {refused}"
-        )
+        text = f"the driver of job {driver.job} (pid {driver.pid}) sent an invalid message: {refused}"
         self.output.log.write(f"{text}; its session is ended\n")
         driver.channel.push(m.Left(m.LEFT, f"it ended this session, because {text}"))
         driver.channel.flush()

@@ -51,7 +51,7 @@ class ExternalStorage:
         """Return the bytes of a value and "", or the problem as text."""
         place = self._places.get(number)
         if place is None:
-            return b"", "its copy was given up"
+            return b"", "its copy was discarded"
         name, at, size, checksum = place
         try:
             data = self._files.read(name, at, size)

@@ -31,7 +31,7 @@ class SpillPlace:
         """
         system = given.get("_system_config") or {}
         if not isinstance(system, dict):
-            raise TypeError(f"_system_config is a dict, not {system!r}")
+            raise TypeError(f"_system_config must be a dict, got {system!r}")
         full_at = _part(*_said(system, "local_fs_capacity_threshold", FULL_AT))
         if not _flag(*_said(system, "automatic_object_spilling_enabled", True)):
             return cls(full_at=full_at, enabled=False)
@@ -40,7 +40,8 @@ class SpillPlace:
         config = system.get("object_spilling_config")
         if folder is not None and config:
             raise ValueError(
-                "object_spilling_directory and object_spilling_config both say where values are spilled to; give one"
+                "object_spilling_directory and object_spilling_config both set where values are "
+                "spilled; pass only one"
             )
         if folder is None and not config:
             folder, name = _said({}, name, None)
@@ -80,7 +81,7 @@ class SpillPlace:
     def _at(cls, folder: Any, name: str, full_at: float) -> SpillPlace:
         folders = folder if isinstance(folder, (list, tuple)) else [folder]
         if not folders or not all(isinstance(each, str) and each for each in folders):
-            raise ValueError(f"{name} is the path of a folder, not {folder!r}")
+            raise ValueError(f"{name} must be the path of a folder, got {folder!r}")
         outside = [each for each in folders if "://" in each]
         if outside and len(folders) > 1:
             raise ValueError(f"{name} must be one URL, or paths of folders on local disks, got {folder!r}")
@@ -105,7 +106,7 @@ def _part(said: Any, name: str) -> float:
     except (TypeError, ValueError):
         part = -1.0
     if not 0 < part <= 1:
-        raise ValueError(f"{name} is a part of the disk, as 0.95, not {said!r}")
+        raise ValueError(f"{name} must be a fraction of the disk such as 0.95, got {said!r}")
     return part
 
 

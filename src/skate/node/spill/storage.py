@@ -37,7 +37,7 @@ def storage_of(uri: str) -> tuple[Storage, str]:
         return _Fsspec(files), path
     except ImportError as error:
         try:
-            from pyarrow import fs  # as above
+            from pyarrow import fs  # imported only if used
 
             found, path = fs.FileSystem.from_uri(uri)
             return _Arrow(found), path

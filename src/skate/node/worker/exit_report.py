@@ -35,7 +35,7 @@ def details(worker: WorkerProcess, lines: Iterable[str], limit: Gauge | None) ->
     """Return the lines to show below the message."""
     said = []
     if worker.resident:
-        seen = f"\n  memory: {human_bytes(worker.resident)} of its own at the last look"
+        seen = f"\n  memory: {human_bytes(worker.resident)} of its own at the last check"
         if worker.resident_peak > worker.resident:
             seen += f", {human_bytes(worker.resident_peak)} at most"
         said.append(seen)

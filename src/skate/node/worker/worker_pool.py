@@ -250,7 +250,7 @@ class WorkerPool:
 
     def _misbehaved(self, worker: WorkerProcess, refused: str) -> None:
         """End a worker that has sent an invalid message."""
-        text = f"its worker process sent its node something that is no message of Skate's: {refused}"
+        text = f"its worker process sent its node an invalid message: {refused}"
         worker.error = Death("RaySystemError", {"message": text})
         self._closed(worker)
 

@@ -120,8 +120,7 @@ def _open_to_parent(path: Path) -> None:
     packages = path / "lib" / version / "site-packages"
     if not packages.is_dir():
         raise RuntimeEnvSetupError(
-            f"the conda environment does not have {version}, the version of the node, so its workers could "
-            "not talk "
-            f"to it. Put '{version[:6]}={version[6:]}' among its dependencies."
+            f"the conda environment does not have {version}, the version of the node, so its workers "
+            f"could not talk to it. Add '{version[:6]}={version[6:]}' to its dependencies."
         )
     (packages / PARENT_PTH).write_text("".join(parent_lines()), encoding="utf-8")

@@ -130,11 +130,11 @@ def _have_pip(
     import importlib.util
 
     if importlib.util.find_spec("pip") is None:
-        run([python, "-m", "ensurepip"], "putting pip into the environment", log, deadline, env_vars)
+        run([python, "-m", "ensurepip"], "installing pip into the environment", log, deadline, env_vars)
     if version:
         wanted = f"pip{version}" if version[0] in "=<>!~" else f"pip=={version}"
         command = [python, "-m", "pip", "install", "--ignore-installed", wanted]
-        run(command, f"putting {wanted} into the environment", log, deadline, env_vars)
+        run(command, f"installing {wanted} into the environment", log, deadline, env_vars)
 
 
 def _install_with_uv(
@@ -163,7 +163,7 @@ def _uv(path: Path, version: str | None, log: Path, deadline: Deadline, env_vars
     python = str(python_of(path))
     _have_pip(python, log, deadline, env_vars)
     command = [python, "-m", "pip", "install", "--ignore-installed", wanted]
-    run(command, f"putting {wanted} into the environment", log, deadline, env_vars)
+    run(command, f"installing {wanted} into the environment", log, deadline, env_vars)
     return str(path / "bin" / "uv")
 
 

@@ -27,7 +27,7 @@ def of(value: Any, packed: bytes) -> str:
     tracked = inner._DYNAMIC_CLASS_TRACKER_BY_CLASS
     known: dict[str, int] = {}
 
-    class Even(pickler.pickler()):  # type: ignore[misc]
+    class NormalizingPickler(pickler.pickler()):  # type: ignore[misc]
         """Normalizes what differs between processes: the ids of classes, and the order of sets."""
 
         def persistent_id(self, one: Any) -> Any:
@@ -39,7 +39,7 @@ def of(value: Any, packed: bytes) -> str:
             return None
 
     out = io.BytesIO()
-    Even(out).dump(value)
+    NormalizingPickler(out).dump(value)
     return _digest(out.getvalue())
 
 

@@ -45,7 +45,7 @@ def _state(state: Any) -> Any:
     return type(state), (dict(state._state),)
 
 
-def _teach() -> None:
+def _register_state_reducer() -> None:
     """Fix the pickling of a Starlette application's state, which otherwise recurses without end."""
     structures = sys.modules.get("starlette.datastructures")
     if structures is not None and structures.State not in copyreg.dispatch_table:
@@ -54,7 +54,7 @@ def _teach() -> None:
 
 def dumps(value: Any) -> bytes:
     """Pickle a class, a function or an application."""
-    _teach()
+    _register_state_reducer()
     out = io.BytesIO()
     pickler()(out).dump(value)
     return out.getvalue()
@@ -97,7 +97,7 @@ def passed(value: Any, what: str) -> Any:
     """Return a pickled and unpickled copy of a value. Raises TypeError, naming `what`, if it cannot be pickled."""
     import cloudpickle  # takes 15 ms
 
-    _teach()
+    _register_state_reducer()
     try:
         return pickle.loads(cloudpickle.dumps(value))
     except Exception as error:  # pickling may raise anything
@@ -113,7 +113,7 @@ def replaced(
     """
     import cloudpickle  # takes 15 ms
 
-    _teach()
+    _register_state_reducer()
     found: list[Any] = []
     wrong: list[Exception] = []
 

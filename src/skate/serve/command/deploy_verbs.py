@@ -101,7 +101,9 @@ def served(parsed: argparse.Namespace, schema: ServeDeploySchema) -> None:
     else:
         app = schema.applications[0]
         made = (
-            config_loader.built_apart(app) if parsed.reload or app.runtime_env else config_loader.built(app)
+            config_loader.built_in_subprocess(app)
+            if parsed.reload or app.runtime_env
+            else config_loader.built(app)
         )
         made.source, made.config = "imperative", None
         given = parsed.host is not None or parsed.port is not None

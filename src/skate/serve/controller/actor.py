@@ -29,7 +29,7 @@ from skate.serve.routing.table import Table
 
 #: Seconds between ticks while anything depends on the time, and while nothing does.
 _TICK_SECONDS = 0.1
-_CALM_TICK_SECONDS = 0.5
+_IDLE_TICK_SECONDS = 0.5
 #: A process that has not acknowledged a new table after so long is considered gone.
 _ACKNOWLEDGE_SECONDS = 0.5
 #: After a restart, the time to wait for processes that remember the state.
@@ -46,7 +46,7 @@ class Controller:
         self.machine = Machine(os.urandom(3).hex())
         self.table = Table(version=0)
         self.codes: dict[str, Any] = {}
-        self.hands = ReplicaPool(self)
+        self.pool = ReplicaPool(self)
         self.options = HTTPOptions()
         self.grpc_options: gRPCOptions | None = None
         self.tracing: Any = None
@@ -91,21 +91,21 @@ class Controller:
                 self.options = options
             if self.location != "Disabled" and self.options.location not in ("NoServer", "Disabled"):
                 self.keeper = SocketOwner(listen(self.options.host, self.options.port))
-                self.hands.later(self._serve_nobody())
+                self.pool.later(self._serve_without_replicas())
         self._tick()
         return {"host": self.options.host, "port": self.keeper.port if self.keeper else None}
 
-    async def _serve_nobody(self) -> None:
+    async def _serve_without_replicas(self) -> None:
         """Serve while no replica does. Import the server in a thread, because that takes longer than the first replica."""
         from skate.serve.controller.local_watch import adopt_own  # needs a handle to this actor
 
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, __import__, "skate.serve.ingress.spare")
-        from skate.serve.ingress.spare import Spare  # uvicorn, loaded above
+        await loop.run_in_executor(None, __import__, "skate.serve.ingress.fallback_server")
+        from skate.serve.ingress.fallback_server import FallbackServer  # uvicorn, loaded above
 
         if self.keeper is None:
             return
-        self.server = Spare(self.options, self.keeper.listening, adopt_own(self))
+        self.server = FallbackServer(self.options, self.keeper.listening, adopt_own(self))
         self.server.update(self.table)
 
     async def deploy(
@@ -151,7 +151,7 @@ class Controller:
         record.external_scaler, record.policy = app.external_scaler, app.policy
         self.deployed[app.name] = app.config
         self.settled[app.name] = asyncio.Event()
-        self.see_free()
+        self.update_free()
         self.do(self.machine.deploy(record, targets, clock.now()))
 
     async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
@@ -196,7 +196,7 @@ class Controller:
                 return name, f"the application {name!r} was deleted while it was being deployed", None
             status = self.machine.status_of(app)
             if status is ApplicationStatus.RUNNING:
-                await self.everybody_knows()
+                await self.await_watchers()
                 return name, "", None
             failed = [each for each in app.deployments.values() if each.given_up]
             if failed:
@@ -317,10 +317,10 @@ class Controller:
             ]
             sock = await fetch_from_any(boxes)
             self.keeper = SocketOwner(sock or listen(self.options.host, self.options.port))
-            self.hands.later(self._serve_nobody())
+            self.pool.later(self._serve_without_replicas())
         self._awake.set()
         self._memories.clear()
-        self.hands.find_again()
+        self.pool.find_again()
         self.do(self.machine.restored(clock.now()))
         self.publish()
         self._tick()
@@ -331,7 +331,7 @@ class Controller:
                 await asyncio.wait_for(self._awake.wait(), 5.0)
             except (TimeoutError, asyncio.TimeoutError):  # no process remembers the state: start empty
                 self._awake.set()
-                self.hands.find_again()
+                self.pool.find_again()
                 self._tick()
 
     # -- execution
@@ -339,7 +339,7 @@ class Controller:
     def do(self, actions: Iterable[Action]) -> None:
         """Execute actions of the machine."""
         for action in actions:
-            self.hands.take(action)
+            self.pool.take(action)
 
     def publish(self) -> None:
         """Publish changes to all watchers."""
@@ -360,8 +360,8 @@ class Controller:
         living = {one.version for record in self.machine.each() for one in record.living()}
         living |= {record.target.version for record in self.machine.each()}
         self.codes = {version: code for version, code in self.codes.items() if version in living}
-        self.hands.shared.forget(living)
-        self.table = table_of(self.machine, self.table.version + 1, self.hands.actors)
+        self.pool.shared.forget(living)
+        self.table = table_of(self.machine, self.table.version + 1, self.pool.actors)
         self.table.memory = (pickle.dumps(memory), self.codes)
         news, self._news = self._news, asyncio.Event()
         news.set()
@@ -373,7 +373,7 @@ class Controller:
     async def _changed(self) -> None:
         await self._news.wait()
 
-    async def everybody_knows(self) -> None:
+    async def await_watchers(self) -> None:
         """Wait until every process has the current table, or fails to answer in time."""
         version = self.table.version
         until = time.monotonic() + _ACKNOWLEDGE_SECONDS
@@ -393,7 +393,7 @@ class Controller:
             except (TimeoutError, asyncio.TimeoutError):
                 continue
 
-    def see_free(self) -> None:
+    def update_free(self) -> None:
         """Update the machine's view of free resources."""
         self.machine.free = Resources(skate.available_resources())
         if any(each.target.per_node is not None for each in self.machine.each()):
@@ -404,7 +404,7 @@ class Controller:
             self._ticking.cancel()
         self.loops += 1
         now = self.looped = clock.now()
-        self.see_free()
+        self.update_free()
         self.do(self.machine.tick(now))
         asks = routing_stats.step(self, now)
         busy = scale_decisions.step(self, now) or asks
@@ -412,7 +412,7 @@ class Controller:
         rolling = any(
             len(each.living()) != each.want or each.next_start > now for each in self.machine.each()
         )
-        pause = _TICK_SECONDS if busy or rolling else _CALM_TICK_SECONDS
+        pause = _TICK_SECONDS if busy or rolling else _IDLE_TICK_SECONDS
         self._ticking = asyncio.get_running_loop().call_later(pause, self._tick)
 
     # -- queries

@@ -45,7 +45,7 @@ async def page(controller: ControllerPort) -> str:
         for one in record.serving():
             healthy = int(not one.failures)
             made.add("ray_serve_deployment_replica_healthy", "gauge", healthy, **labels, replica=one.id)
-            actor = controller.hands.actors.get(one.id)
+            actor = controller.pool.actors.get(one.id)
             if actor is not None:
                 asked.append((labels, one.id, actor.metrics.remote().as_future()))
     for labels, replica, future in asked:

@@ -40,7 +40,7 @@ class ControllerPort(Protocol):
     loops: int
 
     @property
-    def hands(self) -> BackgroundTasks:
+    def pool(self) -> BackgroundTasks:
         """The running tasks."""
 
     def do(self, actions: Iterable[Action]) -> None:
@@ -49,13 +49,13 @@ class ControllerPort(Protocol):
     def publish(self) -> None:
         """Publish changes to all watchers."""
 
-    def see_free(self) -> None:
+    def update_free(self) -> None:
         """Update the machine's view of free resources."""
 
     def forget_watcher(self, name: str) -> None:
         """Remove a process that has ended from the watchers."""
 
-    async def everybody_knows(self) -> None:
+    async def await_watchers(self) -> None:
         """Wait until all watchers have the current table."""
 
     def _take_demand(self, watcher: str, waiting: dict[Key, int]) -> None: ...

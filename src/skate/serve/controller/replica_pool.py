@@ -58,7 +58,7 @@ class ReplicaPool:
 
     def _tell(self, what: str, *args: Any) -> None:
         controller = self.controller
-        controller.see_free()
+        controller.update_free()
         controller.do(getattr(controller.machine, what)(*args, clock.now()))
         controller.publish()
 
@@ -216,7 +216,7 @@ class ReplicaPool:
         actor = self.actors.get(action.replica)
         if actor is not None:
             self.controller.publish()
-            await self.controller.everybody_knows()
+            await self.controller.await_watchers()
             try:
                 call = actor.drain.remote(action.grace_s)
                 await asyncio.wait_for(call.as_future(), action.grace_s + _MARGIN_SECONDS)

@@ -22,14 +22,14 @@ def step(controller: ControllerPort, now: float) -> bool:
             found = True
             if now - one.stats.get("asked", 0.0) >= config.request_routing_stats_period_s:
                 one.stats["asked"] = now
-                controller.hands.later(_ask(controller, record, one, config.request_routing_stats_timeout_s))
+                controller.pool.later(_ask(controller, record, one, config.request_routing_stats_timeout_s))
     return found
 
 
 async def _ask(
     controller: ControllerPort, record: DeploymentRecord, one: ReplicaRecord, timeout_s: float
 ) -> None:
-    actor = controller.hands.actors.get(one.id)
+    actor = controller.pool.actors.get(one.id)
     if actor is None:
         return
     try:

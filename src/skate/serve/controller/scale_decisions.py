@@ -102,7 +102,7 @@ def _together(
             if answer is not None:
                 target = autoscaler.follow(record.scaler, answer, context, context.config, now)
                 _take(controller, record, context, target, now)
-    except Exception as error:  # as above
+    except Exception as error:  # a policy may raise anything
         for record in followed:
             _failed(record, error)
 

@@ -1,4 +1,4 @@
-"""A router that keeps a session at one replica."""
+"""A router that sends the requests of a session to the same replica."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 from skate.serve.llm.affinity import by_session
 from skate.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
-#: Taken by request_router_kwargs when they say nothing else.
+#: Defaults, unless request_router_kwargs has other values.
 DEFAULT_NUM_VIRTUAL_NODES = 100
 DEFAULT_NUM_FALLBACK_REPLICAS = 2
 
 
 class ConsistentHashRouter(RequestRouter):
-    """Sends all requests of a session to one replica for as long as that is there; when one goes, only its sessions move.
+    """Sends all requests of a session to one replica while that replica exists. If a replica ends, only its
+    sessions move.
 
-    The session is that of `handle.options(session_id=...)`, which OpenAI's endpoints take from the header `x-session-id`
-    (another one by RAY_SERVE_SESSION_ID_HEADER_KEY) or the request's `user`. Requests of no session are spread evenly.
+    `handle.options(session_id=...)` sets the session. OpenAI's endpoints read it from the header `x-session-
+    id` (RAY_SERVE_SESSION_ID_HEADER_KEY sets another header) or the request's `user`. Requests without a
+    session are spread evenly.
     """
 
     def initialize_state(
@@ -25,12 +27,12 @@ class ConsistentHashRouter(RequestRouter):
         num_fallback_replicas: int = DEFAULT_NUM_FALLBACK_REPLICAS,
         **_: Any,
     ) -> None:
-        """Take the arguments of request_router_kwargs.
+        """Set the arguments from request_router_kwargs.
 
         Args:
-            num_virtual_nodes: taken and of no effect: the highest of the hashes of session and replica is as even as many
-                points on a ring, and needs none.
-            num_fallback_replicas: how many others a session may go to while its own is full; 0 for none.
+            num_virtual_nodes: accepted without effect. The highest hash of session and replica spreads as evenly
+                as many points on a ring, and needs none.
+            num_fallback_replicas: the number of other replicas for a session whose own replica is full; 0 for none.
         """
         for name, value in (
             ("num_virtual_nodes", num_virtual_nodes),
@@ -45,7 +47,7 @@ class ConsistentHashRouter(RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """The session's own replica, then those that it may go to instead, one by one."""
+        """Return the replica of the session, then its fallback replicas, one per group."""
         if pending_request is None:
             return [candidate_replicas]
         said = pending_request.metadata

@@ -1,4 +1,4 @@
-"""A router that takes one replica after the other."""
+"""A router that uses the replicas in turn."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def _somewhere() -> int:
 
 
 class RoundRobinRouter(FIFOMixin, MultiplexMixin, RequestRouter):
-    """Sends requests to the replicas in turn; one that is full is passed over.
+    """Sends requests to the replicas in turn, skipping full ones.
 
-    Requests of a model take turns among the replicas that hold it; each model has a turn of its own.
+    Requests of a model take turns among the replicas that have loaded it, separately for each model.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Several callers begin at different replicas.
+        # Callers start at different replicas.
         self._turn = _somewhere()
         self._turns: dict[str, int] = defaultdict(_somewhere)
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """Take the replicas there are now; models that no replica holds any more lose their turns."""
+        """Update the replicas, and drop the turns of models that no replica has loaded."""
         super().update_replicas(replicas)
         held = {model for each in replicas for model in each.multiplexed_model_ids}
         for model in self._turns.keys() - held:
@@ -41,7 +41,7 @@ class RoundRobinRouter(FIFOMixin, MultiplexMixin, RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """The replica whose turn it is, and the others after it, one by one."""
+        """Return the replica whose turn it is, then the following ones, one per group."""
         candidates = candidate_replicas
         model = "" if pending_request is None else pending_request.metadata.multiplexed_model_id
         holding = False

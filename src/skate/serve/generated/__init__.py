@@ -1,1 +1,1 @@
-"""Messages and stubs of Serve's own gRPC service, built at import: nothing here was generated."""
+"""Messages and stubs of Serve's own gRPC service. They are built at import; no file here is generated."""

@@ -1,4 +1,4 @@
-"""Messages of `ray.serve.RayServeAPIService`; needs protobuf."""
+"""Messages of `ray.serve.RayServeAPIService`. Requires protobuf."""
 
 from __future__ import annotations
 

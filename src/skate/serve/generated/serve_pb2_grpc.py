@@ -1,4 +1,4 @@
-"""Client and server side of `ray.serve.RayServeAPIService`."""
+"""Client and server of `ray.serve.RayServeAPIService`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RayServeAPIServiceServicer:
     """Serve's own gRPC service."""
 
     def ListApplications(self, request: Any, context: Any) -> Any:  # noqa: N802 (the service's name)
-        """The names of all applications."""
+        """Return the names of all applications."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
 
     def Healthz(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -40,7 +40,7 @@ class RayServeAPIServiceServicer:
 
 
 def add_RayServeAPIServiceServicer_to_server(servicer: Any, server: Any) -> None:  # noqa: N802
-    """Have a server answer for the service."""
+    """Register the service with a server."""
     handlers = {
         method: grpc.unary_unary_rpc_method_handler(
             getattr(servicer, method),

@@ -92,7 +92,7 @@ class DeploymentHandle:
             if value is not DEFAULT.VALUE:
                 said[name] = value
         if not isinstance(said["stream"], bool):
-            raise TypeError(f"stream is True or False, not {said['stream']!r}")
+            raise TypeError(f"stream must be True or False, got {said['stream']!r}")
         made = DeploymentHandle(
             self.deployment_name, self.app_name, handle_options=said, _router=self._router
         )
@@ -121,11 +121,13 @@ class DeploymentHandle:
         """Connect to the deployment. Raise RuntimeError if the handle has been used, and TypeError for unknown options."""
         unknown = [name for name in given if name not in _INIT_OPTIONS]
         if unknown:
-            raise TypeError(f"a handle has no init option {unknown[0]!r}; it has: {', '.join(_INIT_OPTIONS)}")
+            raise TypeError(
+                f"a handle has no init option {unknown[0]!r}; its options are: {', '.join(_INIT_OPTIONS)}"
+            )
         if self.is_initialized:
             raise RuntimeError(
-                "Handle has already been initialized. The first .options() or .remote() does it; call ._init() "
-                "once, before those"
+                "Handle has already been initialized. The first call of .options() or .remote() "
+                "initializes it; call ._init() once, before those"
             )
         self._way()
 
@@ -140,8 +142,8 @@ class DeploymentHandle:
                 self._watch = watch.current()
             except ValueError:
                 raise RayServeException(
-                    f"Serve does not run, so the handle of {self.deployment_name!r} in application {self.app_name!r} leads "
-                    "nowhere; serve.run(app) starts it"
+                    f"Serve is not running, so the handle of {self.deployment_name!r} in application "
+                    f"{self.app_name!r} cannot be used; start Serve with serve.run(app)"
                 ) from None
             router = self._router = self._watch.router((self.app_name, self.deployment_name))
         return router

@@ -54,7 +54,8 @@ class _Answer:
         call = self._call
         if not call.settled and not call.wait(timeout_s):
             raise TimeoutError(
-                f"Timed out resolving to ObjectRef. No replica had room for the request within {timeout_s} s; it still waits"
+                "Timed out resolving to ObjectRef. No replica had room for the request within "
+                f"{timeout_s} s; it is still waiting"
             )
         if call.error is not None:
             raise call.error

@@ -35,7 +35,9 @@ class ReplicaSelection:
 
     def _send(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> Any:
         if not self._open:
-            raise RuntimeError("a replica is chosen for one request; choose again for another one")
+            raise RuntimeError(
+                "a chosen replica can be used for one request only; choose again for the next one"
+            )
         if self._target not in self._router._ready:
             raise ReplicaUnavailableError(self.replica_id)
         self._open = False

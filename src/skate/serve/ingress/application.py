@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from skate.serve import context, metrics_http, tracing
 from skate.serve.config.http import HTTPOptions
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from skate.serve.ingress.dispatcher import GUARDED, Dispatcher
 from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange, unsupported_charset
-from skate.serve.ingress.front import GUARDED, Front
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
 from skate.serve.ingress.response_encoder import TEXT, encoded
@@ -40,9 +40,9 @@ TRACE_HEADER = b"traceparent"
 class Ingress:
     """Answers HTTP and WebSocket requests of one application, and requests for Serve's own paths."""
 
-    def __init__(self, replica: ReplicaPort, front: Front, options: HTTPOptions) -> None:
+    def __init__(self, replica: ReplicaPort, dispatcher: Dispatcher, options: HTTPOptions) -> None:
         self.replica = replica
-        self.front = front
+        self.dispatcher = dispatcher
         self.options = options
         self.gate = replica.gate
         self.servable = replica.servable
@@ -89,12 +89,12 @@ class Ingress:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith("/-/"):
-            if path in GUARDED and not self._may_look(scope):
-                await _text(send, 401, "an API key is needed: Authorization: Bearer ...")
+            if path in GUARDED and not self._may_view_status(scope):
+                await _text(send, 401, "an API key is required: Authorization: Bearer ...")
             else:
-                await system_path(self.front.table, path, send)
+                await system_path(self.dispatcher.table, path, send)
             return
-        route = self.front.table.match(path)
+        route = self.dispatcher.table.match(path)
         if route is None or route.app != self.order.app:
             await _not_ours(scope, send, route, path)
             return
@@ -106,7 +106,7 @@ class Ingress:
                 scope["path"] = root + path
         await self._request(scope, receive, send, route.prefix)
 
-    def _may_look(self, scope: Scope) -> bool:
+    def _may_view_status(self, scope: Scope) -> bool:
         """Return True if the client may see status pages: it needs one of the API keys, if there are any."""
         keys = self.keys
         if not keys:
@@ -194,7 +194,13 @@ class Ingress:
         """Call a class or function that takes a Request and returns the response's content."""
         if scope["type"] == "websocket":
             self.logger.warning("rejected a WebSocket: %s is not an ASGI application", self.order.name)
-            await send({"type": "websocket.close", "code": 1008, "reason": "there is no WebSocket here"})
+            await send(
+                {
+                    "type": "websocket.close",
+                    "code": 1008,
+                    "reason": "this application does not accept WebSockets",
+                }
+            )
             return
         method = self._method
         if method is None:
@@ -308,7 +314,12 @@ async def system_path(table: Table, path: str, send: Send) -> None:
         try:
             text = await watch.current().controller.metrics.remote()
         except Exception:  # the controller is restarting, or this is its own server
-            await _text(send, 503, "the controller does not answer just now", [(b"retry-after", b"1")])
+            await _text(
+                send,
+                503,
+                "the controller is not responding now; try again in a moment",
+                [(b"retry-after", b"1")],
+            )
         else:
             await _text(send, 200, text)
     elif path == "/-/routes":
@@ -324,7 +335,9 @@ async def system_path(table: Table, path: str, send: Send) -> None:
         )
         await send({"type": "http.response.body", "body": body.encode()})
     else:
-        await _text(send, 404, f"Serve has no path {path!r}; it has /-/healthz, /-/routes and /-/metrics")
+        await _text(
+            send, 404, f"Serve has no path {path!r}; its paths are /-/healthz, /-/routes and /-/metrics"
+        )
 
 
 async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) -> None:
@@ -337,15 +350,15 @@ async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) ->
         await _text(send, 421, text, [(b"connection", b"close")])
 
 
-class Nobody:
+class EmptyApplication:
     """The application of a server without applications: Serve's own paths, and 404."""
 
-    def __init__(self, front: Front) -> None:
-        self.front = front
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith("/-/") and scope["type"] == "http":
-            await system_path(self.front.table, path, send)
+            await system_path(self.dispatcher.table, path, send)
         else:
-            await _not_ours(scope, send, self.front.table.match(path), path)
+            await _not_ours(scope, send, self.dispatcher.table.match(path), path)

@@ -31,7 +31,10 @@ from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 
 OWN_SERVICE = "ray.serve.RayServeAPIService"
-_NO_KEY = "ListApplications wants an API key here, since an application has some: send it as metadata `authorization: Bearer KEY`"
+_NO_KEY = (
+    "ListApplications requires an API key, because an application has API keys: send it as metadata "
+    "`authorization: Bearer KEY`"
+)
 #: The maximum length of error texts, which travel in a trailer with its own limit.
 _DETAILS_MAX = 4096
 
@@ -257,7 +260,7 @@ class GrpcServer:
             what = f"Application '{named}' not found. There is no such application"
         else:
             what = "Application metadata not set. The metadata key `application` is missing"
-        there = f"; there are: {', '.join(apps) or 'none'}" if await self._may_know(said) else ""
+        there = f"; the applications are: {', '.join(apps) or 'none'}" if await self._may_know(said) else ""
         text = f"{what}{there}. Ping /{OWN_SERVICE}/ListApplications for available applications."
         raise gRPCStatusError(RayServeException(text), grpc.StatusCode.NOT_FOUND, text)
 

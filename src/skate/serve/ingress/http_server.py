@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress import sockets
 from skate.serve.ingress.deadlines import Deadlines
-from skate.serve.ingress.front import Front
+from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.protocol import ServingProtocol
 from skate.serve.ingress.request_head import Limits
 from skate.serve.ingress.socket_owner import fetch_from_any
@@ -54,10 +54,15 @@ class HttpServer:
     """Accepts connections, serves them, and holds those that wait for a replica elsewhere."""
 
     def __init__(
-        self, options: HTTPOptions, front: Front, app: ASGIApp, board: Board | None, watching: DemandReport
+        self,
+        options: HTTPOptions,
+        dispatcher: Dispatcher,
+        app: ASGIApp,
+        board: Board | None,
+        watching: DemandReport,
     ) -> None:
         self.options = options
-        self.front = front
+        self.dispatcher = dispatcher
         self.app = app
         self.loop = asyncio.get_running_loop()
         self.config = uvicorn.Config(
@@ -94,18 +99,18 @@ class HttpServer:
         #: Tasks that open connections, with their start times.
         self._tasks: dict[Any, float] = {}
         self._tls = _tls_context(options)
-        front.queued = lambda key: len(self.held.get(key, ()))
+        dispatcher.queued = lambda key: len(self.held.get(key, ()))
         self.loop.add_reader(self.box.sock.fileno(), self._arrived)
         self._watching = watching
 
     # -- the table
 
     def _changed(self, table: Table) -> None:
-        self.front.update(table)
-        if self.front.own is not None:
-            line = table.lines.get(self.front.own)
+        self.dispatcher.update(table)
+        if self.dispatcher.own is not None:
+            line = table.lines.get(self.dispatcher.own)
             known = line is not None and any(each.mailbox == self.mailbox for each in line.places)
-            self.accept(known and not self.front.draining)
+            self.accept(known and not self.dispatcher.draining)
         held, self.held = self.held, {}
         for waiting in held.values():
             for protocol in waiting:
@@ -115,30 +120,30 @@ class HttpServer:
 
     def own_siblings(self) -> list[Place]:
         """Return the other replicas of this deployment, which get its connections when it leaves."""
-        line = self.front.table.lines.get(self.front.own) if self.front.own else None
+        line = self.dispatcher.table.lines.get(self.dispatcher.own) if self.dispatcher.own else None
         if line is None:
             return []
         return [each for each in line.places if each.mailbox and each.mailbox != self.mailbox]
 
-    def heirs(self) -> tuple[bytes, ...]:
+    def successors(self) -> tuple[bytes, ...]:
         """Return the targets for connections when this process leaves: its siblings, or else any process."""
         places = self.own_siblings() or [
             place
-            for line in self.front.table.lines.values()
+            for line in self.dispatcher.table.lines.values()
             for place in line.places
-            if place.mailbox and place.mailbox != self.mailbox and place.node == self.front.node
+            if place.mailbox and place.mailbox != self.mailbox and place.node == self.dispatcher.node
         ]
-        return tuple(place.mailbox for place in self.front.answering(places))
+        return tuple(place.mailbox for place in self.dispatcher.not_stopped(places))
 
     # -- connections
 
     def listen(self, sock: socket.socket) -> None:
         """Accept from this socket. A replica starts once it is in the table, and so knows all others."""
         self._listening = sock
-        if self.front.own is None:
+        if self.dispatcher.own is None:
             self.accept(True)
         else:
-            self._changed(self.front.table)
+            self._changed(self.dispatcher.table)
 
     def accept(self, wanted: bool) -> None:
         """Start or stop accepting."""
@@ -173,7 +178,7 @@ class HttpServer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._keep(self._open(sock, None, b""))
-            if self.front.own is not None and self.front.full() and self.own_siblings():
+            if self.dispatcher.own is not None and self.dispatcher.full() and self.own_siblings():
                 return  # others may have room
             if made >= _ROOM_AT_ONCE:
                 return  # closed connections keep their descriptors until the next iteration of the loop
@@ -202,7 +207,7 @@ class HttpServer:
 
     def _accept_again(self) -> None:
         if not self._closed:
-            self._changed(self.front.table) if self.front.own is not None else self.accept(True)
+            self._changed(self.dispatcher.table) if self.dispatcher.own is not None else self.accept(True)
 
     def _keep(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(coroutine)
@@ -273,7 +278,7 @@ class HttpServer:
             def late() -> None:
                 if protocol._waits_for == key:
                     self.disconnected(protocol)
-                    protocol.give_up(408, f"no replica was there within {limit} s")
+                    protocol.give_up(408, f"no replica was available within {limit} s")
 
             self.loop.call_later(limit, late)
 
@@ -292,14 +297,14 @@ class HttpServer:
 
     def stop_accepting(self) -> None:
         """Leave new and idle connections to other processes."""
-        self.front.draining = True
+        self.dispatcher.draining = True
         self.accept(False)
         for protocol in list(self.protocols):
             protocol.decide_again()
 
     async def close(self) -> None:
         """Close all remaining connections."""
-        self._closed = self.front.draining = True
+        self._closed = self.dispatcher.draining = True
         self.accept(False)
         deadline = self.loop.time() + _LEAVE_SECONDS
         # A mailbox holds few messages: the kernel's net.unix.max_dgram_qlen, 10 by default.
@@ -307,7 +312,7 @@ class HttpServer:
             self._arrived()  # connections sent by others before they knew
             for protocol in list(self.protocols):
                 protocol.decide_again()
-            leaves = self._tasks or (self.heirs() and any(each.idles for each in self.protocols))
+            leaves = self._tasks or (self.successors() and any(each.idles for each in self.protocols))
             if not leaves or self.loop.time() > deadline:
                 break
             await asyncio.sleep(_LEAVE_PAUSE_SECONDS)
@@ -340,13 +345,13 @@ class HttpServer:
 def websocket(*args: Any, **kwargs: Any) -> Any:
     """Create the protocol of a WebSocket. Its import takes 15 ms, so it waits for the first WebSocket."""
     try:
-        from skate.serve.ingress.websocket import BoundedWebSocket  # as above
+        from skate.serve.ingress.websocket import BoundedWebSocket  # imported only if used
     except ImportError:  # an older uvicorn with a different protocol
-        from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # as above
+        from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol  # imported only if used
     else:
         return BoundedWebSocket(*args, **kwargs)
     if AutoWebSocketsProtocol is None:
-        raise RuntimeError("WebSockets need the package websockets: pip install 'skate[serve]'")
+        raise RuntimeError("WebSockets require the package websockets: pip install 'skate[serve]'")
     return AutoWebSocketsProtocol(*args, **kwargs)
 
 
@@ -383,13 +388,13 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
 
     order = replica.order
     watching = watch.current()
-    front = Front((order.app, order.name), order.replica, watching.node)
-    app = Ingress(replica, front, http["options"])
+    dispatcher = Dispatcher((order.app, order.name), order.replica, watching.node)
+    app = Ingress(replica, dispatcher, http["options"])
     await app.begin()
-    serving = HttpServer(http["options"], front, app, replica.board, Demand(watching))
+    serving = HttpServer(http["options"], dispatcher, app, replica.board, Demand(watching))
     serving.docs_path = app.docs_path
     # Requests that were just read have tasks, but have not reached the gate yet.
-    front.full = lambda: replica.gate.full or len(serving.state.tasks) >= replica.gate.limit
+    dispatcher.full = lambda: replica.gate.full or len(serving.state.tasks) >= replica.gate.limit
     sock = await fetch_from_any(http["keepers"])
     if sock is None:
         options = http["options"]
@@ -398,7 +403,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
 
     def changed(table: Table) -> None:
         # Update immediately, in any thread: once this process acknowledges the table, a request may arrive before the loop runs.
-        serving.front.table = table
+        serving.dispatcher.table = table
         serving.loop.call_soon_threadsafe(serving._changed, table)
 
     watching.on_change(changed)

@@ -39,4 +39,6 @@ class Lifespan:
             self._task.exception()  # it does not support lifespan, which is optional
             return
         if answer.result()["type"] == f"{what}.failed":
-            raise RuntimeError(f"the ASGI application failed at {what}: {answer.result().get('message', '')}")
+            raise RuntimeError(
+                f"the ASGI application failed during {what}: {answer.result().get('message', '')}"
+            )

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from skate.serve.ingress import sockets
 from skate.serve.ingress.chunked_body import ChunkedBody
-from skate.serve.ingress.front import HERE, Elsewhere, Later, Refused
+from skate.serve.ingress.dispatcher import HERE, Hold, Reject, Transfer
 from skate.serve.ingress.relay import Relay
 from skate.serve.ingress.request_head import (
     CHUNKED,
@@ -115,7 +115,7 @@ class Gated(asyncio.Protocol):
     def handle_websocket_upgrade(self, *event: Any) -> None:
         """Switch the connection to a WebSocket, which carries no more requests and stays in this process."""
         if self._left or self._chunks is not None:
-            raise BadRequest(400, "a request for a WebSocket has no body")
+            raise BadRequest(400, "a request for a WebSocket must not have a body")
         self._upgraded = True
         super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)
@@ -143,8 +143,8 @@ class Gated(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         # Usually the data is one request, or its beginning, on an idle connection and for this process.
         if self._quiet and self.cycle.response_complete and not self.transport.discards:
-            front = self._serving.front
-            if front.only_own and not front.draining and not front.full():
+            dispatcher = self._serving.dispatcher
+            if dispatcher.only_own and not dispatcher.draining and not dispatcher.full():
                 left = lacking(data, self._limits)
                 if left is not None:
                     if left:  # the rest of the body needs no copy either
@@ -216,7 +216,7 @@ class Gated(asyncio.Protocol):
         serving.heads.end(self)
         if is_absolute(head):
             head = with_path(head)
-        decision = serving.front.decide(path_of(head))
+        decision = serving.dispatcher.decide(path_of(head))
         if decision is not HERE and self._dispose(decision, body):
             return False
         self._rest.take(length)
@@ -279,7 +279,7 @@ class Gated(asyncio.Protocol):
 
     def _dispose(self, decision: Any, body: int) -> bool:
         """Carry out a decision; return False if the request is served here after all."""
-        if isinstance(decision, Refused):
+        if isinstance(decision, Reject):
             self._refuse(decision.status, decision.reason, decision.retry_after_s)
             return True
         most = self._serving.options.max_request_body_bytes
@@ -288,20 +288,20 @@ class Gated(asyncio.Protocol):
                 413, f"the body of the request has {body:,} bytes, but this server accepts at most {most:,}"
             )
             return True
-        if isinstance(decision, Elsewhere):
+        if isinstance(decision, Transfer):
             if self._hand_over(decision.mailboxes):
                 return True
             if not decision.foreign:
                 return False
-            self._try_later()
+            self._retry_later()
             return True
-        assert isinstance(decision, Later)
+        assert isinstance(decision, Hold)
         self._waits_for = decision.key
         self._unset_keepalive()
         self._serving.hold(self, decision.key)
         return True
 
-    def _try_later(self) -> None:
+    def _retry_later(self) -> None:
         """Retry later, because the chosen process is busy, or has just ended."""
         self._waits_for = _RETRY
         # Count no try while unread data remains, because only the client can change that.
@@ -320,8 +320,8 @@ class Gated(asyncio.Protocol):
         if self.transport.is_closing():
             self._waits_for = None
             return
-        if self._serving.front.draining and self.idles:
-            boxes = self._serving.heirs()
+        if self._serving.dispatcher.draining and self.idles:
+            boxes = self._serving.successors()
             if boxes and self._hand_over(boxes):
                 return
         if self._waits_for is not None:
@@ -382,7 +382,7 @@ class Gated(asyncio.Protocol):
     def head_is_late(self) -> None:
         """Respond with a timeout if a head has begun; otherwise only close."""
         if self._rest.data and not self.transport.is_closing():
-            self._refuse(408, "the head of the request did not come in time")
+            self._refuse(408, "the head of the request did not arrive in time")
         else:
             self._idled()
 
@@ -393,7 +393,7 @@ class Gated(asyncio.Protocol):
         if self.brought != brought or self.flow.read_paused or self.transport.stopped:
             self._serving.bodies.begin(self, self.loop.time(), self.brought)
             return
-        self._refuse(408, "the body of the request did not come in time")
+        self._refuse(408, "the body of the request did not arrive in time")
 
     def answer_is_unread(self, size: int) -> None:
         """Check that the client reads the response."""

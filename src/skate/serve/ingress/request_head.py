@@ -93,7 +93,9 @@ class HeadBuffer:
         length = found + 4 if found >= 0 else len(data)
         if length > limits.head_bytes:
             raise BadRequest(
-                431, f"the head of the request is longer than {limits.head_bytes:,} bytes, the limit here"
+                431,
+                f"the head of the request is longer than {limits.head_bytes:,} bytes, the limit of "
+                "this server",
             )
         if found < 0:
             self._check_partial()
@@ -155,7 +157,9 @@ def framed(head: bytes, limits: Limits) -> int:
     if _plain(head) is None:
         _explain(head)
     if len(head) > 4 * limits.fields and head.count(b"\r\n") - 2 > limits.fields:
-        raise BadRequest(431, f"the request has more than {limits.fields} header lines, the limit here")
+        raise BadRequest(
+            431, f"the request has more than {limits.fields} header lines, the limit of this server"
+        )
     said = _framing(head)
     if len(said) == 1 and len(said[0][0]) == 4 and _host(said[0][1]):
         return 0
@@ -168,28 +172,28 @@ def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
     for name, value in said:
         name = name.lower()
         if name in found:
-            raise BadRequest(400, f"the request has more than one {name.decode()}")
+            raise BadRequest(400, f"the request has more than one {name.decode()} header")
         found[name] = value.rstrip(b" \t")
     newer = not head[: head.find(b"\r\n")].endswith(b"1.0")
     host = found.get(b"host")
     if host is None and newer:
-        raise BadRequest(400, "the request has no Host, which HTTP/1.1 requires")
+        raise BadRequest(400, "the request has no Host header, which HTTP/1.1 requires")
     if host is not None and not _host(host):
-        raise BadRequest(400, "the Host of the request is invalid")
+        raise BadRequest(400, "the Host header of the request is invalid")
     length = found.get(b"content-length")
     coding = found.get(b"transfer-encoding")
     if coding is not None:
         if length is not None:
             raise BadRequest(400, "the request has both Content-Length and Transfer-Encoding")
         if not newer:
-            raise BadRequest(400, "HTTP/1.0 has no Transfer-Encoding")
+            raise BadRequest(400, "Transfer-Encoding is not allowed in HTTP/1.0")
         if coding.lower() != b"chunked":
             raise BadRequest(501, "the only supported Transfer-Encoding is chunked")
         return CHUNKED
     if length is None:
         return 0
     if not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
-        raise BadRequest(400, "the Content-Length of the request is not a number of bytes")
+        raise BadRequest(400, "the Content-Length header of the request is not a number of bytes")
     return int(length)
 
 
@@ -208,7 +212,7 @@ def _explain(head: bytes) -> None:
             raise BadRequest(400, "a line of the head ends in CR or LF alone")
         raise BadRequest(400, "a header line must be name, colon, value")
     if words[1] == b"CONNECT":
-        raise BadRequest(501, "CONNECT is for proxies, and this server is not one")
+        raise BadRequest(501, "CONNECT is for proxies, but this server is not a proxy")
     target = words[2]
     url = _absolute(target)
     whole = target[:1] == b"/" or url or (target == b"*" and words[1] == b"OPTIONS")

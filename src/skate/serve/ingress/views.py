@@ -12,22 +12,23 @@ from skate.serve.code import pickler
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
 
 MARK = "__serve_asgi__"
-#: A method of this name makes the application in the replica, of its object.
+#: The method that creates the application in the replica.
 BUILDER = "__serve_build_asgi_app__"
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
-#: The class that a route's function was last bound to: routes of other classes are not part of a class's application.
+#: The class that a route's function was last bound to. Routes of other classes do not belong to a class's
+#: application.
 _owners: weakref.WeakKeyDictionary[Any, weakref.ref[type]] = weakref.WeakKeyDictionary()
 
 
 def ingress(app: Any = None) -> Callable[..., type]:
-    """Serve an ASGI application from a deployment; routes of a FastAPI `app` may be methods of the class.
+    """Serve an ASGI application from a deployment. Routes of a FastAPI `app` may be methods of the class.
 
     The application is used in its present state. `app` may also be a function that creates it, called in the
-    replica; without one the class has a method `__serve_build_asgi_app__` that returns it. Called without a
-    class, the decorator creates one.
+    replica. Without `app`, the class must have a method `__serve_build_asgi_app__` that returns the
+    application. If no class is decorated, the decorator creates one.
 
-    Raises ValueError if it decorates something other than a class, or a class with `__call__`; TypeError if the
-    application cannot be pickled.
+    Raises ValueError if it decorates something other than a class, or a class with `__call__`; TypeError if
+    the application cannot be pickled.
     """
 
     def decorate(cls: Any = None) -> Any:
@@ -46,7 +47,7 @@ def ingress(app: Any = None) -> Callable[..., type]:
 
 def _plain_class() -> type:
     class ASGIIngressDeployment:
-        """Serves an application that needs no object of its own."""
+        """Serves an application that needs no other object."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self.args = args
@@ -66,8 +67,8 @@ def _check(app: Any, cls: Any) -> None:
         for base in cls.__mro__:
             if "__call__" in vars(base):
                 raise ValueError(
-                    "Classes passed to @serve.ingress may not have __call__ method. Requests go to the routes "
-                    f"of the app: turn {base.__name__}.__call__ into one of them, or rename it"
+                    "Classes passed to @serve.ingress may not have __call__ method. Requests go to "
+                    f"the routes of the app: make {base.__name__}.__call__ one of them, or rename it"
                 )
     if app is None and not hasattr(cls, BUILDER):
         raise ValueError(
@@ -91,7 +92,9 @@ def _wrapped(cls: type, app: Any) -> type:
 
 
 def routes_of(router: Any) -> Iterator[tuple[Any, Any]]:
-    """The routes of an application or router with the router that has each, those of included routers with them."""
+    """Return the routes of an application or router, each with the router that contains it; includes those of
+    included routers.
+    """
     for route in list(router.routes):
         included = getattr(route, "original_router", None)
         if included is not None:
@@ -101,11 +104,11 @@ def routes_of(router: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def bind_methods(app: Any, cls: type) -> None:
-    """Have the routes that are methods of `cls` get the replica's object as their first argument.
+    """Pass the replica's object as the first argument to routes that are methods of `cls`.
 
-    Routes that are methods of another class, which shares the application, are taken out.
+    Routes that are methods of another class that shares the application are removed.
     """
-    from fastapi import Depends  # installed if there is such an application
+    from fastapi import Depends  # only installed if such an application exists
 
     bases = {(base.__module__, base.__qualname__) for base in cls.__mro__ if base is not object}
     own = {value for base in cls.__mro__ for value in vars(base).values() if inspect.isfunction(value)}
@@ -113,7 +116,7 @@ def bind_methods(app: Any, cls: type) -> None:
         endpoint = getattr(route, "endpoint", None)
         if endpoint is None:
             continue
-        # By name too: of two routes with methods of one name, the class has only the second.
+        # Compare names too: if two routes have methods of the same name, the class only has the second.
         holder = getattr(endpoint, "__qualname__", "").rpartition(".")[0]
         if endpoint not in own and (getattr(endpoint, "__module__", None), holder) not in bases:
             owner = _owners.get(endpoint) if inspect.isfunction(endpoint) else None
@@ -127,7 +130,7 @@ def bind_methods(app: Any, cls: type) -> None:
                 "Methods in FastAPI class-based view must have ``self`` as their first argument. The route "
                 f"{route.path!r} of {cls.__name__} has no argument"
             )
-        # What follows a parameter with a default must be by keyword.
+        # Parameters after one with a default must be keyword-only.
         changed = [
             parameters[0].replace(
                 default=Depends(context.current_servable), annotation=inspect.Parameter.empty
@@ -168,9 +171,9 @@ def analyse_again(route: Any) -> None:
 
 
 async def application_of(servable: Any) -> Any:
-    """The ASGI application that a deployment serves; None if its object takes requests itself.
+    """Return the ASGI application that a deployment serves; None if its object handles requests itself.
 
-    Raises TypeError if the method that makes it returns None.
+    Raises TypeError if the method that creates it returns None.
     """
     cls = type(servable.object)
     if servable.is_function or not hasattr(cls, MARK):
@@ -198,13 +201,13 @@ async def application_of(servable: Any) -> Any:
 
 
 async def _busy(request: Any, error: Any) -> Any:
-    from starlette.responses import PlainTextResponse  # with any such application
+    from starlette.responses import PlainTextResponse  # installed with any such application
 
     retry = str(max(1, round(error.retry_after_s or 1)))
     return PlainTextResponse(error.message, error.status_code, {"retry-after": retry})
 
 
 async def _unavailable(request: Any, error: Any) -> Any:
-    from starlette.responses import PlainTextResponse  # as above
+    from starlette.responses import PlainTextResponse  # imported only if used
 
     return PlainTextResponse(error.message, 503, {"retry-after": "1"})

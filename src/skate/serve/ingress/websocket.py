@@ -6,7 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-#: How much to parse at once: an empty message takes six bytes on the wire, and forty times that as an ASGI message.
+#: The number of bytes to parse at once: an empty message takes six bytes on the wire, and forty times that as
+#: an ASGI message.
 _PART_BYTES = 16 * 1024
 #: Fragments of a message are joined when there are this many.
 _FRAGMENTS_MAX = 256
@@ -63,19 +64,21 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: Any) -> None:
-        """Pass on what the application sends; after its close, messages that lie here are thrown away."""
+        """Send a message of the application. After its close, queued messages are discarded."""
         await super().send(message)
         if self._ahead:
             self._go_on()
 
     def pause_writing(self) -> None:
-        """Stop reading from a client that does not read: answers to its messages, such as pongs, would pile up."""
+        """Stop reading from a client that does not read; otherwise answers to its messages, such as pongs,
+        would pile up.
+        """
         super().pause_writing()
         transport: Any = self.transport
         transport.stop_reading()
 
     def resume_writing(self) -> None:
-        """Resume: the client reads again."""
+        """Resume reading, because the client reads again."""
         super().resume_writing()
         if not self._closes:
             transport: Any = self.transport
@@ -83,7 +86,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._go_on()
 
     def handle_cont(self, event: Any) -> None:
-        """A further fragment of a message."""
+        """Handle a further fragment of a message."""
         joined = self._joined
         if joined is None and len(self.frames) >= _FRAGMENTS_MAX:
             joined = self._joined = bytearray().join(self.frames)
@@ -98,7 +101,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """A message is whole. A text that is none is the client's mistake, and nothing to log."""
+        """Handle a complete message. Invalid text is the client's mistake, so it is not logged."""
         if self.curr_msg_data_type == "text":
             text = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
             self.frames = [text]
@@ -112,7 +115,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().send_receive_event_to_app()
 
     def handle_parser_exception(self) -> None:
-        """Close after bytes that are no WebSocket, or too many; a client that still sends sees the code."""
+        """Close after invalid or too many bytes. A client that still sends sees the code."""
         transport: Any = self.transport
         transport.linger()
         super().handle_parser_exception()

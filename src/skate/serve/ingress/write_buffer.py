@@ -1,8 +1,9 @@
-"""The transport of an HTTP connection, as its protocol sees it: the head and the first of the body leave in one system call.
+"""The transport of an HTTP connection as its protocol sees it. The head and the beginning of the body are
+sent in one system call.
 
-Closing has two bounds. A request of which something is still to come is read on for a moment and thrown away: closing a socket
-with unread input makes the kernel reset the connection, which takes the answer from the client. And a client that reads nothing
-of the last answer does not keep the connection forever.
+Closing has two limits. If part of a request is still to come, it is read for a moment and discarded: closing
+a socket with unread input makes the kernel reset the connection, and the client would lose the response. And
+a client that does not read the last response cannot keep the connection open forever.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-#: So long after the last bytes of it, and so long in all, is what still comes of a request thrown away.
+#: How long to discard the rest of a request: after its latest bytes, and in total.
 _LINGER_SECONDS, _LINGER_SECONDS_MAX = 2.0, 30.0
 
 
 def _drop(data: Any) -> None:
-    """Nothing is sent behind the last answer."""
+    """Discard data: nothing is sent after the last response."""
 
 
 class WriteBuffer:
@@ -41,9 +42,9 @@ class WriteBuffer:
         self, transport: Any, loop: Any, ahead: Callable[[], bool], unread_seconds: float | None
     ) -> None:
         self._transport = transport
-        #: True if more of a request is to come, or has come, than was answered.
+        #: True if the client has sent, or is still to send, more of a request than was answered.
         self._ahead = ahead
-        #: A client may take nothing of the last answer for so long; None is no limit.
+        #: How long a client may leave the last response unread; None for no limit.
         self._unread_seconds = unread_seconds
         self._write = transport.write
         self._loop = loop
@@ -51,13 +52,13 @@ class WriteBuffer:
         self._soon = False
         self._held: bytes | None = None
         self._lingers = 0.0
-        #: Sends data; uvloop's transports join by themselves what is written in one round of the loop.
+        #: The function that sends data. uvloop's transports themselves join writes of one loop iteration.
         self.write = transport.write if type(transport).__module__.startswith("uvloop") else self._join
-        #: True while what comes is thrown away.
+        #: True while incoming data is discarded.
         self.discards = False
-        #: True if something has come since the last look, while it is thrown away.
+        #: True if data has arrived since the last check, while it is discarded.
         self.came = False
-        #: True while no more is read, whatever the protocol wants.
+        #: True while reading has stopped, whatever the protocol requests.
         self.stopped = False
 
     def stop_reading(self) -> None:
@@ -73,13 +74,13 @@ class WriteBuffer:
             self._transport.resume_reading()
 
     def resume_reading(self) -> None:
-        """Read again, as far as the protocol goes."""
+        """Resume reading at the protocol's request, unless reading has stopped."""
         if not self.stopped:
             self._transport.resume_reading()
 
     @property
     def holds(self) -> bool:
-        """True if something is kept that has not been sent."""
+        """True if buffered data has not been sent."""
         return self._held is not None
 
     def hold(self, soon: bool) -> None:
@@ -88,7 +89,7 @@ class WriteBuffer:
         self._soon = soon
 
     def _join(self, data: Any) -> None:
-        """Send, with what was kept before it."""
+        """Send data, with the buffered data before it."""
         held = self._held
         if held is not None:
             if data:
@@ -110,14 +111,14 @@ class WriteBuffer:
             self._write(held)
 
     def linger(self, seconds: float = _LINGER_SECONDS) -> None:
-        """Have the next `close` wait a moment for the client to see the answer."""
+        """Delay the next `close` for a moment, so that the client sees the response."""
         self._lingers = seconds
 
     def close(self) -> None:
         """Write buffered data, and close."""
         self.flush()
         if self.discards:
-            return  # it is being closed
+            return  # it is already closing
         if self._transport.is_closing() or not (self._lingers or self._ahead()):
             self._end()
             return
@@ -130,7 +131,7 @@ class WriteBuffer:
         self._look_after(self._lingers or _LINGER_SECONDS, last)
 
     def _look_after(self, seconds: float, last: float) -> None:
-        """Look whether the client sends on; no more after `last`."""
+        """Check whether the client is still sending; stop checking after `last`."""
         self.came = False
 
         def look() -> None:
@@ -160,7 +161,7 @@ class WriteBuffer:
     def _unsent(self) -> int:
         try:
             size: int = self._transport.get_write_buffer_size()
-        except (AttributeError, RuntimeError):  # a TLS transport that is gone
+        except (AttributeError, RuntimeError):  # the TLS transport is closed
             return 0
         return size
 

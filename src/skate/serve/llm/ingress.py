@@ -74,7 +74,9 @@ class HandleModels:
             options["session_id"] = session
         ask = getattr(self._handles[base].options(**options), method)
         if getattr(request, "stream", False):
-            return self._inbox.answers(lambda way: ask.remote(request, RawRequestInfo(sent, way, client)))
+            return self._inbox.answers(
+                lambda destination: ask.remote(request, RawRequestInfo(sent, destination, client))
+            )
         return _answers(ask, request, RawRequestInfo(sent, client=client))
 
     async def check_health(self) -> None:

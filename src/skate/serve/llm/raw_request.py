@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.serve.llm.relay import Way
+from skate.serve.llm.relay import Destination
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class RawRequestInfo:
     """The headers by lower-case name, the address of a stream's direct connection, and the client's id."""
 
     headers: dict[str, str] = field(default_factory=dict)
-    way: Way | None = None
+    destination: Destination | None = None
     client: str = ""
 
     @classmethod

@@ -32,7 +32,7 @@ _LATE_S = 30.0
 
 
 @dataclass(frozen=True)
-class Way:
+class Destination:
     """The destination of a stream's events."""
 
     address: str
@@ -49,8 +49,8 @@ class Sent:
 class Inflow:
     """The incoming response of one request, by handle and by socket."""
 
-    def __init__(self, way: Way) -> None:
-        self.way = way
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
         self._items: list[Any] = []
         self._news = asyncio.Event()
         self._got = 0
@@ -118,9 +118,9 @@ class Inbox:
         if self._server is None:
             self._server = asyncio.create_task(self._listen())
         await asyncio.shield(self._server)
-        flow = Inflow(Way(self._address, next(self._numbers)))
-        self._flows[flow.way.stream] = flow
-        answers = ask(flow.way)
+        flow = Inflow(Destination(self._address, next(self._numbers)))
+        self._flows[flow.destination.stream] = flow
+        answers = ask(flow.destination)
         reader = asyncio.create_task(flow.read(answers))
         ended = False
         try:
@@ -128,7 +128,7 @@ class Inbox:
                 yield each
             ended = True
         finally:
-            del self._flows[flow.way.stream]
+            del self._flows[flow.destination.stream]
             reader.cancel()
             if not ended:
                 answers.cancel()
@@ -235,16 +235,18 @@ class Outboxes:
             task = self._found[address] = asyncio.create_task(_connected(address))
         return await asyncio.shield(task)
 
-    async def sent(self, found: AsyncGenerator[Any, None], way: Way | None) -> AsyncGenerator[Any, None]:
-        """Yield the part of a response to send by handle; events go to `way` if it is reachable."""
+    async def sent(
+        self, found: AsyncGenerator[Any, None], destination: Destination | None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the part of a response to send by handle; events go to `destination` if it is reachable."""
         async with aclosing(found):
-            out = None if way is None else await self.to(way.address)
+            out = None if destination is None else await self.to(destination.address)
             count = 0
             async for each in found:
-                if out is None or way is None or not isinstance(each, str):
+                if out is None or destination is None or not isinstance(each, str):
                     yield each
                 else:
-                    out.send(way.stream, each)
+                    out.send(destination.stream, each)
                     count += 1
             if count:
                 yield Sent(count)

@@ -52,7 +52,7 @@ class LLMServer(EngineControls):
         if engine_cls is not None:
             self.engine: Engine = engine_cls(args)
         else:
-            name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=gpus_there())
+            name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=cluster_gpus())
             self.engine = find(name).factory(args)
         began = time.perf_counter()
         await self.engine.start()
@@ -100,7 +100,7 @@ class LLMServer(EngineControls):
     def _sent(
         self, found: AsyncGenerator[Any, None], raw: RawRequestInfo | None
     ) -> AsyncGenerator[Any, None]:
-        return self._outboxes.sent(found, getattr(raw, "way", None))
+        return self._outboxes.sent(found, getattr(raw, "destination", None))
 
     async def embeddings(
         self, request: EmbeddingRequest, raw_request_info: RawRequestInfo | None = None
@@ -173,7 +173,7 @@ class LLMServer(EngineControls):
     @classmethod
     def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
         """Return the options of a deployment of this class. Raises ImportError if the engine cannot run here."""
-        name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=gpus_there())
+        name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=cluster_gpus())
         return deployment_options(llm_config, find(name).needs_gpu)
 
 
@@ -204,7 +204,7 @@ def engine_args(config: LLMConfig) -> EngineArgs:
     )
 
 
-def gpus_there() -> float:
+def cluster_gpus() -> float:
     """Return the number of GPUs of the cluster, or of this machine if no session runs."""
     import skate  # imported here because building a config does not need it
 

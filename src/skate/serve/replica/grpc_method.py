@@ -50,7 +50,7 @@ def stream(servable: Any, name: str) -> Any:
         try:
             async for each in servable.stream(method, (argument,), given):
                 yield each, None
-        except Exception as error:  # as above
+        except Exception as error:  # the method may raise anything
             raise _with_status(error, grpc_context) from error
         yield None, grpc_context
 

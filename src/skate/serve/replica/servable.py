@@ -102,7 +102,8 @@ class Servable:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise AttributeError(
-                f"the deployment {self.name} has no method {name!r}{hint} It has: {', '.join(known) or 'none'}"
+                f"the deployment {self.name} has no method {name!r}{hint} Its methods are: "
+                f"{', '.join(known) or 'none'}"
             )
         return Method(call, name)
 
@@ -110,7 +111,7 @@ class Servable:
         """Call a method and wait for its result."""
         if method.is_generator:
             raise TypeError(
-                f"{self.name}.{method.name} is a generator: call it through handle.options(stream=True)"
+                f"{self.name}.{method.name} is a generator; call it with handle.options(stream=True)"
             )
         if method.is_async:
             return await method.call(*args, **kwargs)
@@ -127,8 +128,8 @@ class Servable:
             value = await self.call(method, args, kwargs)
             if not hasattr(value, "__aiter__") and not inspect.isgenerator(value):
                 raise TypeError(
-                    f"{self.name}.{method.name} was called with stream=True, but it is no generator: it returned a "
-                    f"{type(value).__name__}"
+                    f"{self.name}.{method.name} was called with stream=True, but is not a generator: "
+                    f"it returned a {type(value).__name__}"
                 )
             generator = value
         else:

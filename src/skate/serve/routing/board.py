@@ -15,7 +15,7 @@ from skate import procfs
 PAGE_BYTES = 4096
 ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS = range(7)
 
-#: How long the knowledge that a replica is stopped, or is not, is used again; looking costs 10 µs.
+#: How long a result of the check for stopped replicas stays valid; a check costs 10 µs.
 _STOPPED_KNOWN_SECONDS = 0.01
 
 
@@ -71,10 +71,10 @@ class View:
             return 0
 
     def waiting(self) -> int:
-        """Requests that wait there."""
+        """The number of requests that wait there."""
         try:
             return self.cells[WAITING]
-        except ValueError:  # as above
+        except ValueError:  # another thread has just closed it
             return 0
 
     def stopped(self) -> bool:

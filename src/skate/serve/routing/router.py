@@ -29,10 +29,10 @@ from skate.serve.routing.call import Call
 from skate.serve.routing.table import Key, Line, Place
 
 #: The first and the longest pause between checks for room, while other processes fill the replicas; in seconds.
-_LOOK_SECONDS = 0.003
-_LOOK_SECONDS_MAX = 0.05
+_RETRY_SECONDS = 0.003
+_RETRY_SECONDS_MAX = 0.05
 #: The interval of reports to the controller about waiting requests, in seconds.
-_TELL_SECONDS = 0.1
+_REPORT_SECONDS = 0.1
 
 
 class Target:
@@ -158,7 +158,7 @@ class Router:
                 None, BackPressureError(waiting, line.max_queued, line.status_code, line.retry_after_s)
             )
             return
-        looker.watch(self)
+        retry_thread.watch(self)
         if self._ready:
             self.send_waiting()
 
@@ -199,9 +199,11 @@ class Router:
             self._send(target, call, counted=True)
 
     def join_queue(self) -> None:
-        """Send the first waiting request to a replica at which others wait already, and none from here; it has its turn there.
+        """Send the first waiting request to a full replica's own queue, if none from this process waits there
+        yet.
 
-        Otherwise clients over HTTP, who wait at the replica itself, could take each place that becomes free.
+        Otherwise clients over HTTP, which wait at the replica itself, could take each place that becomes
+        free.
         """
         with self._lock:
             line = self.line
@@ -210,7 +212,7 @@ class Router:
             call = self.waiting[0]
             try:
                 target = self._choose(call, dataclasses.replace(line, max_ongoing=sys.maxsize))
-            except Exception:  # of a router of the user's; `send_waiting` tells the caller
+            except Exception:  # raised by a user's router; `send_waiting` passes it to the caller
                 return
             if target is None or target.inflight or not target.view.waiting():
                 return
@@ -243,7 +245,7 @@ class Router:
         if first.load() < limit and not first.view.stopped():
             return first
         best = min(ready, key=Target.load)
-        if best.view.stopped():  # its load stays low, as it takes nothing in
+        if best.view.stopped():  # its load stays low, because it accepts nothing
             best = min((each for each in ready if not each.view.stopped()), key=Target.load, default=best)
         return best if best.load() < limit else None
 
@@ -345,7 +347,7 @@ def stop(ref: Any) -> None:
         return
 
 
-class Looker:
+class RetryThread:
     """A thread that retries waiting requests while other processes fill the replicas; one for each process."""
 
     def __init__(self) -> None:
@@ -353,7 +355,7 @@ class Looker:
         self._lock = threading.Lock()
         self._running = False
         #: Reports the waiting requests to the controller; set by the watch of the process.
-        self.tell: Callable[[], None] = lambda: None
+        self.report: Callable[[], None] = lambda: None
 
     def watch(self, router: Router) -> None:
         """Retry the waiting requests of a router."""
@@ -362,23 +364,23 @@ class Looker:
             if self._running:
                 return
             self._running = True
-        threading.Thread(target=self._run, name="skate-serve-looker", daemon=True).start()
+        threading.Thread(target=self._run, name="skate-serve-retry", daemon=True).start()
 
     def _run(self) -> None:
-        pause = _LOOK_SECONDS
-        told = 0.0
+        pause = _RETRY_SECONDS
+        reported = 0.0
         while True:
             time.sleep(pause)
-            if time.monotonic() - told > _TELL_SECONDS:
-                told = time.monotonic()
-                self.tell()
+            if time.monotonic() - reported > _REPORT_SECONDS:
+                reported = time.monotonic()
+                self.report()
             with self._lock:
                 self._routers = {each for each in self._routers if each.waiting}
                 routers = list(self._routers)
                 if not routers:
                     self._running = False
             if not routers:
-                self.tell()
+                self.report()
                 return
             before = sum(len(each.waiting) for each in routers)
             for each in routers:
@@ -387,7 +389,7 @@ class Looker:
                 for each in routers:
                     each.join_queue()
             idle = sum(len(each.waiting) for each in routers) >= before
-            pause = min(pause * 2, _LOOK_SECONDS_MAX) if idle else _LOOK_SECONDS
+            pause = min(pause * 2, _RETRY_SECONDS_MAX) if idle else _RETRY_SECONDS
 
 
-looker = Looker()
+retry_thread = RetryThread()

@@ -10,7 +10,7 @@ from typing import Any
 import skate
 from skate.serve import context
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
-from skate.serve.routing.router import Router, looker
+from skate.serve.routing.router import Router, retry_thread
 from skate.serve.routing.table import Key, Table
 
 
@@ -29,7 +29,7 @@ class Watch:
         self._callbacks: list[Callable[[Table], None]] = []
         self._lock = threading.Lock()
         self._reported: dict[Key, int] = {}
-        looker.tell = self._report_waiting
+        retry_thread.report = self._report_waiting
         self._listen()
 
     def router(self, key: Key) -> Router:

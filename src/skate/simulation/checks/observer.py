@@ -34,7 +34,7 @@ class Observer:
         self.attempts: dict[bytes, int] = {}
         self.lives: dict[bytes, dict[str, Any]] = {}
         self.counts: Counter[str] = Counter()
-        self.calm = False  # nothing breaks, and no process kills or cancels
+        self.faultless = False  # nothing breaks, and no process kills or cancels
         self.deepest_queue = 0  # tasks at one node
         #: The place where each running task was last begun.
         self._places: dict[bytes, Worker] = {}
@@ -123,7 +123,7 @@ class Observer:
     def received(self, oid: bytes, kind: int, payload: Any) -> None:
         """Check a requested value that a process receives."""
         lost = kind == m.ERROR and payload[0] in LOST
-        assert not (self.calm and lost), f"{oid.hex()} is lost, though nothing broke: {payload}"
+        assert not (self.faultless and lost), f"{oid.hex()} is lost, though nothing broke: {payload}"
 
     def result(self, ref: Any) -> str:
         """Return the state of a ref: "pending", "ok" or the name of an error class."""

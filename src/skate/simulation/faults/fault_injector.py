@@ -31,7 +31,7 @@ class FaultInjector:
     rng: random.Random
     now: float
     faults: Faults
-    onlooker: Observer
+    observer: Observer
     processes: dict[int, Process]
     doomed: list[int]
     _wary: int
@@ -46,7 +46,7 @@ class FaultInjector:
 
     def fault(self, kind: str) -> None:
         """Count a fault and, unless it only delays, check the next steps in full."""
-        self.onlooker.counts["fault " + kind] += 1
+        self.observer.counts["fault " + kind] += 1
         if kind not in LATE:
             self._wary = WARY_STEPS
 
@@ -134,7 +134,7 @@ class FaultInjector:
             self.doomed.remove(process.cid)
         if not process.alive:
             return
-        counts = self.onlooker.counts
+        counts = self.observer.counts
         outbox = process.outbox
         while outbox and self.faults.request and self.rng.random() < self.faults.request:
             word = outbox.pop()[0]
@@ -149,6 +149,6 @@ class FaultInjector:
 
     def _gone(self, process: Process) -> None:
         begun, ahead = begun_in(process.status) if isinstance(process, Worker) else (0, ())
-        self.onlooker.counts["lost results"] += sum(word[0] in (m.RESULT, m.STREAM) for word in process.inbox)
+        self.observer.counts["lost results"] += sum(word[0] in (m.RESULT, m.STREAM) for word in process.inbox)
         process.end()
         process.outbox.append((END, begun, tuple(sorted(ahead))))

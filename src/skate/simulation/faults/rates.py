@@ -61,7 +61,7 @@ class Faults:
             return ""
         return rng.choices(names, chances)[0]
 
-    def calmed(self) -> Faults:
+    def harmless_only(self) -> Faults:
         """Return only the harmless ones of these faults."""
         harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
         # Little memory is harmless where there is disk enough.
@@ -96,4 +96,4 @@ class Faults:
         )
 
 
-CALM = Faults()
+NO_FAULTS = Faults()

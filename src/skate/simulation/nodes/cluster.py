@@ -17,10 +17,10 @@ from skate.protocol import shell_events as se
 from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
 from skate.protocol.fields import Death
 from skate.protocol.states import DEAD, ENDED, SENT, GroupState
-from skate.simulation.checks import accounts, quiet
+from skate.simulation.checks import accounts, quiescence
 from skate.simulation.checks.observer import Observer
 from skate.simulation.faults.fault_injector import END, WARY_STEPS, FaultInjector
-from skate.simulation.faults.rates import CALM, Faults
+from skate.simulation.faults.rates import NO_FAULTS, Faults
 from skate.simulation.nodes.disk import Disk
 from skate.simulation.processes.process import NODE_TAG, Process
 from skate.simulation.processes.worker import Worker
@@ -50,9 +50,9 @@ class Cluster(FaultInjector):
         cpus: int = 2,
         *,
         gpus: int = 0,
-        faults: Faults = CALM,
+        faults: Faults = NO_FAULTS,
         log: list[str] | None = None,
-        onlooker: Observer | None = None,
+        observer: Observer | None = None,
         check_every: int = 1,
     ) -> None:
         self.rng = rng
@@ -70,7 +70,7 @@ class Cluster(FaultInjector):
         )
         self.faults = faults
         self.check_every = check_every
-        self.onlooker = onlooker or Observer()
+        self.observer = observer or Observer()
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0
@@ -99,12 +99,12 @@ class Cluster(FaultInjector):
     @property
     def specs(self) -> dict[bytes, Spec]:
         """The functions of all calls, by task id."""
-        return self.onlooker.specs
+        return self.observer.specs
 
     @property
     def outcomes(self) -> dict[bytes, str]:
         """The outcomes of the drivers' calls."""
-        return self.onlooker.outcomes
+        return self.observer.outcomes
 
     def driver(self) -> Process:
         """Add a driver."""
@@ -175,7 +175,7 @@ class Cluster(FaultInjector):
     def arrive(self, process: Process) -> None:
         """Have the node handle a message from a process."""
         message = process.outbox.popleft()
-        self.onlooker.counts["messages"] += 1
+        self.observer.counts["messages"] += 1
         self.record("arrive", process.cid, message)
         if message[0] == END:
             del self.processes[process.cid]
@@ -192,7 +192,7 @@ class Cluster(FaultInjector):
             else:
                 self.tell(se.DriverLeft(se.DRIVER_LEFT, process.cid))
         else:
-            self.onlooker.takes(self, process, message)
+            self.observer.takes(self, process, message)
             self.core.step(process.cid, message, self.now)
         self.apply()
 
@@ -209,7 +209,7 @@ class Cluster(FaultInjector):
             if place == cut and not self.cut_off(cid):
                 return
             self.carry_out(cid, message)
-        self.sound()
+        self.verify_invariants()
         if self.core.effects:
             self.apply()
 
@@ -221,7 +221,7 @@ class Cluster(FaultInjector):
         process = self.processes.get(cid)
         if process is not None and process.alive:
             if process.is_worker:
-                self.onlooker.sends(self, process, message)  # type: ignore[arg-type]
+                self.observer.sends(self, process, message)  # type: ignore[arg-type]
             process.inbox.append(message)
 
     def _cut(self, effects: list[Any]) -> int:
@@ -241,7 +241,7 @@ class Cluster(FaultInjector):
             self.strike(process)
         return True
 
-    def sound(self) -> None:
+    def verify_invariants(self) -> None:
         """Check the invariants, in full every few steps."""
         self._unchecked += 1
         if self._wary:
@@ -251,7 +251,7 @@ class Cluster(FaultInjector):
             return
         self._unchecked = 0
         self._checks += 1
-        self.onlooker.deepest_queue = max(self.onlooker.deepest_queue, len(self.core.tasks))
+        self.observer.deepest_queue = max(self.observer.deepest_queue, len(self.core.tasks))
         self.core.check()
         for process in self.processes.values():
             if process.alive:
@@ -310,7 +310,7 @@ class Cluster(FaultInjector):
     def deliver(self, process: Process) -> None:
         """Have a process handle a message from the node."""
         message = process.inbox.popleft()
-        self.onlooker.counts["messages"] += 1
+        self.observer.counts["messages"] += 1
         self.record("deliver", process.cid, message)
         process.hear(message)
 
@@ -335,7 +335,7 @@ class Cluster(FaultInjector):
 
     def heal(self) -> None:
         """Stop all faults, and release everything that is held up."""
-        self.faults = CALM
+        self.faults = NO_FAULTS
         for process in self.processes.values():
             process.held_in = process.held_out = process.stopped = 0.0
 
@@ -370,7 +370,7 @@ class Cluster(FaultInjector):
         """
         self.heal()
         self.settle()
-        quiet.check([self])
+        quiescence.check([self])
         drivers = [process for process in self.processes.values() if not process.is_worker]
         self.close(drivers[0], every_actor=False)
         if not patient:
@@ -438,7 +438,7 @@ class Cluster(FaultInjector):
         assert not core.scheduler.waiting, core.scheduler.waiting
         busy = [worker for worker in core.scheduler.workers.values() if worker.outstanding or worker.lease]
         assert not busy, busy
-        self.onlooker.heard(set(self.processes), owner_of)
+        self.observer.heard(set(self.processes), owner_of)
 
     def __repr__(self) -> str:
         return f"<Cluster {self.core} steps={self.steps} processes={list(self.processes.values())}>"

@@ -67,7 +67,7 @@ class Disk:
                 self.outside[number] = entry
             else:
                 cluster.memory[place + self.boundary] = entry
-            cluster.onlooker.counts["spilled"] += 1
+            cluster.observer.counts["spilled"] += 1
         cluster.tell(se.SpillDone(se.SPILL_DONE, number, there))
 
     def _restore(self, number: int, place: int, offset: int, size: int) -> None:
@@ -81,7 +81,7 @@ class Disk:
             wanted = core.spill_manager.restoring.get(oid) == number
             assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"
             cluster.memory[offset] = entry
-            cluster.onlooker.counts["restored"] += 1
+            cluster.observer.counts["restored"] += 1
         problem = "" if entry is not None and there else "its copy cannot be read"
         cluster.tell(se.RestoreDone(se.RESTORE_DONE, number, problem))
 

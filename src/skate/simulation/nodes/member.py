@@ -30,7 +30,7 @@ class Node(Cluster):
         self.world = world
         faults = world.faults
         super().__init__(
-            world.rng, cpus, faults=faults, onlooker=world.onlooker, check_every=world.check_every
+            world.rng, cpus, faults=faults, observer=world.observer, check_every=world.check_every
         )
         self.number = number
         #: The site, which stays the same when a node comes back under a new id.
@@ -89,7 +89,7 @@ class Node(Cluster):
     def carry_out(self, cid: int, message: Any) -> None:
         """Execute one effect of the core."""
         if cid in self.peers:
-            self.onlooker.passes(self.number, self.peers[cid], message)
+            self.observer.passes(self.number, self.peers[cid], message)
             self.world.post(self.number, self.peers[cid], ("message", message))
         else:
             super().carry_out(cid, message)

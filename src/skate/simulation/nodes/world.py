@@ -14,9 +14,9 @@ from skate.core import invariants
 from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD, GroupState
-from skate.simulation.checks import quiet
+from skate.simulation.checks import quiescence
 from skate.simulation.checks.observer import Observer
-from skate.simulation.faults.rates import CALM, PAUSES, Faults
+from skate.simulation.faults.rates import NO_FAULTS, PAUSES, Faults
 from skate.simulation.nodes.cluster import Cluster
 from skate.simulation.nodes.member import HEAD, Node
 from skate.simulation.processes.process import Process
@@ -36,7 +36,7 @@ class World:
         rng: random.Random,
         cpus: list[int],
         *,
-        faults: Faults = CALM,
+        faults: Faults = NO_FAULTS,
         log: list[str] | None = None,
         check_every: int = 1,
     ) -> None:
@@ -44,7 +44,7 @@ class World:
         self.now = 0.0
         self.faults = faults
         self.check_every = check_every
-        self.onlooker = Observer()
+        self.observer = Observer()
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0
@@ -63,12 +63,12 @@ class World:
     @property
     def specs(self) -> dict[bytes, Any]:
         """The functions of all calls, by task id."""
-        return self.onlooker.specs
+        return self.observer.specs
 
     @property
     def outcomes(self) -> dict[bytes, str]:
         """The outcomes of the drivers' calls."""
-        return self.onlooker.outcomes
+        return self.observer.outcomes
 
     def add(self, cpus: int, site: int | None = None) -> Node:
         """Add a node; at the site of a lost node, it is that node under a new id."""
@@ -95,7 +95,7 @@ class World:
         for process in node.processes.values():
             process.end()
         for driver in [p for p in node.processes.values() if not p.is_worker]:
-            self.onlooker.forget(driver)
+            self.observer.forget(driver)
         node.processes.clear()
         if self.fenced.pop(node.number, None) is None:
             self.lose(node, self.rng.randrange(len(self.up[node.number]) + 1))
@@ -104,7 +104,7 @@ class World:
     def lose(self, node: Node, frames: int) -> None:
         """Remove a node: the head learns of it, and does not receive its last frames."""
         self.lost += 1
-        self.onlooker.lost(node)
+        self.observer.lost(node)
         up = self.up[node.number]
         for _ in range(frames):
             up.pop()
@@ -113,7 +113,7 @@ class World:
         for _ in range(self.rng.randrange(len(down) + 1) if node.alive else len(down)):
             down.pop()
         if self.rng.random() < self.faults.restart:
-            self.onlooker.counts["fault restart"] += 1
+            self.observer.counts["fault restart"] += 1
             self.add(node.cpus, node.site)
 
     def cut(self, node: Node) -> None:
@@ -121,7 +121,7 @@ class World:
         until = self.now + self.rng.choice(PAUSES)
         if self.rng.random() < self.faults.giving_up:
             self.record("give up", node.number)
-            self.onlooker.counts["fault giving up"] += 1
+            self.observer.counts["fault giving up"] += 1
             node.fenced = True
             self.fenced[node.number] = until
             self.lose(node, len(self.up[node.number]))
@@ -131,7 +131,7 @@ class World:
 
     def heal(self) -> None:
         """Stop all faults, and release everything that is held up."""
-        self.faults = CALM
+        self.faults = NO_FAULTS
         self.held.clear()
         for node in self.nodes.values():
             node.slow = False
@@ -155,7 +155,7 @@ class World:
         """Have the head handle a frame from a node, or pass it on."""
         source, to, frame = self.up[number].popleft()
         self.record("up", source, to, frame)
-        self.onlooker.counts["messages"] += 1
+        self.observer.counts["messages"] += 1
         if frame[0] == "end":
             self.members.remove(number)
             del self.up[number]
@@ -173,7 +173,7 @@ class World:
         source, to, frame = self.down[number].popleft()
         if self.nodes[number].alive:
             self.record("down", source, to, frame)
-            self.onlooker.counts["messages"] += 1
+            self.observer.counts["messages"] += 1
             self.nodes[number].hear(source, frame)
 
     def record(self, *what: Any) -> None:
@@ -266,7 +266,7 @@ class World:
         for node in self.nodes.values():
             if node.alive:
                 invariants.check_quiet(node.core.tables)
-        quiet.check(node for node in self.nodes.values() if node.alive)
+        quiescence.check(node for node in self.nodes.values() if node.alive)
 
     def drain(self, patient: bool) -> None:
         """End a run: no more faults, every program finishes, everything is released and must disappear."""
@@ -303,7 +303,7 @@ class World:
         self.close(drivers[0], every_actor=True)
         for node in living:
             node.gone()
-        self.onlooker.heard({cid for node in living for cid in node.processes}, owner_of)
+        self.observer.heard({cid for node in living for cid in node.processes}, owner_of)
         assert not head.core.actors.names, head.core.actors
 
     def close(self, driver: Process, every_actor: bool) -> None:

@@ -44,7 +44,7 @@ class ObjectOperations:
         else:
             frame.refs += submission.submit(self, actor_id, key, spec.returns, packed, None)
         task_id: bytes = self.count.to_bytes(8, "little") + self.tail
-        self.cluster.onlooker.submitted(self, task_id, spec)
+        self.cluster.observer.submitted(self, task_id, spec)
         return task_id
 
     def do_submit(
@@ -62,7 +62,7 @@ class ObjectOperations:
         if frame.holds:
             actor_id = frame.holds[actor % len(frame.holds)].actor_id
             task_id = self.start(frame, parent, actor_id, spec, args, inner)
-            self.cluster.onlooker.called(self, task_id, actor_id)
+            self.cluster.observer.called(self, task_id, actor_id)
             yield None
             return task_id
         return None
@@ -81,7 +81,7 @@ class ObjectOperations:
         packed = self.packed(frame, spec, args, inner)
         actor_id = self.next_actor_id()
         frame.holds.append(self.hold_actor(actor_id, 1))
-        self.cluster.onlooker.created(actor_id, spec, life)
+        self.cluster.observer.created(actor_id, spec, life)
         self.context.parent = parent
         submission.create_actor(self, actor_id, key, packed, life)  # type: ignore[arg-type]
         del packed
@@ -122,7 +122,7 @@ class ObjectOperations:
             self.withdraw(oid)
             raise
         if not ok:
-            self.cluster.onlooker.counts["fault full disk"] += 1
+            self.cluster.observer.counts["fault full disk"] += 1
             self.cannot_store(oid, "no room")
             return None
         if offset is None:
@@ -153,7 +153,7 @@ class ObjectOperations:
             for _ in range(LOOKS if place is not None else 1):
                 yield None
                 if place is not None:
-                    self.cluster.onlooker.reads(self.cluster, ref, place)
+                    self.cluster.observer.reads(self.cluster, ref, place)
         finally:
             for _ in range(looks):
                 views.let_go(ref)

@@ -107,12 +107,12 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
     def _result(self, message: m.Result) -> None:
         _, oid, kind, payload, _, _ = message
         assert oid in self.pending, f"a result came twice, or unasked: {message}"
-        self.cluster.onlooker.saw(oid, kind, payload)
+        self.cluster.observer.saw(oid, kind, payload)
         super()._result(message)
 
     def _value(self, message: m.Value) -> None:
         assert message[1] in self.pending, f"a value came twice, or unasked: {message}"
-        self.cluster.onlooker.received(message[1], message[2], message[3])
+        self.cluster.observer.received(message[1], message[2], message[3])
         super()._value(message)
 
     def _reply(self, message: m.Reply) -> None:
@@ -132,7 +132,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         _, task_id, count = message
         assert self.streams[task_id].arrived == count, message
         super()._stream_end(message)
-        self.cluster.onlooker.saw(task_id + b"\0\0\0\0", m.INLINE, None)
+        self.cluster.observer.saw(task_id + b"\0\0\0\0", m.INLINE, None)
 
     def _condemned(self, message: m.Deadlock) -> None:
         if self.cluster.condemns(self, message[1]):
@@ -193,7 +193,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         if ref._kind == m.INLINE and isinstance(ref._value, tuple):
             return [self.adopt(each, 0) for each in ref._value[1]]
         if ref._kind == m.ARENA:
-            self.cluster.onlooker.reads(self.cluster, ref, ref._value)
+            self.cluster.observer.reads(self.cluster, ref, ref._value)
             return [self.adopt(each, 0) for each in self.cluster.memory[ref._value[0]][1]]
         return []
 

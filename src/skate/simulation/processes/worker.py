@@ -181,7 +181,7 @@ class Worker(Process):
         """Take a message out of the queue: begin the task, or make it wait for its concurrency group."""
         word = message[0]
         if word == m.LEASE:
-            self.cluster.onlooker.leased(self, message[1])
+            self.cluster.observer.leased(self, message[1])
             return
         _, task_id, key, (spec, _), _, last = message
         if word == m.CONSTRUCT:
@@ -197,7 +197,7 @@ class Worker(Process):
     def start_call(self, running: Running, message: tuple[Any, ...]) -> None:
         """Start the program of a task that has begun."""
         word, _, _, (_, inner), deps, _ = message
-        self.cluster.onlooker.began(self, running, word)
+        self.cluster.observer.began(self, running, word)
         running.thread = self.run(running, inner, deps)
         next(running.thread)
 
@@ -279,7 +279,7 @@ class Worker(Process):
                     frame.take(self.adopt(each, 0))
         yield None
         for ref, place in granted:
-            self.cluster.onlooker.reads(self.cluster, ref, place)
+            self.cluster.observer.reads(self.cluster, ref, place)
             views.let_go(ref)
         granted.clear()
         for operation in running.spec.program:

@@ -45,8 +45,8 @@ def _problem(scaling: ScalingConfig) -> str:
 
 
 def await_capacity(scaling: ScalingConfig) -> bool:
-    """Wait until the cluster can hold the minimum of workers, and log once what is missing; return True if it had
-    to wait.
+    """Wait until the cluster can hold the minimum of workers, and log the missing resources once; return True
+    if it had to wait.
     """
     problem = _problem(scaling)
     if not problem:

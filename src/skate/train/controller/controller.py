@@ -24,7 +24,7 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.controller import cluster
 from skate.train.controller import machine as machines
-from skate.train.controller.failures import described, late, never_came, told_briefly, told_by_others
+from skate.train.controller.failures import causes_first, described, first_line, late, unreached
 from skate.train.controller.group import WorkerGroup
 from skate.train.controller.history import History
 from skate.train.controller.machine import Machine
@@ -95,9 +95,9 @@ class Controller:
         self.group: WorkerGroup | None = None
         self._next_start: machines.Start | None = None
         self._training: dict[Any, int] = {}
-        self._news: dict[Any, int] = {}
-        self._told_late: set[tuple[str, int]] = set()
-        self._looked_for_room = 0.0
+        self._messages: dict[Any, int] = {}
+        self._logged_late: set[tuple[str, int]] = set()
+        self._checked_capacity_at = 0.0
         #: Ranks that request checkpoints with their validations: the number of the meeting, and their deadline.
         self._waiting_for_checkpoints: list[tuple[int, float]] = []
         #: The description of the last failure, and the nodes lost with it, with their ranks.
@@ -189,7 +189,7 @@ class Controller:
                 worker.train.remote(run.function, run.config, run.backend.train_func_context): rank
                 for rank, worker in enumerate(group.workers)
             }
-            self._news = {worker.news.remote(): rank for rank, worker in enumerate(group.workers)}
+            self._messages = {worker.messages.remote(): rank for rank, worker in enumerate(group.workers)}
         except _START_ERRORS as error:
             self._start_failed(error)
             return
@@ -215,8 +215,8 @@ class Controller:
 
     def _stop(self, reason: str) -> None:
         self._training.clear()
-        self._news.clear()
-        self._told_late.clear()
+        self._messages.clear()
+        self._logged_late.clear()
         self._waiting_for_checkpoints.clear()
         group, self.group = self.group, None
         if group is not None:
@@ -230,7 +230,7 @@ class Controller:
     # -- messages of workers
 
     def _wait(self) -> None:
-        waiting = [*self._training, *self._news]
+        waiting = [*self._training, *self._messages]
         if self.validations.ref is not None:
             waiting.append(self.validations.ref)
         until = min((each for _, each in self._waiting_for_checkpoints), default=float("inf"))
@@ -238,8 +238,8 @@ class Controller:
         ready, _ = skate.wait(waiting, num_returns=1, timeout=seconds)
         failures: list[tuple[int, Exception]] = []
         for ref in ready:
-            if ref in self._news:
-                self._take_news(ref, failures)
+            if ref in self._messages:
+                self._take_messages(ref, failures)
         for ref in ready:
             if ref in self._training:
                 self._take_end(ref, failures)
@@ -249,20 +249,20 @@ class Controller:
         self._answer_checkpoints()
         self._look()
 
-    def _take_news(self, ref: Any, failures: list[tuple[int, Exception]]) -> None:
-        rank = self._news.pop(ref)
+    def _take_messages(self, ref: Any, failures: list[tuple[int, Exception]]) -> None:
+        rank = self._messages.pop(ref)
         try:
-            news = skate.get(ref)
+            messages = skate.get(ref)
         except Exception:  # the worker is gone; its training call has the reason
             return
         assert self.group is not None
-        self._news[self.group.workers[rank].news.remote()] = rank
-        self._hear(rank, news, failures)
+        self._messages[self.group.workers[rank].messages.remote()] = rank
+        self._process(rank, messages, failures)
 
-    def _hear(self, rank: int, news: Sequence[Any], failures: list[tuple[int, Exception]]) -> None:
+    def _process(self, rank: int, messages: Sequence[Any], failures: list[tuple[int, Exception]]) -> None:
         """Process the messages of a rank."""
         attempt, now = self.machine.attempt, time.monotonic()
-        for _, kind, number, what in news:
+        for _, kind, number, what in messages:
             self.watchers.spans.came(rank, kind, number)
             try:
                 self._do(self.machine.came(rank, kind, number, what, now))
@@ -279,24 +279,24 @@ class Controller:
         try:
             value = skate.get(ref)
         except Exception as error:  # the error of the training function or of the worker
-            self._last_news(rank, [])
+            self._take_last_messages(rank, [])
             failures.append((rank, error))
             return
         before = len(failures)
-        self._last_news(rank, failures)
+        self._take_last_messages(rank, failures)
         if len(failures) == before:
             self._do(self.machine.finished(rank, value))
 
-    def _last_news(self, rank: int, failures: list[tuple[int, Exception]]) -> None:
+    def _take_last_messages(self, rank: int, failures: list[tuple[int, Exception]]) -> None:
         """Process the last messages of a rank before its end."""
-        for ref in [ref for ref, owner in self._news.items() if owner == rank]:
-            del self._news[ref]
+        for ref in [ref for ref, owner in self._messages.items() if owner == rank]:
+            del self._messages[ref]
             assert self.group is not None
             try:
-                news = [*skate.get(ref), *skate.get(self.group.workers[rank].news.remote())]
+                messages = [*skate.get(ref), *skate.get(self.group.workers[rank].messages.remote())]
             except (ActorDiedError, ActorUnavailableError):
                 return
-            self._hear(rank, news, failures)
+            self._process(rank, messages, failures)
 
     def _take_failures(self, failures: list[tuple[int, Exception]]) -> None:
         """Handle failed ranks: collect further failures, and the stacks of ranks that are stuck."""
@@ -307,13 +307,13 @@ class Controller:
                 self._take_end(ref, failures)
         stuck = self._stacks(sorted(self._training.values()))
         self._lost = self._lost_nodes(failures)
-        first = told_by_others(failures)
+        first = causes_first(failures)
         text = described(first, stuck, self.machine.workers)
         self.history.note(event="failure", ranks=[rank for rank, _ in first], error=text)
         self.watchers.callbacks.failed(first, text)
         self._text = text
         actions = self.machine.failed(first, self._room(), bool(self._lost))
-        self.watchers.progress.failed(told_briefly(first), self.machine.state != machines.ERRORED)
+        self.watchers.progress.failed(first_line(first), self.machine.state != machines.ERRORED)
         self._do(actions)
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
@@ -352,13 +352,13 @@ class Controller:
         if checkpoint is not None and asked:
             self.validations.add(self.history.kept[-1].name, checkpoint, asked)
         self.watchers.reported(action.number, action.reports, checkpoint)
-        news = (
+        checkpoints = (
             (self.history.latest or self.run.resume_from, self.history.reported())
             if checkpoint is not None
             else None
         )
         for worker in self.group.workers:
-            worker.release.remote("report", action.number, news)
+            worker.release.remote("report", action.number, checkpoints)
 
     def _meet(self, action: machines.Release) -> None:
         assert self.group is not None
@@ -391,15 +391,15 @@ class Controller:
         self.watchers.progress.look()
         if self.machine.state != machines.RUNNING:
             return
-        for meeting, missing in self.machine.gone_without():
-            self._take_failures([(missing[0], RuntimeError(never_came(meeting, missing)))])
+        for meeting, missing in self.machine.unreachable_meetings():
+            self._take_failures([(missing[0], RuntimeError(unreached(meeting, missing)))])
             return
         for meeting, missing in self.machine.late(now, LATE_SECONDS):
             key = (meeting.kind, meeting.number)
             hung = now - meeting.since >= HUNG_SECONDS
-            if key in self._told_late and not hung:
+            if key in self._logged_late and not hung:
                 continue
-            self._told_late.add(key)
+            self._logged_late.add(key)
             text = late(meeting, missing, now - meeting.since, self._stacks(missing))
             if hung:
                 self._take_failures([(missing[0], TimeoutError(text))])
@@ -408,11 +408,11 @@ class Controller:
         scaling = self.run.scaling
         if (
             scaling.elasticity_enabled
-            and now - self._looked_for_room >= scaling.elastic_resize_monitor_interval_s
+            and now - self._checked_capacity_at >= scaling.elastic_resize_monitor_interval_s
         ):
-            if self._looked_for_room:
-                self._do(self.machine.room_found(self._room()))
-            self._looked_for_room = now
+            if self._checked_capacity_at:
+                self._do(self.machine.capacity_found(self._room()))
+            self._checked_capacity_at = now
 
     # -- the end
 

@@ -44,16 +44,16 @@ def advice(error: BaseException) -> str:
     return next((told for words, told in _ADVICE if any(each in text for each in words)), "")
 
 
-def is_echo(error: BaseException) -> bool:
+def is_consequence(error: BaseException) -> bool:
     """True if an error only reports that another rank is gone."""
     text = str(error).lower()
     return any(each in text for each in _ECHOES)
 
 
-def told_by_others(failures: Sequence[tuple[int, Exception]]) -> list[tuple[int, Exception]]:
-    """Order failures for the message: causes in order of occurrence, then echoes of failures elsewhere."""
-    causes = [each for each in failures if not is_echo(each[1])]
-    echoes = [each for each in failures if is_echo(each[1])]
+def causes_first(failures: Sequence[tuple[int, Exception]]) -> list[tuple[int, Exception]]:
+    """Order failures for the message: causes in order of occurrence, then consequences of failures elsewhere."""
+    causes = [each for each in failures if not is_consequence(each[1])]
+    echoes = [each for each in failures if is_consequence(each[1])]
     return causes + echoes
 
 
@@ -75,12 +75,13 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
     return "\n".join(lines)
 
 
-def never_came(meeting: Meeting, missing: Sequence[int]) -> str:
+def unreached(meeting: Meeting, missing: Sequence[int]) -> str:
     """Describe ranks that wait for others that have already returned."""
     what = _what(meeting)
     return (
-        f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, which {_ranks(missing)} never "
-        f"came to: the training function has returned there; all ranks must call {what} equally often"
+        f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, "
+        f"which {_ranks(missing)} never reached, because the training function has returned there; "
+        f"all ranks must call {what} the same number of times"
     )
 
 
@@ -92,7 +93,7 @@ def late(meeting: Meeting, missing: Sequence[int], seconds: float, stacks: Mappi
     ]
     for rank, stack in stacks.items():
         lines.append(
-            f"rank {rank} is here:\n{stack.rstrip()}" if stack else f"rank {rank} does not report where it is"
+            f"rank {rank} is at:\n{stack.rstrip()}" if stack else f"rank {rank} does not report its position"
         )
     return "\n".join(lines)
 
@@ -106,7 +107,7 @@ def _ranks(ranks: Sequence[int], one: str = "", several: str = "") -> str:
     return f"rank {names} {one}".rstrip() if len(ranks) == 1 else f"ranks {names} {several}".rstrip()
 
 
-def told_briefly(failures: Sequence[tuple[int, Exception]]) -> str:
+def first_line(failures: Sequence[tuple[int, Exception]]) -> str:
     """Return the first failure in one line."""
     rank, error = failures[0]
     return f"rank {rank}: {_last_line(error)}"

@@ -45,7 +45,7 @@ class History:
         if recover:
             self.recover()
         for each in list(self.kept):
-            if each.name not in self._elsewhere and not self.folder.is_whole(each.name):
+            if each.name not in self._elsewhere and not self.folder.is_complete(each.name):
                 self.kept.remove(each)
                 if recover:  # the crash came before the line of its deletion was written
                     self.journal.append({"event": "deleted", "checkpoint": each.name})

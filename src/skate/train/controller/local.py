@@ -13,11 +13,11 @@ from skate.train.worker.session import Place, Session
 from skate.train.worker.train_function import call
 
 
-class _Here(Session):
+class _LocalSession(Session):
     """Meetings of one rank complete immediately."""
 
-    def tell(self, *news: Any) -> None:
-        _, kind, number, what = news
+    def send(self, *message: Any) -> None:
+        _, kind, number, what = message
         if kind == "collective":
             self.release(kind, number, what)
             return
@@ -30,7 +30,7 @@ class _Here(Session):
     watchers: Observers
 
 
-def execute_here(run: Any) -> tuple[History, Any]:
+def execute_locally(run: Any) -> tuple[History, Any]:
     """Run a training function in this process; return its history, and its return value.
 
     Raises:
@@ -43,7 +43,7 @@ def execute_here(run: Any) -> tuple[History, Any]:
     history = History(run.folder, run.run_config.checkpoint_config)
     history.load()
     shards = run.data_config.configure(run.datasets, 1, None, None)[0]
-    session = _Here(
+    session = _LocalSession(
         Place(0, 1),
         run.folder,
         _stamp(),
@@ -61,7 +61,7 @@ def execute_here(run: Any) -> tuple[History, Any]:
         history.close()
 
 
-def _execute(run: Any, session: _Here) -> Any:
+def _execute(run: Any, session: _LocalSession) -> Any:
     sessions.begin(session)
     session.watchers.progress.starting(1, 1)
     try:

@@ -175,7 +175,7 @@ class Machine:
         self.state = FINISHED
         return [Finish(tuple(self.returned[each] for each in range(self.workers)))]
 
-    def gone_without(self) -> list[tuple[Meeting, list[int]]]:
+    def unreachable_meetings(self) -> list[tuple[Meeting, list[int]]]:
         """Return meetings that can never complete, because a rank has returned without reaching them."""
         return [
             (meeting, sorted(set(self.returned) - set(meeting.came)))
@@ -202,7 +202,7 @@ class Machine:
         self.state = RESTARTING
         return [stop, self._start(room, min(0.05 * 2 ** min(used, 10), 30.0))]
 
-    def room_found(self, room: int) -> list[Action]:
+    def capacity_found(self, room: int) -> list[Action]:
         """React to room for more workers: an elastic run restarts with more."""
         if self.state != RUNNING or not self.scaling.elasticity_enabled or self.returned:
             return []

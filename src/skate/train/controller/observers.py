@@ -30,7 +30,7 @@ class Observers:
         try:
             self.callbacks.begin(reports)
             yield
-        except BaseException as error:  # Ctrl-C too: balance before_run
+        except BaseException as error:  # Ctrl-C too: before_run needs its counterpart
             self.progress.ended(error)
             self.callbacks.end(error)
             raise

@@ -34,7 +34,7 @@ class Progress:
         self._state = "starting"
         self._workers = 0
         self._attempt = 0
-        self._said_start = False
+        self._printed_start = False
         self._live: Any = None
         self._on_terminal = (
             self._level <= INFO
@@ -63,13 +63,13 @@ class Progress:
         """Note that workers have failed; the run restarts, or ends with the error that `fit` raises."""
         if goes_on and self._level <= WARNING:
             self._say(f"attempt {self._attempt} failed, and the run starts again: {first_line}")
-            self._said_start = True
+            self._printed_start = True
 
     def ended(self, error: BaseException | None) -> None:
         """Print how the run ended."""
         seconds = time.monotonic() - self._began
         self._close()
-        if seconds < QUIET_SECONDS and not self._said_start:
+        if seconds < QUIET_SECONDS and not self._printed_start:
             return
         if self._level <= (INFO if error is None else WARNING):
             how = "finished" if error is None else f"failed ({type(error).__name__})"
@@ -87,8 +87,8 @@ class Progress:
         if now - self._began < QUIET_SECONDS:
             return
         if not self._on_terminal:
-            if not self._said_start and self._level <= INFO:
-                self._said_start = True
+            if not self._printed_start and self._level <= INFO:
+                self._printed_start = True
                 self._say(f"{_count(self._workers, 'worker')}, results go to {self.path}")
             return
         if now - self._painted < _EVERY_SECONDS:
@@ -146,6 +146,6 @@ def _live(stream: Any) -> Any:
 
 
 def _text(line: str) -> Any:
-    from rich.text import Text  # as above
+    from rich.text import Text  # imported only if used
 
     return Text(line)  # not a str, in which brackets would be markup

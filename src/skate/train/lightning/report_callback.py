@@ -12,7 +12,7 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.collective import broadcast_from_rank_zero
 from skate.train.modes import CheckpointUploadMode
 from skate.train.worker.report import report
-from skate.train.worker.shared_folders import brings
+from skate.train.worker.shared_folders import is_reporter
 
 
 class RayTrainReportCallback(Callback):
@@ -47,7 +47,7 @@ class RayTrainReportCallback(Callback):
         trainer.save_checkpoint(os.path.join(folder, self.CHECKPOINT_NAME), weights_only=False)
         report(
             metrics,
-            checkpoint=Checkpoint.from_directory(folder) if brings(folder) else None,
+            checkpoint=Checkpoint.from_directory(folder) if is_reporter(folder) else None,
             checkpoint_upload_mode=self.checkpoint_upload_mode,
             delete_local_checkpoint_after_upload=True,
             validation=self.validation,

@@ -23,7 +23,7 @@ def local_path(path: str) -> str:
 
 def local_filesystem() -> Any:
     """Return pyarrow's filesystem of this machine."""
-    from pyarrow import fs  # 60 ms that runs on local disks never pay
+    from pyarrow import fs  # takes 60 ms, and runs on local disks never need it
 
     return fs.LocalFileSystem()
 
@@ -39,7 +39,7 @@ def resolve(url: str) -> tuple[Any, str]:
     Raises:
         ValueError: the scheme is unknown.
     """
-    from pyarrow import fs  # as above
+    from pyarrow import fs  # imported only if used
 
     try:
         filesystem, path = fs.FileSystem.from_uri(url)
@@ -69,7 +69,7 @@ def download(filesystem: Any, path: str, target: str) -> None:
     Raises:
         FileNotFoundError: there is no such folder.
     """
-    from pyarrow import fs  # as above
+    from pyarrow import fs  # imported only if used
 
     if filesystem.get_file_info(path).type == fs.FileType.NotFound:
         raise FileNotFoundError(
@@ -80,7 +80,7 @@ def download(filesystem: Any, path: str, target: str) -> None:
 
 def upload(source: str, filesystem: Any, path: str) -> None:
     """Copy a local folder to one elsewhere; files of the same name are replaced."""
-    from pyarrow import fs  # as above
+    from pyarrow import fs  # imported only if used
 
     filesystem.create_dir(path, recursive=True)
     fs.copy_files(source, path, source_filesystem=fs.LocalFileSystem(), destination_filesystem=filesystem)

@@ -92,7 +92,7 @@ class Journal:
             yield files.read_bytes(self.folder.filesystem, name) or b""
 
     def _part_names(self) -> Iterator[str]:
-        from pyarrow import fs  # runs on local disks never pay for it
+        from pyarrow import fs  # runs on local disks never need it
 
         selector = fs.FileSelector(self.folder.at(_PARTS), allow_not_found=True)
         yield from sorted(info.path for info in self.folder.filesystem.get_file_info(selector))

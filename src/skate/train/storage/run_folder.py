@@ -125,7 +125,7 @@ class RunFolder:
 
     def free_name(self, name: str, other: str) -> str:
         """Return a name for the staging folder: on an object store, one that no existing checkpoint has."""
-        return f"{name}_{other}" if not self.local and self.is_whole(name) else name
+        return f"{name}_{other}" if not self.local and self.is_complete(name) else name
 
     def _gathering(self, name: str) -> str:
         return self.at(_STAGING + name) if self.local else self.at(name)
@@ -173,7 +173,7 @@ class RunFolder:
             return
         shutil.rmtree(gone, ignore_errors=True)
 
-    def is_whole(self, name: str) -> bool:
+    def is_complete(self, name: str) -> bool:
         """True if there is a complete checkpoint of that name."""
         return files.read_bytes(self.filesystem, f"{self.at(name)}/{MANIFEST}") is not None
 
@@ -186,18 +186,18 @@ class RunFolder:
         Returns:
             The manifests of all existing checkpoints, by name.
         """
-        return self._recover_here() if self.local else self._recover_elsewhere(())
+        return self._recover_local() if self.local else self._recover_remote(())
 
     def sweep(self, known: Collection[str] = ()) -> None:
         """Remove incomplete checkpoints, for callers that do not adopt checkpoints missing in their journal."""
         if not self.local:
-            self._recover_elsewhere(known)
+            self._recover_remote(known)
             return
         for entry in os.listdir(self.path):
             if entry.startswith(_STAGING):
                 shutil.rmtree(self.at(entry), ignore_errors=True)
 
-    def _recover_here(self) -> dict[str, dict[str, Any]]:
+    def _recover_local(self) -> dict[str, dict[str, Any]]:
         for entry in sorted(os.listdir(self.path)):
             if not entry.startswith(_STAGING):
                 continue
@@ -208,8 +208,8 @@ class RunFolder:
         found = {entry: self._manifest(self.at(entry)) for entry in sorted(os.listdir(self.path))}
         return {name: manifest for name, manifest in found.items() if manifest is not None}
 
-    def _recover_elsewhere(self, known: Collection[str]) -> dict[str, dict[str, Any]]:
-        from pyarrow import fs  # runs on local disks never pay for it
+    def _recover_remote(self, known: Collection[str]) -> dict[str, dict[str, Any]]:
+        from pyarrow import fs  # runs on local disks never need it
 
         found = {}
         for info in self.filesystem.get_file_info(fs.FileSelector(self.path, allow_not_found=True)):

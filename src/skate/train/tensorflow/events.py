@@ -40,7 +40,7 @@ class Events:
         lost = [name for name in self._metrics.values() if name not in logs]
         if lost:
             there = ", ".join(logs) or "none"
-            raise KeyError(f"Keras has not logged {', '.join(map(repr, lost))}; it has: {there}")
+            raise KeyError(f"Keras has not logged {', '.join(map(repr, lost))}; it has logged: {there}")
         return {new: logs[name] for new, name in self._metrics.items()}
 
 
@@ -48,7 +48,9 @@ def _checked(name: str, events: str | Sequence[str]) -> tuple[str, ...]:
     found = (events,) if isinstance(events, str) else tuple(events)
     for each in found:
         if each not in EVENTS:
-            raise ValueError(f"{name} has events of Keras, not {each!r}; the events are: {', '.join(EVENTS)}")
+            raise ValueError(
+                f"{name} must contain events of Keras, got {each!r}; the events are: {', '.join(EVENTS)}"
+            )
     return found
 
 

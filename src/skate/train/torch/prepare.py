@@ -95,7 +95,7 @@ def prepare_model(
         if device.type == "cpu":
             given.setdefault("device_id", torch.device("cpu"))
         return FullyShardedDataParallel(model, **given)
-    from torch.distributed.fsdp import fully_shard  # as above
+    from torch.distributed.fsdp import fully_shard  # imported only if used
 
     for child in model.children():
         if any(True for _ in child.parameters()) and len(list(child.children())) > 0:

@@ -74,10 +74,10 @@ class TrainWorker:
             self._thread = None
         return value if self._rank == 0 else None
 
-    def news(self) -> list[tuple[Any, ...]]:
+    def messages(self) -> list[tuple[Any, ...]]:
         """Return the messages of the training function since the last call; waits a while if there are none."""
         assert self._session is not None
-        return self._session.news()
+        return self._session.messages()
 
     def release(self, kind: str, number: int, value: Any) -> None:
         """Let the ranks continue after a meeting."""

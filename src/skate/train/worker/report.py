@@ -62,7 +62,7 @@ def report(
     if checkpoint is not None and mode is CheckpointUploadMode.ASYNC:
         session.upload_later(
             number,
-            lambda: session.tell("came", "report", number, upload.run(session, number, checked, validation)),
+            lambda: session.send("came", "report", number, upload.run(session, number, checked, validation)),
         )
         return
     if checkpoint is None:
@@ -70,7 +70,7 @@ def report(
     else:
         session.settle_uploads(wait=True)  # keeps reports in order
         part = upload.run(session, number, checked, validation)
-    session.tell("came", "report", number, part)
+    session.send("came", "report", number, part)
     session.await_release("report", number)
 
 
@@ -117,14 +117,15 @@ class Upload:
 def _checked(metrics: Any) -> dict[str, Any]:
     if not isinstance(metrics, dict):
         raise TypeError(
-            f"metrics is a dict of names to values, such as {{'loss': 0.5}}, not {type(metrics).__name__}"
+            "metrics must be a dict of names to values, such as {'loss': 0.5}, got "
+            f"{type(metrics).__name__}"
         )
     return {_name(key): _as_plain(value, str(key)) for key, value in metrics.items()}
 
 
 def _name(key: Any) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"metrics are named by strings, not {key!r} ({type(key).__name__})")
+        raise TypeError(f"names of metrics must be strings, got {key!r} ({type(key).__name__})")
     return key
 
 
@@ -143,7 +144,6 @@ def _as_plain(value: Any, at: str) -> Any:
     if hasattr(value, "isoformat"):
         return value.isoformat()
     raise TypeError(
-        f"metric {at!r} is a {type(value).__name__} ({value!r:.80}), which a report cannot hold; report "
-        "numbers, strings, lists "
-        "and dicts of them, and put objects into the checkpoint"
+        f"metric {at!r} is a {type(value).__name__} ({value!r:.80}), which a report cannot contain; "
+        "report numbers, strings, lists and dicts of them, and put objects into the checkpoint"
     )

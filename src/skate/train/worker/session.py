@@ -18,7 +18,7 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.storage.run_folder import RunFolder
 
 #: The longest wait of the controller for messages, so that a lost controller is noticed.
-_NEWS_SECONDS = 5.0
+_MESSAGE_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._lock = threading.Condition()
-        self._news: deque[tuple[Any, ...]] = deque()
+        self._messages: deque[tuple[Any, ...]] = deque()
         self._released: dict[tuple[str, int], Any] = {}
         #: Background reports that have not been processed yet, and the last one that has.
         self._background: set[int] = set()
@@ -86,18 +86,18 @@ class Session:
             self._counts[kind] = number + 1
             return number
 
-    def tell(self, *news: Any) -> None:
-        """Put something into the controller's queue."""
+    def send(self, *message: Any) -> None:
+        """Add a message to the controller's queue."""
         with self._lock:
-            self._news.append(news)
+            self._messages.append(message)
             self._lock.notify_all()
 
-    def news(self) -> list[tuple[Any, ...]]:
+    def messages(self) -> list[tuple[Any, ...]]:
         """Return all messages in the queue; waits a while if it is empty."""
         with self._lock:
-            self._lock.wait_for(lambda: self._news or self._ended or self._over, _NEWS_SECONDS)
-            found = list(self._news)
-            self._news.clear()
+            self._lock.wait_for(lambda: self._messages or self._ended or self._over, _MESSAGE_WAIT_SECONDS)
+            found = list(self._messages)
+            self._messages.clear()
             return found
 
     def release(self, kind: str, number: int, value: Any) -> None:
@@ -130,7 +130,7 @@ class Session:
                 raise RuntimeError(f"the run ended while this worker waited: {self._ended}")
             return self._released.pop((kind, number))
 
-    # -- uploads beside the training
+    # -- uploads in the background
 
     def upload_later(self, number: int, work: Any) -> None:
         """Run a report's work after all earlier work, in another thread; its release has no waiter."""

@@ -9,7 +9,7 @@ from skate.train.collective import broadcast_from_rank_zero
 from skate.train.worker.session import current
 
 
-def brings(path: str) -> bool:
+def is_reporter(path: str) -> bool:
     """True if this rank reports the folder; all ranks must call it, after writing their files.
 
     Ranks on a node that pass the same path leave it to the first of them; a rank with a different path reports its own.

@@ -51,19 +51,19 @@ class TrainContext:
         )
 
     def get_trial_name(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_name")
 
     def get_trial_id(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_id")
 
     def get_trial_resources(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_resources")
 
     def get_trial_dir(self) -> Any:
-        """Refused: a run has no trials."""
+        """Rejected: a run has no trials."""
         raise _no_trials("get_trial_dir")
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ def get_all_reported_checkpoints(
     session.await_background()
     if consistency_mode is CheckpointConsistencyMode.VALIDATED and session.controlled:
         number = session.next_number("collective")
-        session.tell("came", "collective", number, ("checkpoints", timeout_s))
+        session.send("came", "collective", number, ("checkpoints", timeout_s))
         return list(session.await_release("collective", number))
     return list(session.checkpoints)
 

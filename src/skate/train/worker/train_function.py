@@ -28,8 +28,9 @@ def takes_config(function: Callable[..., Any]) -> bool:
     needed = [each for each in given if each.default is inspect.Parameter.empty]
     if len(needed) > 1:
         raise ValueError(
-            f"train_loop_per_worker takes no argument or one, the config; {_name(function)}{signature} needs {len(needed)}: "
-            "put the values into train_loop_config={...}"
+            "train_loop_per_worker takes no argument or one, the config; "
+            f"{_name(function)}{signature} needs {len(needed)}: pass the values in "
+            "train_loop_config={...}"
         )
     named = [
         each.name
@@ -38,8 +39,9 @@ def takes_config(function: Callable[..., Any]) -> bool:
     ]
     if named:
         raise ValueError(
-            f"train_loop_per_worker takes no argument or one, the config; {_name(function)}{signature} needs the keyword "
-            f"{named[0]!r}, which is not passed; put the value into train_loop_config={{...}}"
+            "train_loop_per_worker takes no argument or one, the config; "
+            f"{_name(function)}{signature} needs the keyword {named[0]!r}, which is not passed; pass "
+            "the value in train_loop_config={...}"
         )
     return bool(given) or any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
 

@@ -75,7 +75,7 @@ def _communicating() -> Iterator[None]:
     if not _arguments:
         yield
         return
-    from xgboost.collective import CommunicatorContext  # as above
+    from xgboost.collective import CommunicatorContext  # imported only if used
 
     from skate.train.worker.train_context import get_context  # only needed in workers
 

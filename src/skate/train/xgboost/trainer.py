@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.train.boosting_rounds import refuse_other_way
+from skate.train.boosting_rounds import reject_removed_arguments
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import RunConfig, ScalingConfig
 from skate.train.data_config import DataConfig
@@ -40,7 +40,7 @@ class XGBoostTrainer(DataParallelTrainer):
         num_boost_round: Any = None,
     ) -> None:
         given = {"label_column": label_column, "params": params, "num_boost_round": num_boost_round}
-        refuse_other_way("XGBoostTrainer", "xgboost", given)
+        reject_removed_arguments("XGBoostTrainer", "xgboost", given)
         super().__init__(
             train_loop_per_worker,
             train_loop_config=train_loop_config,

@@ -64,7 +64,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Tell:
+class Notify:
     """Call a hook of the callbacks."""
 
     hook: str
@@ -79,4 +79,4 @@ class Write:
     line: str
 
 
-Command = Start | Advance | Save | Stop | Commit | Delete | Note | Tell | Write
+Command = Start | Advance | Save | Stop | Commit | Delete | Note | Notify | Write

@@ -20,7 +20,7 @@ from skate.tune.error import TuneError
 from skate.tune.execution import commands
 from skate.tune.execution.machine import Machine
 from skate.tune.execution.processes import Process, Processes
-from skate.tune.execution.trial_capacity import Room
+from skate.tune.execution.trial_capacity import TrialCapacity
 from skate.tune.experiment.trial import Source, Trial
 from skate.tune.journal.codec import new_trial_entry, packed
 from skate.tune.journal.journal import ExperimentJournal
@@ -34,7 +34,7 @@ _UNWIND_SECONDS = float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S", "15"))
 
 @dataclass
 class Plan:
-    """The parts that the loop needs beside the machine."""
+    """The parts that the loop needs in addition to the machine."""
 
     folder: RunFolder
     callbacks: Sequence[Any]
@@ -44,7 +44,7 @@ class Plan:
     log_to_file: Any = False
     #: Modules preloaded in the processes of trials.
     preload: Sequence[str] = ()
-    #: The contents of a snapshot besides the trials.
+    #: The contents of a snapshot, except the trials.
     state: Callable[[], dict[str, Any]] = dict
 
 
@@ -58,8 +58,8 @@ class Controller:
         self.plan = plan
         self.journal = ExperimentJournal(plan.folder, snapshot)
         self.processes = Processes(plan.reuse_actors, plan.preload)
-        self.room = Room([node["Resources"] for node in skate.nodes() if node["Alive"]])
-        machine.resources = dict(self.room.total)
+        self.capacity = TrialCapacity([node["Resources"] for node in skate.nodes() if node["Alive"]])
+        machine.resources = dict(self.capacity.total)
         self.iteration = 0
         self.interrupted = False
         self._running: dict[str, Process] = {}
@@ -73,7 +73,7 @@ class Controller:
             commands.Commit: self._commit,
             commands.Delete: self._delete,
             commands.Note: self._note,
-            commands.Tell: self._tell,
+            commands.Notify: self._notify,
             commands.Write: self._write_line,
         }
 
@@ -131,17 +131,17 @@ class Controller:
     def _fits(self, trial: Trial) -> bool:
         request = trial.placement_group_factory
         if request not in self._checked:
-            lacking = self.room.why_never(request)
+            lacking = self.capacity.why_never(request)
             if lacking:
                 raise TuneError(
-                    f"{trial} asks for {request.required_resources}, which this cluster cannot provide: {lacking}. "
-                    "Request less with tune.with_resources, or start a larger session: init(num_cpus=..., "
-                    "num_gpus=...)"
+                    f"{trial} requests {request.required_resources}, which this cluster cannot "
+                    f"provide: {lacking}. Request less with tune.with_resources, or start a larger "
+                    "session: init(num_cpus=..., num_gpus=...)"
                 )
             self._checked.add(request)
         if self.processes.reuse and self._one_leaves(trial):
             return False  # wait for a process that is about to become free
-        return self.room.fits(request)
+        return self.capacity.fits(request)
 
     def _one_leaves(self, trial: Trial) -> bool:
         key = (id(trial.experiment.trainable), trial.placement_group_factory)
@@ -183,9 +183,9 @@ class Controller:
                 )
                 self._do(self.machine.failed(trial, TuneError(text), text))
         elif kind == "end":
-            process, _, sound = extra
-            if sound and self.processes.reuse and not self.machine.ended:
-                self.room.give_back(process.key[1])
+            process, _, reusable = extra
+            if reusable and self.processes.reuse and not self.machine.ended:
+                self.capacity.give_back(process.key[1])
                 self.processes.keep(process)
             else:
                 self._let_go(process)
@@ -210,7 +210,7 @@ class Controller:
 
     def _start(self, command: commands.Start) -> None:
         trial = command.trial
-        self.room.take(trial.placement_group_factory)
+        self.capacity.take(trial.placement_group_factory)
         spec = self._spec(trial, command.source)
         trial.start_time = trial.start_time or time.time()
         process = self.processes.take_idle(trial) if self.processes.reuse else None
@@ -272,14 +272,14 @@ class Controller:
                 self._let_go(process)
                 return
             until = time.monotonic() + _UNWIND_SECONDS
-            sound = trial.status not in (Trial.ERROR, Trial.PENDING)  # failed processes are not reused
-            self._pending[process.actor.end.remote()] = ("end", trial, (process, until, sound))
+            reusable = trial.status not in (Trial.ERROR, Trial.PENDING)  # failed processes are not reused
+            self._pending[process.actor.end.remote()] = ("end", trial, (process, until, reusable))
             return
         self._let_go(process)
 
     def _let_go(self, process: Process) -> None:
         self.processes.end(process)
-        self.room.give_back(process.key[1])
+        self.capacity.give_back(process.key[1])
 
     def _commit(self, command: commands.Commit) -> None:
         command.trial.folder.commit(command.name, {"trial": command.trial.trial_id, **command.metrics})
@@ -304,7 +304,7 @@ class Controller:
         self.journal.append(entry, command.durable or kind == "end")
 
     def _write_error(self, trial: Trial) -> None:
-        """Write the text of an error, and the exception, beside the trial's results."""
+        """Write the text of an error, and the exception, to the trial's folder."""
         folder = trial_folder(trial)
         if folder is None:
             return
@@ -323,7 +323,7 @@ class Controller:
             with open(self.plan.folder.at(command.name), "a") as file:
                 file.write(command.line + "\n")
 
-    def _tell(self, command: commands.Tell) -> None:
+    def _notify(self, command: commands.Notify) -> None:
         info = command.info
         if command.hook == "on_checkpoint":
             info = {**info, "checkpoint": info["trial"].folder.checkpoint(info["checkpoint"])}

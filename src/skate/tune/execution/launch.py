@@ -220,7 +220,7 @@ def _resumed(trial: Trial, resume: ResumeConfig) -> None:
             "source",
         ):
             setattr(trial, name, getattr(fresh, name))
-    trial.kept = [each for each in trial.kept if folder.is_whole(each.name)]
+    trial.kept = [each for each in trial.kept if folder.is_complete(each.name)]
     trial.status = Trial.PENDING
     trial.num_failures = 0
 
@@ -299,7 +299,7 @@ def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
             f"search_alg must be a Searcher, a SearchAlgorithm, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
     search: SearchAlgorithm = given
-    _tell_properties(search, config, experiment)
+    _pass_properties(search, config, experiment)
     search.add_configurations(experiment)
     return search
 
@@ -315,7 +315,7 @@ def _limited(given: Searcher, most: int) -> SearchAlgorithm:
     return SearchGenerator(ConcurrencyLimiter(given, most) if most else given)
 
 
-def _tell_properties(search: SearchAlgorithm, config: TuneConfig, experiment: Experiment) -> None:
+def _pass_properties(search: SearchAlgorithm, config: TuneConfig, experiment: Experiment) -> None:
     space = experiment.config
     basic = isinstance(search, BasicVariantGenerator)
     name = type(getattr(search, "searcher", search)).__name__

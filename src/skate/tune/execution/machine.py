@@ -18,10 +18,10 @@ from skate.tune.execution.commands import (
     Commit,
     Delete,
     Note,
+    Notify,
     Save,
     Start,
     Stop,
-    Tell,
     Write,
 )
 from skate.tune.execution.pins import CheckpointPins
@@ -67,7 +67,7 @@ class Machine:
         #: Trials that start from a checkpoint that another is saving: its id to theirs.
         self._awaiting: dict[str, list[Trial]] = {}
         #: The checkpoint of the current result; callbacks receive it after the result.
-        self._untold: str | None = None
+        self._unannounced: str | None = None
         #: Trials that have ended and are being saved: their ends are recorded after the save, or a crash would lose it.
         self._ending: dict[str, Trial] = {}
 
@@ -137,8 +137,8 @@ class Machine:
         self._commands.append(Start(trial, source))
         trial.restoring = source is not None
         if source is not None:
-            self._tell("on_trial_restore", trial=trial)
-        self._tell("on_trial_start", trial=trial)
+            self._notify("on_trial_restore", trial=trial)
+        self._notify("on_trial_start", trial=trial)
 
     def stuck(self) -> list[Command]:
         """Resume the trials that the scheduler holds back, or end the search; called when nothing runs and
@@ -190,7 +190,7 @@ class Machine:
         name = result.get("checkpoint_dir_name") or saved
         if name is not None:
             self._keep(trial, name, result)
-        self._untold = name
+        self._unannounced = name
         trial.update_last_result(result)
         stopped = self.stopper(trial.trial_id, result) or trial.should_stop(flat_result)
         # Recorded before the scheduler decides: its decision about the trial follows the trial's report.
@@ -205,7 +205,7 @@ class Machine:
             self._finish_well(trial, result, flat_result, by_scheduler=True)
             return self._taken()
         self.search_alg.on_trial_result(trial.trial_id, flat_result)
-        self._tell_result(trial, result)
+        self._notify_result(trial, result)
         if trial.status == Trial.RUNNING:
             if decision == TrialScheduler.PAUSE:
                 self.pause_trial(trial)
@@ -243,7 +243,7 @@ class Machine:
         self, trial: Trial, result: dict[str, Any], flat_result: dict[str, Any], by_scheduler: bool = False
     ) -> None:
         result["done"] = flat_result["done"] = True
-        self._tell_result(trial, result)
+        self._notify_result(trial, result)
         latest, now = trial.latest, result.get("training_iteration")
         saved = latest is not None and now is not None and latest.metrics.get("training_iteration") == now
         if trial.checkpoint_at_end and self.settings.can_save(trial) and not saved:
@@ -268,7 +268,7 @@ class Machine:
         self.search_alg.on_trial_complete(trial.trial_id, result=flat_result)
         self._end(trial, Trial.TERMINATED)
         self._commands.append(Stop(trial, unwind))
-        self._tell("on_trial_complete", trial=trial)
+        self._notify("on_trial_complete", trial=trial)
 
     def _end(self, trial: Trial, status: str) -> None:
         trial.status = status
@@ -294,15 +294,15 @@ class Machine:
             trial.status = Trial.PENDING
             self._note("error", trial, text=text, again=True, counted=counted)
             self._commands.append(Stop(trial, unwind=False))
-            self._tell("on_trial_recover", trial=trial)
+            self._notify("on_trial_recover", trial=trial)
             return self._taken()
         self._note("error", trial, text=text, again=False)
         self.scheduler_alg.on_trial_error(self, trial)
         self.search_alg.on_trial_complete(trial.trial_id, error=True)
         self._end(trial, Trial.ERROR)
         self._commands.append(Stop(trial, unwind=False))
-        self._tell("on_trial_error", trial=trial)
-        self._hand_on(trial)
+        self._notify("on_trial_error", trial=trial)
+        self._start_waiting(trial)
         if self.settings.fail_fast:
             if self.settings.fail_fast == "raise":
                 self.error = error
@@ -318,13 +318,13 @@ class Machine:
             self._keep(trial, name, trial.last_result)
             self._note("saved", trial, c=name, r=_progress(trial.last_result), durable=True)
             self._prune(trial)
-            self._tell_saved(trial, name)
-        self._hand_on(trial)
+            self._notify_saved(trial, name)
+        self._start_waiting(trial)
         if not trial.saving and self._ending.pop(trial.trial_id, None) is not None:
             self._note("end", trial, s=trial.status)
         return self._taken()
 
-    def _hand_on(self, donor: Trial) -> None:
+    def _start_waiting(self, donor: Trial) -> None:
         """Start the trials that wait for a donor's checkpoint from its newest one."""
         for waiting in self._awaiting.pop(donor.trial_id, []):
             if waiting.is_finished():
@@ -419,7 +419,7 @@ class Machine:
         self._end(trial, Trial.TERMINATED)
         if ran:
             self._commands.append(Stop(trial, unwind=True))
-        self._tell("on_trial_complete", trial=trial)
+        self._notify("on_trial_complete", trial=trial)
 
     def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> bool:
         """Continue a trial from another's newest checkpoint with a new configuration; False if there is no
@@ -475,18 +475,18 @@ class Machine:
     def _note(self, kind: str, trial: Trial, durable: bool = False, **more: Any) -> None:
         self._commands.append(Note({"e": kind, "id": trial.trial_id, **more}, durable))
 
-    def _tell_result(self, trial: Trial, result: dict[str, Any]) -> None:
-        self._tell("on_trial_result", trial=trial, result=result)
-        if self._untold is not None:
-            self._tell_saved(trial, self._untold)
+    def _notify_result(self, trial: Trial, result: dict[str, Any]) -> None:
+        self._notify("on_trial_result", trial=trial, result=result)
+        if self._unannounced is not None:
+            self._notify_saved(trial, self._unannounced)
 
-    def _tell_saved(self, trial: Trial, name: str) -> None:
-        self._tell("on_checkpoint", trial=trial, checkpoint=name)
-        self._tell("on_trial_save", trial=trial)
+    def _notify_saved(self, trial: Trial, name: str) -> None:
+        self._notify("on_checkpoint", trial=trial, checkpoint=name)
+        self._notify("on_trial_save", trial=trial)
 
-    def _tell(self, hook: str, **info: Any) -> None:
+    def _notify(self, hook: str, **info: Any) -> None:
         if hook in self.settings.hooks:
-            self._commands.append(Tell(hook, info))
+            self._commands.append(Notify(hook, info))
 
     def _taken(self) -> list[Command]:
         found, self._commands = self._commands, []

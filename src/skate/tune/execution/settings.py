@@ -1,4 +1,4 @@
-"""Settings of a search besides searcher, scheduler and stopper."""
+"""Settings of a search, except searcher, scheduler and stopper."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from skate.resources import Resources
 from skate.tune.placement import PlacementGroupFactory
 
 
-class Room:
+class TrialCapacity:
     """The resources of a cluster, and the share held by trials."""
 
     def __init__(self, nodes: Sequence[Mapping[str, float]]) -> None:
@@ -17,7 +17,7 @@ class Room:
         self.held = Resources()
 
     def fits(self, request: PlacementGroupFactory) -> bool:
-        """True if a request fits beside the held resources."""
+        """Return True if a request fits in addition to the held resources."""
         return Resources(request.required_resources).fits(self.total - self.held)
 
     def take(self, request: PlacementGroupFactory) -> None:

@@ -326,12 +326,12 @@ class Trial:
             return True
         for name, bound in self.stopping_criterion.items():
             if name not in result:
-                self._say_missing(name, result)
+                self._warn_missing(name, result)
             elif result[name] >= bound:
                 return True
         return False
 
-    def _say_missing(self, name: str, result: Mapping[str, Any]) -> None:
+    def _warn_missing(self, name: str, result: Mapping[str, Any]) -> None:
         """Log, once, that a result lacks the metric of a stopping criterion."""
         if name in self._said:
             return

@@ -60,7 +60,7 @@ def dumped(value: Any, what: str = "the configuration") -> bytes:
 
 
 def _culprit(value: Any, at: str = "") -> str:
-    import cloudpickle  # as above
+    import cloudpickle  # imported only if used
 
     if isinstance(value, dict):
         for name, each in value.items():
@@ -70,7 +70,7 @@ def _culprit(value: Any, at: str = "") -> str:
         return ""
     try:
         cloudpickle.dumps(value)
-    except Exception:  # as above
+    except Exception:  # the value may raise anything when it is pickled
         return f"{at!r} is a {type(value).__name__}"
     return ""
 

@@ -126,7 +126,7 @@ def _names(folder: RunFolder) -> list[str]:
             return os.listdir(folder.path)
         except FileNotFoundError:
             return []
-    from pyarrow import fs  # searches on local disks never pay for it
+    from pyarrow import fs  # searches on local disks never need it
 
     selector = fs.FileSelector(folder.path, allow_not_found=True)
     return [info.base_name for info in folder.filesystem.get_file_info(selector)]

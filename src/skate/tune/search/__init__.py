@@ -21,8 +21,8 @@ UNRESOLVED_SEARCH_SPACE = (
 )
 UNDEFINED_SEARCH_SPACE = "{cls} has no search space: pass {space} to it, or param_space to Tuner"
 UNDEFINED_METRIC_MODE = (
-    "{cls} does not know what is best (metric={metric!r}, mode={mode!r}): set metric and mode here or in "
-    "TuneConfig"
+    "{cls} does not know the objective (metric={metric!r}, mode={mode!r}): set metric and mode here "
+    "or in TuneConfig"
 )
 
 _PARTS = frozenset(

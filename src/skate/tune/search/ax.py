@@ -94,7 +94,7 @@ class AxSearch(Searcher):
             point = self._points.pop(0)
             _, number = self._client.attach_trial(point)
         else:
-            from ax.exceptions import core, generation_strategy  # as above
+            from ax.exceptions import core, generation_strategy  # imported only if used
 
             try:
                 point, number = self._client.get_next_trial()

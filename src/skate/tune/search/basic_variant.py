@@ -81,7 +81,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     def _generator(self) -> Any:
         """Return the random generator; created on first use, because numpy takes time to load."""
         if self._seed is None:
-            import numpy as np  # as above
+            import numpy as np  # imported only if used
 
             given = self._random_state
             if given is None:

@@ -17,7 +17,7 @@ def _packages() -> tuple[Any, Any]:
     except ImportError:
         raise missing("ConfigSpace", "TuneBOHB", "ConfigSpace hpbandster") from None
     try:
-        from hpbandster.optimizers.config_generators import bohb  # as above
+        from hpbandster.optimizers.config_generators import bohb  # imported only if used
     except ImportError:
         raise missing("HpBandSter", "TuneBOHB", "ConfigSpace hpbandster") from None
     return ConfigSpace, bohb.BOHB

@@ -95,7 +95,8 @@ def has_domains(space: Any) -> bool:
 def undefined(cls: str, metric: Any, mode: Any) -> RuntimeError:
     """Build the error for a searcher without metric or mode."""
     return RuntimeError(
-        f"{cls} does not know what is best (metric={metric!r}, mode={mode!r}); set metric and mode here or in TuneConfig"
+        f"{cls} does not know the objective (metric={metric!r}, mode={mode!r}); set metric and mode "
+        "here or in TuneConfig"
     )
 
 

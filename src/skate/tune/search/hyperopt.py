@@ -85,7 +85,7 @@ class HyperOptSearch(Searcher):
         if not self._metric or not self._mode:
             raise undefined("HyperOptSearch", self._metric, self._mode)
         hyperopt = _hyperopt()
-        from hyperopt.fmin import generate_trials_to_calculate  # as above
+        from hyperopt.fmin import generate_trials_to_calculate  # imported only if used
 
         if self._points:
             point = self._points.pop(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.searcher import Searcher, tell_properties
+from skate.tune.search.searcher import Searcher, pass_properties
 
 TRIAL_INDEX = "__trial_index__"
 
@@ -73,7 +73,7 @@ class Repeater(Searcher):
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
         """Pass metric, mode and space to the searcher."""
-        taken = tell_properties(self.searcher, metric, mode, config, spec)
+        taken = pass_properties(self.searcher, metric, mode, config, spec)
         self._metric, self._mode = self.searcher.metric, self.searcher.mode
         return taken
 

@@ -9,7 +9,7 @@ from typing import Any
 from skate.tune.experiment.experiment import experiments_of
 from skate.tune.experiment.trial import Trial
 from skate.tune.search.search_algorithm import SearchAlgorithm
-from skate.tune.search.searcher import Searcher, tell_properties
+from skate.tune.search.searcher import Searcher, pass_properties
 from skate.tune.space.domain import Domain
 from skate.tune.space.variants import format_vars, is_grid
 
@@ -45,7 +45,7 @@ class SearchGenerator(SearchAlgorithm):
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
         """Pass metric, mode and space to the searcher."""
-        return tell_properties(self.searcher, metric, mode, config, spec)
+        return pass_properties(self.searcher, metric, mode, config, spec)
 
     def add_configurations(self, experiments: Any) -> None:
         """Add experiments to create trials from."""

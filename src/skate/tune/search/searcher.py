@@ -12,7 +12,7 @@ from skate import lazy_loader
 from skate.tune.configs import checked_mode
 
 
-def tell_properties(
+def pass_properties(
     searcher: Any, metric: Any, mode: Any, config: dict[str, Any], spec: dict[str, Any]
 ) -> bool:
     """Pass metric, mode and space to a searcher; one written for older versions gets only the arguments it accepts."""

@@ -67,7 +67,7 @@ class ZOOptSearch(LibrarySearcher):
 
     def _begin(self, space: dict[str, Any]) -> None:
         package = _package()
-        from zoopt.algos.opt_algorithms.racos.sracos import SRacosTune  # as above
+        from zoopt.algos.opt_algorithms.racos.sracos import SRacosTune  # imported only if used
 
         space = self._converted(space)
         self._names = list(space)

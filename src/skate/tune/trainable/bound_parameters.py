@@ -54,7 +54,7 @@ class Parameter:
     def get(self) -> Any:
         """The value."""
         if not self._here:
-            import skate  # as above
+            import skate  # imported only if used
 
             self._value, self._here = skate.get(self._ref), True
         return self._value

@@ -67,7 +67,8 @@ def report(metrics: dict[str, Any], *, checkpoint: Checkpoint | None = None) -> 
     """
     if not isinstance(metrics, dict):
         raise TypeError(
-            f"metrics is a dict of names to values, such as {{'loss': 0.5}}, not {type(metrics).__name__}"
+            "metrics must be a dict of names to values, such as {'loss': 0.5}, got "
+            f"{type(metrics).__name__}"
         )
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(

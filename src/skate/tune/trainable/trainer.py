@@ -63,8 +63,9 @@ def _configured(trainer: Any, config: Mapping[str, Any]) -> Any:
     unknown = sorted(set(config) - set(_SETTABLE))
     if unknown:
         raise ValueError(
-            f"the space of a trainer has {', '.join(map(repr, _SETTABLE))}; {', '.join(map(repr, unknown))} "
-            "is not among these; put values for the training function into 'train_loop_config'"
+            f"the space of a trainer has {', '.join(map(repr, _SETTABLE))}; "
+            f"{', '.join(map(repr, unknown))} is not among these; pass values for the training "
+            "function in 'train_loop_config'"
         )
     found = copy.copy(trainer)
     given = config.get("train_loop_config")

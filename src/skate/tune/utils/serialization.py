@@ -50,6 +50,6 @@ class TuneFunctionDecoder(json.JSONDecoder):
                 "runs code in the text. If you trust the text, use "
                 "TuneFunctionDecoder(allow_cloudpickle=True)"
             )
-        import cloudpickle  # as above
+        import cloudpickle  # imported only if used
 
         return cloudpickle.loads(bytes.fromhex(obj["value"]))

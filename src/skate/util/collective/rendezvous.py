@@ -15,7 +15,7 @@ import skate as ray
 NAMESPACE = "skate_collective"
 
 
-class Meeting:
+class Rendezvous:
     """Holds the address of rank 0 of a group."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Meeting:
         return found
 
 
-def meet(
+def rendezvous(
     kind: str, group_name: str, rank: int, world_size: int, seconds: float, offer: Any
 ) -> tuple[Any, Any]:
     """Agree on an address: rank 0's is the result of `offer()`. Returns it, and an object to hold until all have met.
@@ -48,7 +48,7 @@ def meet(
     Raises RuntimeError if rank 0 has not joined within this many seconds.
     """
     actor = (
-        ray.remote(num_cpus=0)(Meeting)
+        ray.remote(num_cpus=0)(Rendezvous)
         .options(name=f"{kind}:{group_name}", namespace=NAMESPACE, get_if_exists=True)
         .remote()
     )

@@ -73,7 +73,7 @@ def _check(chunk_size: int, wait_options: dict[str, Any]) -> None:
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
     if "num_returns" in wait_options:
-        raise ValueError("num_returns is set by chunk_size here; pass chunk_size instead")
+        raise ValueError("num_returns is derived from chunk_size; pass chunk_size instead")
 
 
 def _take_ready(

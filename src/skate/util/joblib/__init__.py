@@ -13,10 +13,9 @@ from skate.installed import require
 
 
 def register_ray() -> None:
-    """Make the backend "ray" known to joblib.
+    """Register the backend "ray" with joblib.
 
-    Raises:
-        ImportError: joblib is not installed.
+    Raises: ImportError: joblib is not installed.
     """
     parallel = require("joblib.parallel", 'the joblib backend "ray"')
     # It subclasses what only joblib has.

@@ -54,7 +54,7 @@ class Chunk:
         self.done([Failure(error)] * len(self.calls))
 
 
-class _Seat:
+class _Slot:
     """A slot of the pool: its current actor, and the assigned chunks."""
 
     def __init__(self, actor: Any) -> None:
@@ -86,7 +86,7 @@ class Dispatcher:
         self._exits: list[Any] = []
         # The next actions of the pool's thread, in order; None ends it.
         self._actions: queue.SimpleQueue[_Action | None] = queue.SimpleQueue()
-        self._seats = [_Seat(start_actor()) for _ in range(size)]
+        self._slots = [_Slot(start_actor()) for _ in range(size)]
         self._thread = threading.Thread(
             target=_act, args=(self._actions,), daemon=True, name="skate-pool-results"
         )
@@ -94,7 +94,7 @@ class Dispatcher:
 
     def wait_started(self) -> None:
         """Return when every actor has run its initializer; raise the error of one that failed."""
-        skate.get([seat.actor.ping.remote() for seat in self._seats])
+        skate.get([slot.actor.ping.remote() for slot in self._slots])
 
     def submit(self, chunk: Chunk) -> None:
         """Run a chunk as soon as an actor has room for it; `chunk.done` gets its outcomes, once."""
@@ -125,7 +125,7 @@ class Dispatcher:
                 self._fail(chunk, _terminated())
             self._running.clear()
             self._waiting.clear()
-            actors = [seat.actor for seat in self._seats]
+            actors = [slot.actor for slot in self._slots]
         self._actions.put(None)
         if skate.is_initialized():
             for actor in actors:
@@ -147,14 +147,14 @@ class Dispatcher:
     def _assign(self) -> None:
         while self._waiting:
             chunk = self._waiting[0]
-            seat = min(self._seats, key=lambda each: each.running)
-            if seat.running:
-                fitting = [each for each in self._seats if each.same == chunk.same]
-                seat = min(fitting, key=lambda each: each.running, default=seat)
-                if seat.same != chunk.same or seat.running >= self._depth(chunk):
+            slot = min(self._slots, key=lambda each: each.running)
+            if slot.running:
+                fitting = [each for each in self._slots if each.same == chunk.same]
+                slot = min(fitting, key=lambda each: each.running, default=slot)
+                if slot.same != chunk.same or slot.running >= self._depth(chunk):
                     return
             self._waiting.popleft()
-            self._send(seat, chunk)
+            self._send(slot, chunk)
 
     def _depth(self, chunk: Chunk) -> int:
         duration_s = self._durations_s.get(chunk.same)
@@ -169,11 +169,11 @@ class Dispatcher:
         if len(self._durations_s) > _DURATIONS_KEPT:
             self._durations_s.popitem(last=False)
 
-    def _send(self, seat: _Seat, chunk: Chunk) -> None:
-        if self._chunks_per_actor is not None and seat.started >= self._chunks_per_actor:
-            self._exits.append(seat.actor.exit.remote())
-            self._replace(seat)
-        actor, function = seat.actor, chunk.function
+    def _send(self, slot: _Slot, chunk: Chunk) -> None:
+        if self._chunks_per_actor is not None and slot.started >= self._chunks_per_actor:
+            self._exits.append(slot.actor.exit.remote())
+            self._replace(slot)
+        actor, function = slot.actor, chunk.function
         try:
             if isinstance(function, SharedFunction):
                 ref = actor.run_shared.remote(function.key, [function.ref], chunk.calls)
@@ -182,34 +182,34 @@ class Dispatcher:
         except Exception as error:  # arguments that cannot be sent; their classes may raise anything
             self._fail(chunk, error)
             return
-        seat.running += 1
-        seat.started += 1
-        seat.same = chunk.same
+        slot.running += 1
+        slot.started += 1
+        slot.same = chunk.same
         self._running.add(chunk)
         actions = self._actions
         ref.future().add_done_callback(
-            lambda future: actions.put(lambda: self._finish(seat, actor, chunk, future))
+            lambda future: actions.put(lambda: self._finish(slot, actor, chunk, future))
         )
 
-    def _replace(self, seat: _Seat) -> None:
-        seat.actor = self._start_actor()
-        seat.started = 0
-        seat.running = 0
+    def _replace(self, slot: _Slot) -> None:
+        slot.actor = self._start_actor()
+        slot.started = 0
+        slot.running = 0
 
     def _fail(self, chunk: Chunk, error: BaseException) -> None:
         self._actions.put(lambda: chunk.fail(error))
 
-    def _finish(self, seat: _Seat, actor: Any, chunk: Chunk, future: Any) -> None:
+    def _finish(self, slot: _Slot, actor: Any, chunk: Chunk, future: Any) -> None:
         error = future.exception()
         report: Report | None = None if error is not None else future.result()
         with self._lock:
             if chunk not in self._running:
                 return  # the pool was terminated, and the chunk has failed already
             self._running.remove(chunk)
-            if seat.actor is actor:
-                seat.running -= 1
+            if slot.actor is actor:
+                slot.running -= 1
                 if isinstance(error, ActorDiedError):
-                    self._replace(seat)
+                    self._replace(slot)
             if report is not None:
                 self._note_duration(chunk, report.duration_s)
             self._assign()
@@ -224,7 +224,7 @@ class Dispatcher:
             return
         self._ended = True
         if skate.is_initialized():
-            self._exits.extend(seat.actor.exit.remote() for seat in self._seats)
+            self._exits.extend(slot.actor.exit.remote() for slot in self._slots)
         self._actions.put(None)
 
 

@@ -259,7 +259,7 @@ class Pool:
 
     def _check_running(self) -> None:
         if self._state != _RUN:
-            raise ValueError(f"Pool not running: {self!r} takes no more work; make a new one")
+            raise ValueError(f"Pool not running: {self!r} accepts no more work; create a new one")
 
 
 def _taker(result: AsyncResult, index: int) -> Callable[[list[Any]], None]:

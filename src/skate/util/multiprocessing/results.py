@@ -49,7 +49,7 @@ class AsyncResult:
             ValueError: some call has not finished.
         """
         if not self.ready():
-            raise ValueError(f"{self!r} is not ready; wait() for it, or ask ready() first")
+            raise ValueError(f"{self!r} is not ready; call wait() or ready() first")
         return self._error is None
 
     def wait(self, timeout: float | None = None) -> None:

@@ -395,7 +395,7 @@ def filter_fields(data: dict[str, Any], state_dataclass: type[StateSchema], deta
 
 
 state_column = column
-#: Names that Ray has here as well; those modules stand on this one.
+#: Names that Ray also defines here; their modules import this one.
 _HOMES = {
     "skate.util.state.conversion": ("Humanify", "remove_ansi_escape_codes"),
     "skate.util.state.summary": (

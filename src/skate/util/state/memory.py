@@ -23,7 +23,7 @@ COLUMNS = (
     "MADE AT",
     "OBJECT",
 )
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 
 
 def memory_summary(
@@ -56,7 +56,7 @@ def memory_summary(
     ):
         if value not in known:
             raise ValueError(f"{name}={value!r} is unknown; use one of: {', '.join(known)}")
-    rows = find("objects", None, RAY_MAX_LIMIT_FROM_API_SERVER, PATIENCE_SECONDS, True, False)
+    rows = find("objects", None, RAY_MAX_LIMIT_FROM_API_SERVER, TIMEOUT_SECONDS, True, False)
     lines = []
     if not stats_only:
         for name, group in _grouped(rows, GROUPS[group_by]).items():

@@ -215,7 +215,7 @@ class FileBasedDatasource(Datasource):
         files = self._ordered()
         pieces = self._pieces(files, parallelism)
         weights = [piece.size + OPEN_COST for piece in pieces]
-        reader = self._light()
+        reader = self._without_files()
         reader._limit = per_task_row_limit
         tasks = []
         for group in shared_out(pieces, weights, parallelism):
@@ -258,7 +258,7 @@ class FileBasedDatasource(Datasource):
             ]
         return pieces
 
-    def _light(self) -> FileBasedDatasource:
+    def _without_files(self) -> FileBasedDatasource:
         """Return a copy without the list of files, to send with each task."""
         light = copy.copy(self)
         light._files = []

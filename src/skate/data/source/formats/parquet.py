@@ -227,7 +227,7 @@ class ParquetDatasource(FileBasedDatasource):
             for piece in self._pieces_of(file, size, whole)
         ]
         rows = {path: footer.rows for path, footer in self._footers.items()}
-        reader: Any = self._light()
+        reader: Any = self._without_files()
         reader._limit = per_task_row_limit
         known = self._footers
         reader._footers = {}
@@ -407,9 +407,9 @@ class ParquetDatasource(FileBasedDatasource):
         table = fragment.to_table(
             schema=whole, columns=list(columns), filter=self._filter, use_threads=self._use_threads
         )
-        quiet: Any = self._light()
-        quiet._filter = quiet._parser = quiet._columns = None
-        found: pa.Table = quiet._finished(table, piece.path, 0)
+        reader: Any = self._without_files()
+        reader._filter = reader._parser = reader._columns = None
+        found: pa.Table = reader._finished(table, piece.path, 0)
         return found
 
 

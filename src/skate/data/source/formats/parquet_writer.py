@@ -181,7 +181,7 @@ class _OpenFile:
         self.rows = 0
         try:
             self._writer = pq.ParquetWriter(output.file, schema, **args)
-        except BaseException:  # as above, for a schema that Parquet cannot hold
+        except BaseException:  # Ctrl-C, or a schema that Parquet does not support
             output.drop()
             raise
 
@@ -193,7 +193,7 @@ class _OpenFile:
         try:
             self._writer.close()
             self.output.done()
-        except BaseException:  # as above: the footer is what makes it a file
+        except BaseException:  # Ctrl-C as well: without its footer the file is invalid
             self.output.drop()
             raise
 

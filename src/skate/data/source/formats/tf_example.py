@@ -92,10 +92,10 @@ def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
         elif wire in (_FIXED64, _FIXED32):
             length = 8 if wire == _FIXED64 else 4
         else:
-            raise ValueError(f"no tf.train.Example: field {number} has the wire type {wire}")
+            raise ValueError(f"not a tf.train.Example: field {number} has the wire type {wire}")
         if at + length > size:
             raise ValueError(
-                f"no tf.train.Example: field {number} has {length} bytes, but {size - at} are left"
+                f"not a tf.train.Example: field {number} has {length} bytes, but {size - at} are left"
             )
         yield number, data[at : at + length]
         at += length
@@ -105,7 +105,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise ValueError("no tf.train.Example: a number does not end")
+            raise ValueError("not a tf.train.Example: a number does not end")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift

@@ -34,7 +34,9 @@ class FragmentsDatasource(Datasource):
         self._include_paths = include_paths
         for column in self._columns or ():
             if column not in self._schema.names:
-                raise ValueError(f"no column {column!r}; the columns are {', '.join(self._schema.names)}")
+                raise ValueError(
+                    f"there is no column {column!r}; the columns are {', '.join(self._schema.names)}"
+                )
 
     def get_name(self) -> str:
         return self._name

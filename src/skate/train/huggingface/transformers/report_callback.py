@@ -12,7 +12,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.worker.report import report
-from skate.train.worker.shared_folders import brings, link_or_copy
+from skate.train.worker.shared_folders import is_reporter, link_or_copy
 
 
 class RayTrainReportCallback(TrainerCallback):
@@ -30,7 +30,7 @@ class RayTrainReportCallback(TrainerCallback):
         for logged in state.log_history:
             metrics.update(logged)
         saved = os.path.abspath(os.path.join(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
-        if not brings(saved) or not os.path.isdir(saved):
+        if not is_reporter(saved) or not os.path.isdir(saved):
             report(metrics)
             return
         with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:

@@ -8,7 +8,7 @@ import importlib.util
 from typing import Any
 
 from skate.util.collective.collective_group.base_collective_group import BaseGroup
-from skate.util.collective.rendezvous import meet
+from skate.util.collective.rendezvous import rendezvous
 from skate.util.collective.types import (
     AllGatherOptions,
     AllReduceOptions,
@@ -22,7 +22,7 @@ from skate.util.collective.types import (
 )
 from skate.util.nodes import get_node_ip_address
 
-MEETING_SECONDS = 60.0
+RENDEZVOUS_SECONDS = 60.0
 
 
 class NCCLGroup(BaseGroup):
@@ -30,11 +30,11 @@ class NCCLGroup(BaseGroup):
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         super().__init__(world_size, rank, group_name)
-        # takes seconds, which only members of groups should pay
+        # takes seconds, and only members of groups need it
         torch: Any = importlib.import_module("torch")
         dist: Any = importlib.import_module("torch.distributed")
 
-        timeout = datetime.timedelta(seconds=MEETING_SECONDS)
+        timeout = datetime.timedelta(seconds=RENDEZVOUS_SECONDS)
         ip = get_node_ip_address()
         opened: list[Any] = []
 
@@ -42,7 +42,7 @@ class NCCLGroup(BaseGroup):
             opened.append(dist.TCPStore(ip, 0, None, True, timeout, wait_for_workers=False))
             return ip, opened[0].port
 
-        address, held = meet("nccl", group_name, rank, world_size, MEETING_SECONDS, offer)
+        address, held = rendezvous("nccl", group_name, rank, world_size, RENDEZVOUS_SECONDS, offer)
         self._store: Any = (
             opened[0] if opened else dist.TCPStore(*address, None, False, timeout, wait_for_workers=False)
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skate.util.collective.collective_group.base_collective_group import BaseGroup
-from skate.util.collective.rendezvous import meet
+from skate.util.collective.rendezvous import rendezvous
 from skate.util.collective.types import (
     AllGatherOptions,
     AllReduceOptions,
@@ -35,7 +35,7 @@ class TorchGLOOGroup(BaseGroup):
         self, world_size: int, rank: int, group_name: str, gloo_timeout: int | None = DEFAULT_TIMEOUT_MS
     ) -> None:
         super().__init__(world_size, rank, group_name)
-        # takes seconds, which only members of groups should pay
+        # takes seconds, and only members of groups need it
         dist: Any = importlib.import_module("torch.distributed")
 
         milliseconds = DEFAULT_TIMEOUT_MS if gloo_timeout is None else gloo_timeout
@@ -47,7 +47,7 @@ class TorchGLOOGroup(BaseGroup):
             opened.append(dist.TCPStore(ip, 0, None, True, timeout, wait_for_workers=False))
             return ip, opened[0].port
 
-        address, held = meet("gloo", group_name, rank, world_size, milliseconds / 1000, offer)
+        address, held = rendezvous("gloo", group_name, rank, world_size, milliseconds / 1000, offer)
         store = opened[0] if opened else dist.TCPStore(*address, None, False, timeout, wait_for_workers=False)
         self._store: Any = store
         options = dist.ProcessGroupGloo._Options()

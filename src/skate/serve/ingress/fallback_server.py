@@ -6,8 +6,8 @@ import socket
 from typing import Protocol
 
 from skate.serve.config.http import HTTPOptions
-from skate.serve.ingress.application import Nobody
-from skate.serve.ingress.front import Front
+from skate.serve.ingress.application import EmptyApplication
+from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.http_server import DemandReport, HttpServer
 from skate.serve.routing.table import Table
 
@@ -18,12 +18,12 @@ class NodeDemandReport(DemandReport, Protocol):
     node: str
 
 
-class Spare:
-    """The server of last resort."""
+class FallbackServer:
+    """Accepts connections while no replica does, and passes them on."""
 
     def __init__(self, options: HTTPOptions, listening: socket.socket, watching: NodeDemandReport) -> None:
-        self.front = Front(None, "", watching.node)
-        self.serving = HttpServer(options, self.front, Nobody(self.front), None, watching)
+        self.dispatcher = Dispatcher(None, "", watching.node)
+        self.serving = HttpServer(options, self.dispatcher, EmptyApplication(self.dispatcher), None, watching)
         self.serving._listening = listening
 
     def update(self, table: Table) -> None:

@@ -1,4 +1,4 @@
-"""Each rule of the onlooker can be broken, and is noticed then."""
+"""Each rule of the observer can be broken, and is noticed then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def worker(cluster: Cluster, cid: int = 100) -> Worker:
 
 def begin(where: Worker, task_id: bytes, spec: Spec, word: int, attempt: int = 0) -> Running:
     running = Running(task_id, spec, attempt)
-    where.cluster.onlooker.began(where, running, word)
+    where.cluster.observer.began(where, running, word)
     where.tables.running = running
     return running
 
@@ -53,14 +53,14 @@ def test_a_task_on_two_workers_at_once(cluster: Cluster) -> None:
 
 
 def test_an_actor_in_two_processes(cluster: Cluster) -> None:
-    cluster.onlooker.created(ACTOR, Spec("a"), LIFE)
+    cluster.observer.created(ACTOR, Spec("a"), LIFE)
     begin(worker(cluster), ACTOR, Spec("a"), m.CONSTRUCT)
     with pytest.raises(AssertionError, match="is in <Worker 100> and in <Worker 101>"):
         begin(worker(cluster, 101), ACTOR, Spec("a"), m.CONSTRUCT, 1)
 
 
 def test_two_workers_for_one_restart(cluster: Cluster) -> None:
-    cluster.onlooker.created(ACTOR, Spec("a"), LIFE)
+    cluster.observer.created(ACTOR, Spec("a"), LIFE)
     first = worker(cluster)
     begin(first, ACTOR, Spec("a"), m.CONSTRUCT)
     first.end()
@@ -74,17 +74,17 @@ def test_two_actors_of_one_name(cluster: Cluster) -> None:
         ("create", Spec("a", request={}), {**LIFE, "namespace": "", "detached": True, "handle": b""})
     )
     cluster.settle()
-    cluster.onlooker.created(OTHER, Spec("b"), LIFE)
+    cluster.observer.created(OTHER, Spec("b"), LIFE)
     with pytest.raises(AssertionError, match="are both named a"):
         begin(worker(cluster), OTHER, Spec("b"), m.CONSTRUCT)
 
 
 def test_calls_out_of_order_or_at_another_actor(cluster: Cluster) -> None:
     driver = cluster.driver()
-    cluster.onlooker.created(ACTOR, Spec("a"), LIFE)
+    cluster.observer.created(ACTOR, Spec("a"), LIFE)
     calls = [bytes([number]) * 24 for number in range(3)]
     for call in calls:
-        cluster.onlooker.called(driver, call, ACTOR)
+        cluster.observer.called(driver, call, ACTOR)
     place = worker(cluster)
     with pytest.raises(AssertionError, match="of another actor"):
         begin(place, calls[2], method("g"), m.INVOKE)
@@ -111,10 +111,10 @@ def test_more_in_use_than_there_is(cluster: Cluster, request_of_both: dict[str, 
     cluster.core.scheduler.workers[second.cid] = known = cluster.core.scheduler.workers[first.cid]
     assert known.lease is not None
     lease: dict[str, Any] = {"resources": request_of_both, "gpus": [0] if "GPU" in request_of_both else []}
-    cluster.onlooker.leased(second, lease)
+    cluster.observer.leased(second, lease)
     second.tables.running = running = Running(TASK, Spec("g"), 0)
     with pytest.raises(AssertionError, match=said):
-        cluster.onlooker.began(second, running, m.EXECUTE)
+        cluster.observer.began(second, running, m.EXECUTE)
 
 
 def test_an_answer_that_is_taken_twice(cluster: Cluster) -> None:
@@ -123,9 +123,9 @@ def test_an_answer_that_is_taken_twice(cluster: Cluster) -> None:
     cluster.settle()
     place = next(process for process in cluster.processes.values() if isinstance(process, Worker))
     (running,) = place.at_work()
-    cluster.onlooker.accepts(cluster, place, running.task_id)
+    cluster.observer.accepts(cluster, place, running.task_id)
     with pytest.raises(AssertionError, match="accepted twice"):
-        cluster.onlooker.accepts(cluster, place, running.task_id)
+        cluster.observer.accepts(cluster, place, running.task_id)
 
 
 def test_memory_that_is_free_or_another_objects(cluster: Cluster) -> None:
@@ -133,23 +133,23 @@ def test_memory_that_is_free_or_another_objects(cluster: Cluster) -> None:
     driver.todo.append(("put", True))
     cluster.settle()
     ref = driver.frame.refs[0]
-    cluster.onlooker.reads(cluster, ref, ref._value)
+    cluster.observer.reads(cluster, ref, ref._value)
     record = cluster.core.objects.records.pop(ref._id)
     with pytest.raises(AssertionError, match="that is free by now"):
-        cluster.onlooker.reads(cluster, ref, ref._value)
+        cluster.observer.reads(cluster, ref, ref._value)
     cluster.core.objects.records[ref._id] = record
     cluster.memory[ref._value[0]] = (b"another", ())
     with pytest.raises(AssertionError, match="holds another object"):
-        cluster.onlooker.reads(cluster, ref, ref._value)
+        cluster.observer.reads(cluster, ref, ref._value)
 
 
 def test_a_value_that_is_lost_though_nothing_broke(cluster: Cluster) -> None:
     lost = ("ObjectLostError", {"message": "gone"})
-    cluster.onlooker.received(bytes(28), m.ERROR, lost)
-    cluster.onlooker.calm = True
-    cluster.onlooker.received(bytes(28), m.ERROR, ("RayTaskError", {}))
+    cluster.observer.received(bytes(28), m.ERROR, lost)
+    cluster.observer.faultless = True
+    cluster.observer.received(bytes(28), m.ERROR, ("RayTaskError", {}))
     with pytest.raises(AssertionError, match="is lost, though nothing broke"):
-        cluster.onlooker.received(bytes(28), m.ERROR, lost)
+        cluster.observer.received(bytes(28), m.ERROR, lost)
 
 
 def test_a_task_that_waits_for_nothing_that_has_a_name(
@@ -177,7 +177,7 @@ def test_bundles_of_more_than_a_node_has(cluster: Cluster) -> None:
 
 
 def test_harmless_faults_lose_nothing() -> None:
-    faults = Faults.drawn(random.Random(3)).calmed()
+    faults = Faults.drawn(random.Random(3)).harmless_only()
     assert not any((faults.worker, faults.driver, faults.node, faults.work, faults.reply, faults.effect))
     assert not (faults.giving_up or faults.environment or faults.full or faults.unreadable)
     assert faults.arena_bytes < Faults().arena_bytes < faults.disk_bytes, "what does not fit goes to disk"

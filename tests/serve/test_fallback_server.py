@@ -7,7 +7,7 @@ import socket
 from types import SimpleNamespace
 
 from skate.serve.config.http import HTTPOptions
-from skate.serve.ingress.spare import Spare
+from skate.serve.ingress.fallback_server import FallbackServer
 from skate.serve.routing.table import Table
 
 
@@ -15,7 +15,7 @@ def test_a_server_that_closes_does_not_accept_again() -> None:
     async def run() -> bool:
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
-        spare = Spare(HTTPOptions(), listening, SimpleNamespace(node="n", table=Table()))
+        spare = FallbackServer(HTTPOptions(), listening, SimpleNamespace(node="n", table=Table()))
         spare.update(Table())
         accepted = spare.serving._accepting
         await spare.close()

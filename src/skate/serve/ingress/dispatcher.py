@@ -11,7 +11,7 @@ from skate.serve.routing.table import Key, Line, Place, Route, Table
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class Transfer:
     """Move the connection to one of these processes, the best one first."""
 
     mailboxes: tuple[bytes, ...]
@@ -20,14 +20,14 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
-class Later:
+class Hold:
     """Let the connection wait, because no replica has room or exists."""
 
     key: Key
 
 
 @dataclass(frozen=True)
-class Refused:
+class Reject:
     """Answer the request immediately with this status."""
 
     status: int
@@ -40,10 +40,10 @@ GUARDED = ("/-/metrics", "/-/routes")
 _NO_KEYS = "no process with the API keys is running now; try again in a moment"
 #: Serve it in this process.
 HERE = None
-Decision = Elsewhere | Later | Refused | None
+Decision = Transfer | Hold | Reject | None
 
 
-class Front:
+class Dispatcher:
     """A process's knowledge of routes and of other processes."""
 
     def __init__(self, own: Key | None, own_replica: str, node: str) -> None:
@@ -98,14 +98,14 @@ class Front:
             return HERE
         here = [place for place in places if place.mailbox and place.node == self.node]
         if here:
-            return Elsewhere(tuple(place.mailbox for place in self.answering(here)), foreign=True)
-        return Refused(503, _NO_KEYS, 1)
+            return Transfer(tuple(place.mailbox for place in self.not_stopped(here)), foreign=True)
+        return Reject(503, _NO_KEYS, 1)
 
     def _choose(self, key: Key, route: Route) -> Decision:
         line = self.table.lines.get(key)
         mine = key == self.own
         if line is None:
-            return HERE if mine else Refused(503, f"the application {route.app!r} is not ready", 1)
+            return HERE if mine else Reject(503, f"the application {route.app!r} is not ready", 1)
         others = [
             place
             for place in line.places
@@ -114,7 +114,7 @@ class Front:
         if not others:
             if mine:  # even while draining, because no other process can
                 return HERE
-            return self._nobody(key, route, line)
+            return self._without_replicas(key, route, line)
         if mine and not self.draining:
             # This process is full, but another one is better only if it has room now.
             free = [
@@ -122,20 +122,20 @@ class Front:
                 for place in others
                 if self._load(place) < line.max_ongoing and not self._is_stopped(place)
             ]
-            return Elsewhere(self._ordered(free)) if free else HERE
-        return Elsewhere(self._ordered(others), foreign=not mine)
+            return Transfer(self._ordered(free)) if free else HERE
+        return Transfer(self._ordered(others), foreign=not mine)
 
-    def _nobody(self, key: Key, route: Route, line: Line) -> Decision:
+    def _without_replicas(self, key: Key, route: Route, line: Line) -> Decision:
         if line.failed:
-            return Refused(503, f"the application {route.app!r} could not be deployed", line.retry_after_s)
+            return Reject(503, f"the application {route.app!r} could not be deployed", line.retry_after_s)
         if not line.been_ready:
-            return Refused(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)
+            return Reject(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)
         waiting = self.queued(key)
         if 0 <= line.max_queued <= waiting:
-            return Refused(
+            return Reject(
                 line.status_code, f"{waiting} requests are already waiting", line.retry_after_s or 1
             )
-        return Later(key)
+        return Hold(key)
 
     def _load(self, place: Place) -> int:
         view = self._views.get(place.replica)
@@ -145,12 +145,12 @@ class Front:
         view = self._views.get(place.replica)
         return view is not None and view.stopped()
 
-    def answering(self, places: list[Place]) -> list[Place]:
+    def not_stopped(self, places: list[Place]) -> list[Place]:
         """Leave out the stopped processes, whose mailboxes still accept connections, unless all are stopped."""
         return [place for place in places if not self._is_stopped(place)] or places
 
     def _ordered(self, places: list[Place]) -> tuple[bytes, ...]:
-        places = self.answering(places)
+        places = self.not_stopped(places)
         drawn = random.sample(places, min(2, len(places)))
         best = sorted(drawn, key=self._load)
         rest = [place for place in places if place not in best]
