@@ -134,11 +134,6 @@ def check_clients(tables: NodeTables) -> None:
     for actor in tables.actors.actors.values():
         for cid in actor.holders:
             assert cid in here or actor.state == DEAD, f"{actor} is held for process {cid}, which is gone"
-    if tables.members.active:  # on the head, a group belongs to the node that asked for it
-        return
-    for group in tables.placement.groups.values():
-        kept = group.detached or group.state == GroupState.REMOVED or group.owner in here
-        assert kept, f"{group} is kept for process {group.owner}, which is gone"
 
 
 def check_actors(tables: NodeTables) -> None:

@@ -185,7 +185,7 @@ class NodeCore:
         tasks.connect(scheduler, objects, functions, self.feasibility, actors, calls, self.retry_policy)
         self.task_starter.connect(objects, functions, actors.construct)
         calls.connect(objects, functions, self.remote_objects, self.spill_manager, actors.end_if_unwanted)
-        actors.connect(scheduler, objects, functions, self.feasibility, self.retry_policy)
+        actors.connect(scheduler, objects, functions, self.retry_policy)
         self.admission.connect(self.spill_manager)
         self.spill_manager.connect(
             scheduler, objects, tasks, actors, self.lifetimes.deliver, self.remote_objects.lineage.rebuild
@@ -220,7 +220,8 @@ class NodeCore:
 
     def _register(self) -> None:
         """Give the components their registry: this node is its own head until it learns of another one."""
-        head_actors = HeadActors(self.task_manager, self.actor_manager, self.task_forwarder, self.members)
+        tasks, members = self.task_manager, self.members
+        actors = HeadActors(tasks, self.actor_manager, self.task_forwarder, members, self.feasibility)
         users = (
             self.actor_calls,
             self.actor_manager,
@@ -229,7 +230,7 @@ class NodeCore:
             self.queries,
             self.jobs,
         )
-        self.cluster.connect(HeadRegistry(head_actors, self.head_groups), users)
+        self.cluster.connect(HeadRegistry(actors, self.head_groups), users)
 
     def _member_registry(self) -> MemberRegistry:
         """Build the registry of a node that is not the head."""

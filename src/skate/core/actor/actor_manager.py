@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
 from skate.core.actor.actor_table import Actor, ActorTable
 from skate.core.actor.call_errors import not_begun, retries_of, unknown_actor
 from skate.core.object.object_table import ObjectTable
-from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import START_FAILED, Worker
 from skate.core.task.function_table import FunctionTable
@@ -85,21 +83,18 @@ class ActorManager:
         self.scheduler: Scheduler
         self.retry_policy: RetryPolicy
         self.objects: ObjectTable
-        self.refusal: Callable[[Task], ErrorValue | None]
 
     def connect(
         self,
         scheduler: Scheduler,
         objects: ObjectTable,
         functions: FunctionTable,
-        feasibility: Feasibility,
         retries: RetryPolicy,
     ) -> None:
         """Set the dependencies that are built later and call back."""
         self.scheduler = scheduler
         self.objects = objects
         self.templates = functions.templates
-        self.refusal = feasibility.refusal
         self.retry_policy = retries
 
     # -- creation
@@ -112,25 +107,12 @@ class ActorManager:
             self.actors.owned.setdefault(cid, set()).add(actor_id)
         self.registry.create_actor(cid, message)
 
-    def enter(self, actor: Actor) -> None:
-        """Pin a new actor's arguments, and start it if possible."""
+    def enter(self, actor: Actor, refused: ErrorValue | None = None) -> None:
+        """Pin a new actor's arguments, and start it if possible; `refused` says why it can never start."""
         task = actor.creation
         task.actor = actor
-        taken = (
-            not actor.hosted
-            and bool(actor.name)
-            and self.actors.named(actor.namespace, actor.name) is not None
-        )
-        if actor.hosted:  # the head registers its name
-            self.actors.actors[actor.actor_id] = actor
-        else:
-            self.actors.add(actor)
         self.tasks[actor.actor_id] = task
         self.task_manager.take_arguments(task)
-        refused = None if actor.hosted else self.refusal(task)
-        if taken:  # by another process, after this one had checked
-            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by a living actor; choose another"
-            refused = ("ActorDiedError", {"message": text})
         if refused is not None:
             self.refuse(task, refused)
         elif not task.missing:

@@ -105,7 +105,7 @@ class Cluster:
     def activate(self) -> None:
         """Prepare for other nodes: values can be lost, and tasks can run elsewhere."""
         self._members.active = True
-        self._remote_objects.objects.remote_objects = self._remote_objects
+        self._remote_objects.objects.share(self._remote_objects)
         self._task_manager.admit = self._peers.admit
         for user in self._users:
             user.cluster = self

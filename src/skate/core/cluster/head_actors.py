@@ -5,10 +5,14 @@ A single node is its own head.
 
 from __future__ import annotations
 
+from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
 from skate.core.cluster.actor_directory import ActorDirectory
-from skate.core.cluster.membership import Peer
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.task_forwarder import TaskForwarder
+from skate.core.schedule.feasibility import Feasibility
 from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.fields import ActorFacts, ActorFields
 from skate.protocol.states import ALIVE, CREATION, DEAD, QUEUED, RESTARTING
@@ -17,21 +21,46 @@ from skate.protocol.states import ALIVE, CREATION, DEAD, QUEUED, RESTARTING
 class HeadActors(ActorDirectory):
     """Every actor of the cluster, with its name and its place."""
 
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        task_forwarder: TaskForwarder,
+        members: Membership,
+        feasibility: Feasibility,
+    ) -> None:
+        super().__init__(task_manager, actor_manager, task_forwarder, members)
+        self._refusal = feasibility.refusal
+
+    # -- creation
+
     def create(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR: register an actor of a program on this node."""
         _, actor_id, key, args, deps, held, parent, fields = message
         task = Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent)
         actor = Actor(task, fields, cid)
         actor.holders[cid] = 1
-        self.actor_manager.enter(actor)
+        self._register(actor)
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
         """FORWARD of a creation: register an actor of a program on another node."""
         actor = Actor(task, life, task.client)
         actor.holders[peer.cid] = 1
         actor.watchers.add(peer.cid)
-        self.actor_manager.enter(actor)
+        self._register(actor)
         self._tell(actor, peer.cid)
+
+    def _register(self, actor: Actor) -> None:
+        """Add an actor under its name; refuse it if the name is taken or if no node can ever run it."""
+        taken = bool(actor.name) and self.actors.named(actor.namespace, actor.name) is not None
+        self.actors.add(actor)
+        refused = self._refusal(actor.creation)
+        if taken:  # by another process, after this one had checked
+            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by a living actor; choose another"
+            refused = ("ActorDiedError", {"message": text})
+        self.actor_manager.enter(actor, refused)
+
+    # -- uses
 
     def entry(self, actor_id: bytes) -> Actor | None:
         """Return the actor with an id, or None: no other node knows more actors than the head."""

@@ -42,6 +42,7 @@ class HeadGroups:
         self.scheduler = table.scheduler
         self.clock = table.task_manager.clock
         self.later = table.task_manager.later
+        self.clients = table.task_manager.clients
         self.emit = table.out.emit
         self.objects = objects
         self.members = members
@@ -322,6 +323,14 @@ class HeadGroups:
         self.retry()
 
     # -- checks
+
+    def check(self) -> None:
+        """Assert that each group has an owner: a process here, or the node that asked for it, even if it is lost."""
+        nodes = {peer.cid for peer in self.members.by_tag.values()}
+        for group in self.groups.values():
+            kept = group.detached or group.state == GroupState.REMOVED
+            kept = kept or group.owner in self.clients or group.owner in nodes
+            assert kept, f"{group} is kept for process {group.owner}, which is gone"
 
     def check_placed(self) -> None:
         """Assert that no group waits although there is room; in a cluster, only once no message is in flight."""

@@ -32,7 +32,6 @@ class HeadRegistry:
         self.check_placed = groups.check_placed
 
         self.node_joined = groups.node_joined
-        self.check = actors.check
         self.handlers: Handlers = {
             m.SEEK: actors.seek,
             m.ACTOR_REPORT: actors.reported,
@@ -47,6 +46,11 @@ class HeadRegistry:
         """Place what was on a lost node elsewhere."""
         self.groups.node_left(peer)
         self.actors.node_left(peer)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        self.actors.check()
+        self.groups.check()
 
     def __repr__(self) -> str:
         return f"<HeadRegistry {self.actors!r} {self.groups!r}>"

@@ -66,6 +66,7 @@ class MemberActors(ActorDirectory):
             creation = before.creation
             if creation.deps or creation.held:
                 self.task_manager.drop_arguments(creation)
+        self.actors.actors[actor.actor_id] = actor
         self.actor_manager.enter(actor)
 
     def entry(self, actor_id: bytes) -> Actor | None:
