@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from skate.core.placement.placement_table import (
-    PAUSE_SECONDS_PER_NODE,
-    PLAIN_NODES_MAX,
-    REMOVED_MAX,
-    PlacementTable,
-)
+from skate.core.cluster.head_groups import PAUSE_SECONDS_PER_NODE, PLAIN_NODES_MAX, HeadGroups
+from skate.core.placement.placement_table import REMOVED_MAX
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
 from skate.simulation.scale.head import Head
@@ -84,8 +80,8 @@ def waiting_group(head: Head, strategy: str, bundles: int) -> Any:
 
 def test_a_group_is_planned_only_when_what_came_free_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    retry = PlacementTable.retry
-    monkeypatch.setattr(PlacementTable, "retry", lambda self: (tried.append(1), retry(self)))
+    retry = HeadGroups.retry
+    monkeypatch.setattr(HeadGroups, "retry", lambda self: (tried.append(1), retry(self)))
     head = Head(3)
     group = waiting_group(head, "STRICT_PACK", 2)
     tried.clear()
@@ -99,8 +95,8 @@ def test_a_group_is_planned_only_when_what_came_free_is_of_use(monkeypatch: pyte
 
 def test_among_very_many_nodes_a_group_is_planned_seldom_but_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    retry = PlacementTable.retry
-    monkeypatch.setattr(PlacementTable, "retry", lambda self: (tried.append(1), retry(self)))
+    retry = HeadGroups.retry
+    monkeypatch.setattr(HeadGroups, "retry", lambda self: (tried.append(1), retry(self)))
     nodes = PLAIN_NODES_MAX + 8
     head = Head(nodes)
     group = waiting_group(head, "PACK", 3)

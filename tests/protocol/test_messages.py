@@ -57,7 +57,11 @@ def test_each_event_of_the_shell_has_a_number_of_its_name_a_handler_and_a_sender
 
 
 def test_the_core_has_a_handler_for_every_message_to_a_node_which_names_its_record() -> None:
-    handlers = Rig().core.handlers
+    core = Rig().core
+    handlers = dict(core.handlers)  # of a head
+    head = {"node_id": b"head".ljust(28, b"."), "total": {}, "labels": {}, "head": True}
+    core.cluster.join(50, head, 0.0)
+    handlers |= core.handlers  # of a member
     to_core = {tag: record for tag, record in RECORDS.items() if tag in handlers}
     expected = FROM_CLIENTS | FROM_WORKERS | DIRECTIONS["node → node"]
     assert not {record.__name__ for tag, record in expected.items() if tag not in handlers}

@@ -83,7 +83,7 @@ def check_books(tables: NodeTables) -> None:
     free = {id(each): dict(each.available) for each in (scheduler.capacity, *scheduler.pools.values())}
     leases = [worker.lease for worker in scheduler.workers.values() if worker.lease is not None]
     leases += [lease for group in placement.groups.values() for _, lease in group.leases.values()]
-    leases += [lease for _, lease in placement.bundles.reserved.values()]
+    leases += [lease for _, lease in placement.reserved.values()]
     for lease in leases:
         books = free.get(id(lease.capacity))
         assert books is not None, f"{lease} is of a bundle that is gone"
@@ -134,16 +134,10 @@ def check_clients(tables: NodeTables) -> None:
     for actor in tables.actors.actors.values():
         for cid in actor.holders:
             assert cid in here or actor.state == DEAD, f"{actor} is held for process {cid}, which is gone"
-    if tables.members.active:  # on the head, a group belongs to the node that asked for it
-        return
-    for group in tables.placement.groups.values():
-        kept = group.detached or group.state == GroupState.REMOVED or group.owner in here
-        assert kept, f"{group} is kept for process {group.owner}, which is gone"
 
 
 def check_actors(tables: NodeTables) -> None:
-    """Assert that living actors are registered under their names, and unused ones are leaving."""
-    head = tables.members.head is None
+    """Assert that dead actors have used their restarts, and that unused ones are leaving."""
     for actor in tables.actors.actors.values():
         decided = (
             actor.hosted or not actor.routed
@@ -159,9 +153,6 @@ def check_actors(tables: NodeTables) -> None:
             )
         if actor.state == DEAD or actor.leaving:
             continue
-        if actor.name and head:
-            named = tables.actors.named(actor.namespace, actor.name)
-            assert named is actor, f"the name of {actor} leads to {named}"
         if actor.state == ALIVE and actor.worker is not None:
             worker: Worker = actor.worker
             assert tables.scheduler.workers.get(worker.cid) is worker, (
@@ -187,24 +178,12 @@ def check_room(tables: NodeTables) -> None:
             f"what waits for {placed} was not told"
         )
     if not tables.members.active:
-        check_groups(tables)
-
-
-def check_groups(tables: NodeTables) -> None:
-    """Assert that no group waits although there is room; in a cluster, only once no message is in flight."""
-    if tables.members.head is not None:
-        return
-    for group in tables.placement.groups.values():
-        if group.state in (GroupState.PENDING, GroupState.RESCHEDULING) and not group.asked:
-            assert tables.placement.bundles.plan(group) is None, f"{group} waits, but there is room for it"
-        for index in range(len(group.bundles)) if group.state == GroupState.CREATED else ():
-            place = group.places.get(index)
-            assert place is not None and place.alive, f"bundle {index} of {group} is at {place}"
+        tables.cluster.registry.check_placed()
 
 
 def check_quiet(tables: NodeTables) -> None:
     """Assert, once no message is in flight, that no node could take the tasks that wait here for one."""
-    check_groups(tables)
+    tables.cluster.registry.check_placed()
     where = tables.peers.where
     for queue in tables.peers.waiting.values():
         task = next(iter(queue.values()))

@@ -20,8 +20,13 @@ from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import ActorTable
 from skate.core.client import Client
 from skate.core.clock import Clock
-from skate.core.cluster.actor_directory import ActorDirectory
 from skate.core.cluster.cluster import Cluster
+from skate.core.cluster.head_actors import HeadActors
+from skate.core.cluster.head_groups import HeadGroups
+from skate.core.cluster.head_registry import HeadRegistry
+from skate.core.cluster.member_actors import MemberActors
+from skate.core.cluster.member_groups import MemberGroups
+from skate.core.cluster.member_registry import MemberRegistry
 from skate.core.cluster.membership import Membership
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.cluster.remote_objects import RemoteObjects
@@ -45,7 +50,7 @@ from skate.core.resource.resources import UNIT
 from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import Worker
-from skate.core.shell_handlers import ShellHandlers, of_the_shell
+from skate.core.shell_handlers import Handler, ShellHandlers, of_the_shell
 from skate.core.state.inventory import Inventory
 from skate.core.state.queries import Queries
 from skate.core.state.snapshot import Snapshot
@@ -93,12 +98,17 @@ class NodeCore:
         self.tasks: dict[bytes, Task] = {}
         self.actors = ActorTable()
         self.members = Membership(node_id, self.capacity)
-        self._build_machines(SingleNode(), spill_outside)
+        self._build_machines(SingleNode(self.actors), spill_outside)
         self._build_cluster()
         self._connect()
         self._build_views()
         events = ShellHandlers(self).table()
-        self.handlers = {**self._table(), **self._table_of_peers(), **of_the_shell(events)}
+        self.handlers: dict[int, Handler] = {
+            **self._table(),
+            **self._table_of_peers(),
+            **of_the_shell(events),
+        }
+        self._register()
         if spill_outside:  # values in external storage can be lost
             self.cluster.activate()
         self.snapshot = Snapshot(self)
@@ -122,7 +132,7 @@ class NodeCore:
         self.task_manager = TaskManager(tasks, clients, self.history, alone, clock, out, self.later)
         self.task_starter = TaskStarter(clients, alone, out)
         self.actor_calls = ActorCalls(actors, self.task_manager, self.task_starter, alone, members)
-        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone, members)
+        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone)
         self.admission = Admission(self.allocator, clients, alone, clock, out)
         self.spill_manager = SpillManager(self.admission, members, alone, spill_outside)
         self.lifetimes = Lifetimes(
@@ -144,9 +154,7 @@ class NodeCore:
         )
         self.function_table = FunctionTable(clients, tasks, actors, objects, scheduler, members, out)
         self.functions, self.templates = self.function_table.functions, self.function_table.templates
-        self.placement = PlacementTable(
-            self.task_manager, self.actor_manager, scheduler, objects, members, alone
-        )
+        self.placement = PlacementTable(self.task_manager, self.actor_manager, scheduler)
         self.feasibility = Feasibility(scheduler, members, self.placement.refusal)
 
     def _build_cluster(self) -> None:
@@ -156,7 +164,6 @@ class NodeCore:
         self.task_forwarder = TaskForwarder(
             tasks, actors, self.function_table, self.scheduler, objects, self.remote_objects, members
         )
-        self.actor_directory = ActorDirectory(tasks, actors, self.task_forwarder, objects, members)
         self.peers = PeerTable(tasks, actors, self.task_forwarder, self.placement, self.feasibility.refusal)
         users = (
             self.task_manager,
@@ -167,10 +174,9 @@ class NodeCore:
             self.admission,
             self.spill_manager,
             self.lifetimes,
-            self.placement,
-            self.placement.bundles,
         )
-        self.cluster = Cluster(self.peers, self.actor_directory, self, users)
+        self.cluster = Cluster(self.peers, self, users, self._member_registry)
+        self.head_groups = HeadGroups(self.placement, objects, members, self.peers)
 
     def _connect(self) -> None:
         """Connect the components that call each other."""
@@ -179,13 +185,13 @@ class NodeCore:
         tasks.connect(scheduler, objects, functions, self.feasibility, actors, calls, self.retry_policy)
         self.task_starter.connect(objects, functions, actors.construct)
         calls.connect(objects, functions, self.remote_objects, self.spill_manager, actors.end_if_unwanted)
-        actors.connect(scheduler, objects, functions, self.feasibility, self.retry_policy)
+        actors.connect(scheduler, objects, functions, self.retry_policy)
         self.admission.connect(self.spill_manager)
         self.spill_manager.connect(
             scheduler, objects, tasks, actors, self.lifetimes.deliver, self.remote_objects.lineage.rebuild
         )
         self.lifetimes.connect(objects, self.placement)
-        self.task_forwarder.connect(self.peers, self.actor_directory)
+        self.task_forwarder.connect(self.peers)
 
     def _build_views(self) -> None:
         """Build the components that use all tables: diagnosis, queries, jobs."""
@@ -204,16 +210,36 @@ class NodeCore:
             self.actors,
             self.scheduler,
             self.placement,
+            self.cluster,
         )
         self.wait_registry = WaitRegistry(tables)
         self.wait_explainer = WaitExplainer(tables, self.wait_registry.by_client, self.memory_pressure)
         self.inventory = Inventory(tables, self.why_waiting, self.remote_objects.lineage.needs)
-        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.cluster)
-        self.jobs = JobTable(
-            self.task_manager, self.actor_manager, self.scheduler, self.placement, self.function_table, self
-        )
+        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.head_groups)
+        self.jobs = JobTable(self.task_manager, self.actor_manager, self.scheduler, self.function_table, self)
 
-    def _table(self) -> dict[int, Callable[[int, Any], None]]:
+    def _register(self) -> None:
+        """Give the components their registry: this node is its own head until it learns of another one."""
+        tasks, members = self.task_manager, self.members
+        actors = HeadActors(tasks, self.actor_manager, self.task_forwarder, members, self.feasibility)
+        users = (
+            self.actor_calls,
+            self.actor_manager,
+            self.task_forwarder,
+            self.peers,
+            self.queries,
+            self.jobs,
+        )
+        self.cluster.connect(HeadRegistry(actors, self.head_groups), users)
+
+    def _member_registry(self) -> MemberRegistry:
+        """Build the registry of a node that is not the head."""
+        tasks, objects, members = self.task_manager, self.objects, self.members
+        actors = MemberActors(tasks, self.actor_manager, self.task_forwarder, objects, members)
+        groups = MemberGroups(self.placement, objects, members, self.peers)
+        return MemberRegistry(actors, groups, tasks, members)
+
+    def _table(self) -> dict[int, Handler]:
         """Map each message type of clients and workers to its handler."""
         return {
             m.FUNCTION: self.function_table.function,
@@ -247,11 +273,10 @@ class NodeCore:
             m.STILL: self.wait_registry.still,
         }
 
-    def _table_of_peers(self) -> dict[int, Callable[[int, Any], None]]:
-        """Map each message type of other nodes to its handler."""
+    def _table_of_peers(self) -> dict[int, Handler]:
+        """Map each message type of other nodes to its handler, except those that concern the registry."""
         return {
             m.REPORT: self.peers.report,
-            m.REPLY: self.peers.reply,
             m.VALUE: self.remote_objects.value,
             m.COPY: self.remote_objects.copies.told,
             m.FORWARD: self.task_forwarder.forwarded,
@@ -260,13 +285,6 @@ class NodeCore:
             m.RESULT: self.task_forwarder.result,
             m.STREAM: self.task_forwarder.streamed,
             m.STREAM_END: self.task_forwarder.stream_ended,
-            m.SEEK: self.actor_directory.seek,
-            m.ACTOR_AT: self.actor_directory.located,
-            m.ACTOR_REPORT: self.actor_directory.reported,
-            m.RESERVE: self.placement.bundles.reserve_here,
-            m.RESERVED: self.placement.bundles.reserved_there,
-            m.UNRESERVE: self.placement.bundles.unreserve_here,
-            m.GROUP: self.placement.bundles.heard,
             m.SURVEY: self.inventory.asked,
             m.SURVEYED: self.inventory.surveyed,
             m.SURVEY_END: self.inventory.survey_ended,
@@ -325,7 +343,7 @@ class NodeCore:
         self.forget(cid, client is None or client.calls)
         self.function_table.forget_client(cid)
         if client is not None and client.is_driver:
-            self.placement.forget_owner(cid)
+            self.cluster.registry.forget_owner(cid)
         self.scheduler.dispatch_all()
         if self.jobs.ended:
             self.jobs.sweep()
@@ -388,6 +406,7 @@ class NodeCore:
         self.spill_manager.check()
         self.remote_objects.check()
         self.peers.check()
+        self.cluster.registry.check()
         invariants.check(self.tables)
 
     def __repr__(self) -> str:

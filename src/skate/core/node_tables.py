@@ -7,6 +7,7 @@ from typing import NamedTuple
 from skate.core.actor.actor_table import ActorTable
 from skate.core.client import Client
 from skate.core.clock import Clock
+from skate.core.cluster.cluster import Cluster
 from skate.core.cluster.membership import Membership
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.memory.spill_manager import SpillManager
@@ -38,6 +39,7 @@ class NodeTables(NamedTuple):
     actors: ActorTable
     scheduler: Scheduler
     placement: PlacementTable
+    cluster: Cluster
 
     def is_pending(self, oid: bytes) -> bool:
         """Return True if a task is making the object, or it waits for its value here."""

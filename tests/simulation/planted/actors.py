@@ -41,7 +41,7 @@ BUGS = (
     ),
     Bug(
         "a taken name goes to the last claimant",
-        "skate.core.actor.actor_manager:ActorManager.enter",
+        "skate.core.cluster.head_actors:HeadActors._register",
         "if taken:",
         "if taken and not actor.name:",
     ),

@@ -39,19 +39,19 @@ BUGS = (
     ),
     Bug(
         "the groups of a dead driver stay",
-        "skate.core.placement.placement_table:PlacementTable.forget_owner",
+        "skate.core.cluster.head_groups:HeadGroups.forget_owner",
         "if group.owner == cid and not group.detached:",
         "if group.owner == cid and group.detached:",
     ),
     Bug(
         "tasks that wait for a removed group wait forever",
-        "skate.core.placement.placement_table:PlacementTable.remove",
+        "skate.core.cluster.head_groups:HeadGroups.remove",
         'self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))',
         "pass",
     ),
     Bug(
         "bundles reserved here for a rejected plan are kept",
-        "skate.core.cluster.bundle_directory:BundleDirectory._undo",
+        "skate.core.cluster.head_groups:HeadGroups._undo",
         "self.table.uncarve(group, [index for index, place in group.planned.items() if place is here])",
         "pass",
         CLUSTER,
@@ -59,7 +59,7 @@ BUGS = (
     ),
     Bug(
         "bundles reserved on other nodes for a rejected plan are kept",
-        "skate.core.cluster.bundle_directory:BundleDirectory._undo",
+        "skate.core.cluster.head_groups:HeadGroups._undo",
         "self.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))",
         "pass",
         CLUSTER,
@@ -67,14 +67,14 @@ BUGS = (
     ),
     Bug(
         "a bundle reserved for a group that was removed meanwhile is kept",
-        "skate.core.cluster.bundle_directory:BundleDirectory.unreserve_here",
+        "skate.core.cluster.member_groups:MemberGroups.unreserve",
         "self.capacity.release(carved[1])",
         "pass",
         CLUSTER,
     ),
     Bug(
         "a node that is lost during a bundle request is still awaited",
-        "skate.core.cluster.bundle_directory:BundleDirectory.node_left",
+        "skate.core.cluster.head_groups:HeadGroups.node_left",
         "self._answered(group, index, False)",
         "pass",
         CLUSTER,
@@ -82,7 +82,7 @@ BUGS = (
     ),
     Bug(
         "a bundle that was lost with its node is not reserved again",
-        "skate.core.cluster.bundle_directory:BundleDirectory.node_left",
+        "skate.core.cluster.head_groups:HeadGroups.node_left",
         "group.state = GroupState.RESCHEDULING",
         "pass",
         CLUSTER,
@@ -90,7 +90,7 @@ BUGS = (
     ),
     Bug(
         "bundles of a group removed by the head stay taken on the other nodes",
-        "skate.core.cluster.bundle_directory:BundleDirectory.heard",
+        "skate.core.cluster.member_groups:MemberGroups.told",
         "self.table.end(group)",
         "pass",
         CLUSTER,

@@ -22,14 +22,18 @@ from skate.protocol.states import ALIVE, DEAD, METHOD, QUEUED, RESTARTING, SENT,
 class Cluster(Protocol):
     """The operations on other nodes that this module needs."""
 
+    def forward(self, task: Task, peer: Peer) -> None:
+        """Forward a task to another node."""
+
+
+class Registry(Protocol):
+    """The actors of the cluster, on this node or through the head."""
+
     def entry(self, actor_id: bytes) -> Actor | None:
         """Return the actor with an id that is not known here, or None."""
 
     def is_here(self, actor: Actor) -> bool:
         """Return True if this node handles the calls to an actor."""
-
-    def forward(self, task: Task, peer: Peer) -> None:
-        """Forward a task to another node."""
 
 
 class Values(Protocol):
@@ -62,6 +66,7 @@ class ActorCalls:
         self.clock = task_manager.clock
         self._start = starter.start
         self.cluster = cluster
+        self.registry: Registry
         self.members = members
         self.objects: ObjectTable
         self.values: Values
@@ -96,8 +101,8 @@ class ActorCalls:
         """Add a new call; send it to the actor as soon as possible."""
         actor = self.actors.actors.get(actor_id)
         if actor is None:
-            actor = self.cluster.entry(actor_id)
-        if task.origin is not None and actor is not None and not self.cluster.is_here(actor):
+            actor = self.registry.entry(actor_id)
+        if task.origin is not None and actor is not None and not self.registry.is_here(actor):
             actor = None
         task.actor = actor
         if task.deps or task.held:
@@ -113,7 +118,7 @@ class ActorCalls:
         actor_id: bytes = task.actor.actor_id
         actor = self.actors.actors.get(actor_id)
         if actor is None:
-            actor = self.cluster.entry(actor_id)
+            actor = self.registry.entry(actor_id)
         if actor is not None:
             task.actor = actor
         self._line_up(task, actor, actor_id)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
 from skate.core.actor.actor_table import Actor, ActorTable
 from skate.core.actor.call_errors import not_begun, retries_of, unknown_actor
-from skate.core.cluster.membership import Membership
 from skate.core.object.object_table import ObjectTable
-from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import START_FAILED, Worker
 from skate.core.task.function_table import FunctionTable
@@ -22,7 +19,6 @@ from skate.protocol.effects import KillWorker
 from skate.protocol.fields import ConstructFields, Death, ErrorValue
 from skate.protocol.states import (
     ALIVE,
-    CREATION,
     DEAD,
     ENDED,
     METHOD,
@@ -36,8 +32,21 @@ from skate.protocol.states import (
 class Cluster(Protocol):
     """The operations on other nodes that this module needs."""
 
-    def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
+    def actor_ended(self, actor: Actor) -> None:
+        """Handle the permanent end of an actor."""
+
+    def bury(self, actor: Actor) -> None:
+        """Forget the actors that died longest ago, unless another node may ask for them."""
+
+    def task_retried(self, task: Task) -> None:
+        """Handle the retry of a task that a peer forwarded here."""
+
+
+class Registry(Protocol):
+    """The actors of the cluster, on this node or through the head."""
+
+    def create_actor(self, cid: int, message: m.CreateActor) -> None:
+        """Register an actor of a program on this node."""
 
     def entry(self, actor_id: bytes) -> Actor | None:
         """Return the actor with an id that is not known here, or None."""
@@ -51,12 +60,6 @@ class Cluster(Protocol):
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
 
-    def actor_ended(self, actor: Actor) -> None:
-        """Handle the permanent end of an actor."""
-
-    def task_retried(self, task: Task) -> None:
-        """Handle the retry of a task that a peer forwarded here."""
-
 
 class ActorManager:
     """Manages the actors of a node from creation to death."""
@@ -67,7 +70,6 @@ class ActorManager:
         calls: ActorCalls,
         task_manager: TaskManager,
         cluster: Cluster,
-        members: Membership,
     ) -> None:
         self.actors = actors
         self.calls = calls
@@ -77,62 +79,40 @@ class ActorManager:
         self.clock = task_manager.clock
         self.emit, self.shell = task_manager.out.emit, task_manager.out.shell
         self.cluster = cluster
-        self.members = members
+        self.registry: Registry
         self.scheduler: Scheduler
         self.retry_policy: RetryPolicy
         self.objects: ObjectTable
-        self.refusal: Callable[[Task], ErrorValue | None]
 
     def connect(
         self,
         scheduler: Scheduler,
         objects: ObjectTable,
         functions: FunctionTable,
-        feasibility: Feasibility,
         retries: RetryPolicy,
     ) -> None:
         """Set the dependencies that are built later and call back."""
         self.scheduler = scheduler
         self.objects = objects
         self.templates = functions.templates
-        self.refusal = feasibility.refusal
         self.retry_policy = retries
 
     # -- creation
 
     def create(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR: add an actor; its constructor runs once its arguments and resources are available."""
-        _, actor_id, key, args, deps, held, parent, fields = message
+        _, actor_id, _, _, _, _, _, fields = message
         client = self.clients.get(cid)
         if client is not None and not client.is_driver and not fields.get("detached"):
             self.actors.owned.setdefault(cid, set()).add(actor_id)
-        if self.cluster.create_actor(cid, message):
-            return
-        actor = Actor(
-            Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent), fields, cid
-        )
-        actor.holders[cid] = 1
-        self.enter(actor)
+        self.registry.create_actor(cid, message)
 
-    def enter(self, actor: Actor) -> None:
-        """Pin a new actor's arguments, and start it if possible."""
+    def enter(self, actor: Actor, refused: ErrorValue | None = None) -> None:
+        """Pin a new actor's arguments, and start it if possible; `refused` says why it can never start."""
         task = actor.creation
         task.actor = actor
-        taken = (
-            not actor.hosted
-            and bool(actor.name)
-            and self.actors.named(actor.namespace, actor.name) is not None
-        )
-        if actor.hosted:  # the head registers its name
-            self.actors.actors[actor.actor_id] = actor
-        else:
-            self.actors.add(actor)
         self.tasks[actor.actor_id] = task
         self.task_manager.take_arguments(task)
-        refused = None if actor.hosted else self.refusal(task)
-        if taken:  # by another process, after this one had checked
-            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by a living actor; choose another"
-            refused = ("ActorDiedError", {"message": text})
         if refused is not None:
             self.refuse(task, refused)
         elif not task.missing:
@@ -185,7 +165,7 @@ class ActorManager:
             self.die(actor, ("ActorDiedError", fields))
             return
         actor.state = ALIVE
-        self.cluster.report_actor(actor)
+        self.registry.report_actor(actor)
         self.calls.flush(actor)
         self.end_if_unwanted(actor)
 
@@ -198,21 +178,21 @@ class ActorManager:
 
     def pin(self, actor_id: bytes, change: int) -> None:
         """Count a pin: something other than a process keeps an actor."""
-        actor = self.actors.actors.get(actor_id) or self.cluster.entry(actor_id)
+        actor = self.actors.actors.get(actor_id) or self.registry.entry(actor_id)
         if actor is not None:
             actor.pins += change
             if change > 0 and actor.routed:
-                self.cluster.sync_actor(actor)
+                self.registry.sync_actor(actor)
             if change < 0:
                 self.end_if_unwanted(actor)
 
     def grant(self, cid: int, actor_id: bytes) -> None:
         """Count one more hold of a process."""
-        actor = self.actors.actors.get(actor_id) or self.cluster.entry(actor_id)
+        actor = self.actors.actors.get(actor_id) or self.registry.entry(actor_id)
         if actor is not None:
             actor.holders[cid] = actor.holders.get(cid, 0) + 1
             if actor.routed:
-                self.cluster.sync_actor(actor)
+                self.registry.sync_actor(actor)
 
     def free(self, cid: int, actor_id: bytes, grants: int) -> None:
         """Take back holds that a process releases."""
@@ -237,7 +217,7 @@ class ActorManager:
     def end_if_unwanted(self, actor: Actor) -> None:
         """End an actor that no process can call any longer, once its calls are answered."""
         if actor.routed:
-            self.cluster.sync_actor(actor)
+            self.registry.sync_actor(actor)
             if actor.worker is None:
                 return
         if actor.wanted or actor.state == DEAD or actor.leaving or actor.queue or actor.lanes:
@@ -285,7 +265,7 @@ class ActorManager:
         worker = actor.worker
         if worker is not None:
             self.shell(KillWorker(worker.cid))
-        elif actor.routed and self.cluster.kill_elsewhere(actor, no_restart):
+        elif actor.routed and self.registry.kill_elsewhere(actor, no_restart):
             return
         if no_restart:
             if worker is None:
@@ -350,7 +330,7 @@ class ActorManager:
         creation.attempt += 1
         self.tasks[actor.actor_id] = creation
         self.retry_policy.restart(actor, worker)
-        self.cluster.report_actor(actor)
+        self.registry.report_actor(actor)
 
     def resume_elsewhere(self, actor: Actor, calls: list[Task], reason: str) -> None:
         """Continue an actor that restarts on another node: retry the calls in progress that allow it."""
@@ -386,8 +366,7 @@ class ActorManager:
         self.actors.forget_name(actor)
         if actor.owner in self.actors.owned:
             self.actors.owned[actor.owner].discard(actor.actor_id)
-        if not self.members.active:
-            self.actors.bury(actor)
+        self.cluster.bury(actor)
         unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
         early = early.union(task.task_id for task in unsent)
         waiting = [*(calls or ()), *unsent]

@@ -5,14 +5,13 @@ Until another node joins, a node uses `SingleNode` instead, which has the same i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from skate.core.actor.actor_table import Actor
-from skate.core.cluster.actor_directory import ActorDirectory
 from skate.core.cluster.membership import Peer
 from skate.core.cluster.peer_table import PeerTable
-from skate.protocol import messages as m
+from skate.core.cluster.registry import Handler, Registry
 from skate.protocol.states import PLAIN
 
 
@@ -22,8 +21,17 @@ class User(Protocol):
     cluster: Any
 
 
+class RegistryUser(Protocol):
+    """A component that asks the registry."""
+
+    registry: Any
+
+
 class Door(Protocol):
     """Adds and removes processes; a node is a client of its peers."""
+
+    #: The handler of each message.
+    handlers: dict[int, Handler]
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""
@@ -35,16 +43,23 @@ class Door(Protocol):
 class Cluster:
     """Several nodes. Operations that concern a single component are called there directly."""
 
+    #: Decides about actors and placement groups, or asks the head.
+    registry: Registry
+
     def __init__(
-        self, peers: PeerTable, actor_directory: ActorDirectory, door: Door, users: Sequence[User]
+        self,
+        peers: PeerTable,
+        door: Door,
+        users: Sequence[User],
+        member_registry: Callable[[], Registry],
     ) -> None:
         self._peers = peers
-        self._actor_directory = actor_directory
         self._door = door
         self._users = users
+        self._member_registry = member_registry
+        self._registry_users: Sequence[RegistryUser] = ()
         self._task_forwarder = forwarder = peers.task_forwarder
         self._remote_objects = remote_objects = peers.remote_objects
-        self._placement = peers.placement
         self._members = peers.members
         self._task_manager = peers.task_manager
 
@@ -56,24 +71,41 @@ class Cluster:
         self.cancel = peers.pass_on
         self.unwait = peers.unwait
         self.pump = peers.pump
-        self.touched = peers.touched
 
         self.want = remote_objects.want
         self.deliver = remote_objects.deliver
         self.evict = remote_objects.copies.evict
 
-        self.entry = actor_directory.entry
-        self.is_here = actor_directory.is_here
-        self.sync_actor = actor_directory.sync
-        self.report_actor = actor_directory.report
-        self.kill_elsewhere = actor_directory.kill_elsewhere
+    # -- the registry
+
+    def connect(self, registry: Registry, users: Sequence[RegistryUser]) -> None:
+        """Set the registry that this node starts with, its own, and the components that ask it."""
+        self._registry_users = users
+        self._use(registry)
+
+    def _use(self, registry: Registry) -> None:
+        """Give a registry, and the messages for it, to those that ask one."""
+        self.registry = registry
+        for user in self._registry_users:
+            user.registry = registry
+        self._door.handlers.update(registry.handlers)
+
+    def _follow(self, head: Peer) -> None:
+        """Make another node the head: from now on it decides."""
+        members = self._members
+        first, members.head = members.head is members.here, head
+        if not first:  # questions and calls still wait in the registry for the answer of a head
+            return
+        for tag in self.registry.handlers:
+            del self._door.handlers[tag]
+        self._use(self._member_registry())
 
     # -- membership
 
     def activate(self) -> None:
         """Prepare for other nodes: values can be lost, and tasks can run elsewhere."""
         self._members.active = True
-        self._placement.objects.remote_objects = self._remote_objects
+        self._remote_objects.objects.share(self._remote_objects)
         self._task_manager.admit = self._peers.admit
         for user in self._users:
             user.cluster = self
@@ -87,11 +119,11 @@ class Cluster:
         self._door.connect(cid, "", "", False)
         members.alive[cid] = members.by_tag[peer.tag] = peer
         if info.get("head"):
-            members.head = peer
+            self._follow(peer)
         if not members.active:
             self.activate()
         self._peers.members_changed(lost=False)
-        self._placement.node_joined(peer)
+        self.registry.node_joined(peer)
         self._peers.pump()
         self._remote_objects.admission.pump()
 
@@ -105,41 +137,28 @@ class Cluster:
         self._members.bury(peer, reason)
         peers.clients.pop(cid, None)
         peers.members_changed(lost=True)
-        self._placement.node_left(peer)
-        self._actor_directory.node_left(peer)
+        self.registry.node_left(peer)
         self._remote_objects.node_left(peer)
         for task in list(peer.outstanding.values()):
             if task.kind == PLAIN:
                 self._task_forwarder.lost(task, peer)
         peer.outstanding.clear()
         self._door.forget(cid)
-        self._placement.scheduler.dispatch_all()
+        peers.scheduler.dispatch_all()
         peers.pump()
         self._remote_objects.admission.pump()
 
     # -- operations that concern several components
 
-    def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
-        if self._members.head is None:
-            return False
-        self._actor_directory.create_at_head(cid, message)
-        return True
-
     def actor_ended(self, actor: Actor) -> None:
         """Handle the permanent end of an actor."""
         self._peers.unwait(actor.creation)
         self._task_forwarder.answered(actor.creation)
-        self._actor_directory.report(actor)
+        self.registry.report_actor(actor)
 
-    def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
-        """Pass a client's query on to the head; return False if this node is the head and answers it."""
-        if self._members.head is None:
-            return False
-        if verb == "group_ready":
-            self._placement.bundles.await_head(cid, arguments[1])
-        self._peers.ask_head(cid, number, verb, arguments)
-        return True
+    @staticmethod
+    def bury(actor: Actor) -> None:
+        """Keep a dead actor: another node may ask for it."""
 
     def __repr__(self) -> str:
         return f"<Cluster {list(self._members.alive.values())}>"

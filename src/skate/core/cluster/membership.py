@@ -70,9 +70,9 @@ class Membership:
         self.by_tag: dict[bytes, Peer] = {}  # including the last dead ones
         self._dead: dict[bytes, Peer] = {}  # these, oldest first
         self._strangers: dict[bytes, Peer] = {}
-        #: The head, which decides about actors and groups; None on the head itself.
-        self.head: Peer | None = None
         self.here = Peer(-2, node_id, capacity.total, capacity.labels)
+        #: The head, which decides about actors and groups; this node until it learns of another one.
+        self.head = self.here
         self.here.available = capacity.available
 
     def stranger(self, tag: bytes) -> Peer:

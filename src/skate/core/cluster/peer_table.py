@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from skate.core.actor.actor_manager import ActorManager
+from skate.core.cluster.membership import Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.placement.placement_table import PlacementTable
 from skate.core.schedule.node_selector import NodeSelector
@@ -27,6 +28,13 @@ REPORT_SECONDS = 0.002
 REPORT_PEERS = 32
 #: How long a task that only a lost node could run waits for another such node.
 PATIENCE_SECONDS = 60.0
+
+
+class Registry(Protocol):
+    """Places the groups of the cluster."""
+
+    def freed(self, place: Peer) -> None:
+        """Handle resources that became free on a node: a group may wait for them."""
 
 
 class PeerTable:
@@ -48,18 +56,17 @@ class PeerTable:
         self.task_forwarder = task_forwarder
         self.remote_objects = task_forwarder.remote_objects
         self.placement = placement
+        self.registry: Registry
         self.scheduler = scheduler = placement.scheduler
         self.refusal = refusal
         self.members = members = task_forwarder.members
         self.here, self.alive, self.by_tag = members.here, members.alive, members.by_tag
-        self.where = NodeSelector(members, scheduler, placement.objects, placement.groups)
+        self.where = NodeSelector(members, scheduler, task_forwarder.objects, placement.groups)
         self.changes = self.where.changes
         #: Tasks that wait for a node with room, by scheduling class.
         self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
         self._reported_at = 0.0
-        self._questions: dict[int, tuple[int, int]] = {}
-        self._number = 0
         self._impatient_at = 0.0
         self._pumping = False
 
@@ -76,7 +83,7 @@ class PeerTable:
 
     def admit(self, task: Task) -> None:
         """Run a ready task here, on another node, or as soon as a node has room."""
-        if task.origin is None or (task.kind == CREATION and self.members.head is None):
+        if task.origin is None or (task.kind == CREATION and not task.actor.hosted):
             place = self.where.choose(task)
             if place is None:
                 self.wait(task)
@@ -136,7 +143,7 @@ class PeerTable:
     def _may_leave(self, task: Task) -> bool:
         """Return True if a queued task may move: it is not from a peer, and no other node knows it as an actor here."""
         if task.kind == CREATION:
-            return self.members.head is None and not task.attempt
+            return not task.actor.hosted and not task.attempt
         return task.origin is None
 
     # -- resource reports
@@ -152,8 +159,8 @@ class PeerTable:
                 break
             peer.take(task.template.request)
         self.changes.freed(peer)
-        if self.members.head is None and self.scheduler.place is not None:
-            self.placement.freed(peer)
+        if self.scheduler.place is not None:
+            self.registry.freed(peer)
         if self.waiting or self.scheduler.waiting:
             self.pump()
 
@@ -200,22 +207,6 @@ class PeerTable:
         owner = self.by_tag.get(task_id[8:16])
         if owner is not None and owner.alive:
             self.emit(owner.cid, message)
-
-    # -- queries that only the head can answer
-
-    def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> None:
-        """Pass a client's query on to the head."""
-        assert self.members.head is not None
-        self._number += 1
-        self._questions[self._number] = (cid, number)
-        self.emit(self.members.head.cid, m.Request(m.REQUEST, self._number, verb, arguments))
-
-    def reply(self, cid: int, message: m.Reply) -> None:
-        """REPLY: pass the head's answer to the client that asked."""
-        _, number, ok, value = message
-        found = self._questions.pop(number, None)
-        if found is not None and found[0] in self.clients:
-            self.emit(found[0], m.Reply(m.REPLY, found[1], ok, value))
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from skate.core.actor.actor_table import Actor
+from skate.core.actor.actor_table import Actor, ActorTable
 from skate.core.client import Client
 from skate.core.cluster.membership import Peer
 from skate.core.object.object_table import ObjectRecord
@@ -14,7 +12,11 @@ from skate.protocol.fields import ErrorValue
 
 
 class SingleNode:
-    """The interface of `Cluster` for a single node; its methods do nothing."""
+    """The interface of `Cluster` for a single node; its methods do nothing for other nodes, since there are none."""
+
+    def __init__(self, actors: ActorTable) -> None:
+        #: Nobody but the processes here can ask for a dead actor, so the oldest ones are forgotten.
+        self.bury = actors.bury
 
     # -- tasks
 
@@ -43,9 +45,6 @@ class SingleNode:
     def pump(self) -> None:
         """Send queued tasks to nodes that have room."""
 
-    def touched(self) -> None:
-        """Note that a peer has relied on an outdated report of free resources here."""
-
     # -- values
 
     def want(self, record: ObjectRecord) -> None:
@@ -60,36 +59,8 @@ class SingleNode:
 
     # -- actors
 
-    def create_actor(self, cid: int, message: m.CreateActor) -> bool:
-        """Pass on CREATE_ACTOR; return True if the head creates the actor."""
-        return False
-
-    def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor with an id that is not known here, or None."""
-        return None
-
-    def is_here(self, actor: Actor) -> bool:
-        """Return True if this node handles the calls to an actor."""
-        return True
-
-    def sync_actor(self, actor: Actor) -> None:
-        """Report to the node that counts an actor's holders whether it is held here."""
-
-    def report_actor(self, actor: Actor) -> None:
-        """Report a changed state of an actor."""
-
-    def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
-        """KILL of an actor without a worker here; True if others do all there is to do."""
-        return False
-
     def actor_ended(self, actor: Actor) -> None:
         """Handle the permanent end of an actor."""
-
-    # -- queries
-
-    def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
-        """Pass a client's query on to the head; return False if this node answers it."""
-        return False
 
     def __repr__(self) -> str:
         return "<SingleNode>"

@@ -42,14 +42,11 @@ class Router(Protocol):
         """Note that a peer has relied on an outdated report of free resources here."""
 
 
-class Directory(Protocol):
-    """Knows the location of each actor."""
-
-    def put_at(self, actor: Actor, peer: Peer) -> ActorFields:
-        """Assign an actor to the node that will run it; return the data that this node needs."""
+class Registry(Protocol):
+    """Registers the actors of the cluster, or runs them for the node that does."""
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
-        """Handle an actor creation forwarded by another node."""
+        """Take an actor creation from another node."""
 
 
 class TaskForwarder:
@@ -77,13 +74,12 @@ class TaskForwarder:
         self.lineage = remote_objects.lineage
         self.members = members
         self.router: Router
-        self.actor_directory: Directory
+        self.registry: Registry
         self._clients: dict[tuple[str, str], Client] = {}
 
-    def connect(self, router: Router, actor_directory: Directory) -> None:
-        """Set the components that forward through this one and get the answers."""
+    def connect(self, router: Router) -> None:
+        """Set the component that forwards through this one and gets the answers."""
         self.router = router
-        self.actor_directory = actor_directory
 
     # -- forwarding
 
@@ -109,7 +105,7 @@ class TaskForwarder:
             group = self.scheduler.class_of(task)
             peer.classes[group] = peer.classes.get(group, 0) + 1
             if task.kind == CREATION:
-                fields["life"] = self.actor_directory.put_at(task.actor, peer)
+                fields["life"] = assign(task.actor, peer)
         self.introduce(peer, task.template.key)
         self.emit(
             peer.cid,
@@ -268,7 +264,7 @@ class TaskForwarder:
             self.tasks[task_id] = task
             self.actor_manager.calls.enter_call(task, fields["actor"])
         elif kind == CREATION:
-            self.actor_directory.host(task, fields["life"], peer)
+            self.registry.host(task, fields["life"], peer)
         else:
             task.retries = fields["retries"]
             self.tasks[task_id] = task
@@ -314,3 +310,18 @@ class TaskForwarder:
         if found is None:
             found = self._clients[key] = Client(-1, *key)
         return found
+
+
+def assign(actor: Actor, peer: Peer) -> ActorFields:
+    """Assign an actor to the node that will run it for this one, the head; return the data that it needs."""
+    actor.node = peer
+    actor.grants = 1
+    actor.routed = True
+    return {
+        "actor_name": actor.name,
+        "namespace": actor.namespace,
+        "max_restarts": actor.restarts_max,
+        "max_task_retries": actor.task_retries,
+        "concurrent": not actor.in_order,
+        "restarts": actor.restarts,
+    }

@@ -299,7 +299,7 @@ class DeadlockSearch:
             ]
             found += [
                 (("bundle", group_id), lease)
-                for (group_id, _), (_, lease) in self.placement.bundles.reserved.items()
+                for (group_id, _), (_, lease) in self.placement.reserved.items()
                 if lease.capacity is pool
             ]
         return found

@@ -11,16 +11,12 @@ from typing import Protocol
 
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
-from skate.core.placement.placement_table import PlacementTable
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.effects import ForgetJob, KillWorker
 from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
-
-#: Length of the job id at the end of a placement group's id, in bytes.
-JOB_BYTES = 4
 
 
 class Job:
@@ -47,6 +43,13 @@ class Door(Protocol):
         """Handle the end of a process."""
 
 
+class Registry(Protocol):
+    """The placement groups of the cluster, on this node or through the head."""
+
+    def end_job(self, job: str, staying: set[int]) -> None:
+        """Remove the groups of a job that has ended, except detached ones and those of the processes that stay."""
+
+
 class JobTable:
     """The jobs of a node, by id in hexadecimal."""
 
@@ -55,7 +58,6 @@ class JobTable:
         task_manager: TaskManager,
         actor_manager: ActorManager,
         scheduler: Scheduler,
-        placement: PlacementTable,
         functions: FunctionTable,
         door: Door,
     ) -> None:
@@ -66,7 +68,7 @@ class JobTable:
         self.actor_manager = actor_manager
         self.actors = actor_manager.actors
         self.scheduler = scheduler
-        self.placement = placement
+        self.registry: Registry
         self.function_table = functions
         self.door = door
         self.jobs: dict[str, Job] = {}
@@ -93,10 +95,7 @@ class JobTable:
         for actor in list(self.actors.actors.values()):
             if actor.template.job == job.job and actor.state != DEAD and not self._stays(actor, staying):
                 self._end_actor(actor, reason)
-        for group in list(self.placement.groups.values()):
-            of_job = group.group_id[-JOB_BYTES:].hex() == job.job
-            if of_job and not group.detached and group.owner not in staying:
-                self.placement.remove(group.group_id)
+        self.registry.end_job(job.job, staying)
         self._end_workers(job.job, staying)
         self.door.disconnect(cid)
 
@@ -167,11 +166,8 @@ class JobTable:
         idle = self.scheduler.idle
         for env_key in [key for key in idle if key.partition("/")[0] == job]:
             del idle[env_key]
-        placement = self.placement
-        for group in list(placement.groups.values()):
-            # Actors and tasks started by a detached actor outlived the driver.
-            if group.group_id[-JOB_BYTES:].hex() == job and not group.detached:
-                placement.remove(group.group_id)
+        # Actors and tasks started by a detached actor outlived the driver, with their groups.
+        self.registry.end_job(job, set())
         # No process is left that could use the functions of this job.
         self.function_table.sweep()
 

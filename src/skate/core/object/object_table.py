@@ -128,12 +128,18 @@ class ObjectTable:
         self._release = memory.release
         self._actors = actors
         self._deliver = deliver
-        #: Objects shared with other nodes; None while this node is alone.
-        self.remote_objects: RemoteObjects | None = None
+        #: True once an object may be on another node; then `remote_objects` is set, which decides about `away`.
+        self.shared = False
+        self.remote_objects: RemoteObjects
         #: Processes to notify, through `freed`, when an object is freed.
         self.watched: dict[bytes, int] = {}
         self._freed = freed
         self._arrived = arrived
+
+    def share(self, remote_objects: RemoteObjects) -> None:
+        """Share objects with other nodes from now on."""
+        self.remote_objects = remote_objects
+        self.shared = True
 
     def get(self, oid: bytes) -> ObjectRecord | None:
         """Return the record of an object, or None if it is not (or no longer) known here."""
@@ -144,7 +150,7 @@ class ObjectTable:
         record = self.records.get(oid)
         if record is None:
             record = self.records[oid] = ObjectRecord(oid)
-            if self.remote_objects is not None:
+            if self.shared:
                 self.remote_objects.meet(record)
         return record
 
@@ -215,7 +221,7 @@ class ObjectTable:
     def grant(self, record: ObjectRecord, cid: int) -> None:
         """Count one more grant to a process."""
         record.holders[cid] = record.holders.get(cid, 0) + 1
-        if record.away is not None and self.remote_objects is not None:
+        if record.away is not None:
             owner = record.away.owner
             if owner is not None and owner.cid != cid:
                 self.remote_objects.used(record)
@@ -273,7 +279,7 @@ class ObjectTable:
             return
         record = self.ensure(oid)
         record.pins += 1
-        if record.away is not None and self.remote_objects is not None:
+        if record.away is not None:
             self.remote_objects.used(record)
 
     def unpin(self, oid: bytes) -> None:
@@ -288,9 +294,8 @@ class ObjectTable:
 
     def drop_if_unused(self, record: ObjectRecord) -> None:
         """Free an object that nothing holds, pins, writes or awaits."""
-        abroad = self.remote_objects
-        if record.away is not None and abroad is not None:
-            abroad.unused(record)
+        if record.away is not None:
+            self.remote_objects.unused(record)
         if (
             record.holders
             or record.pins > 0
@@ -299,7 +304,8 @@ class ObjectTable:
             or record.fetchers
         ):
             return
-        if abroad is not None and abroad.lineage.retain(record):
+        shared = self.shared
+        if shared and self.remote_objects.lineage.retain(record):
             return
         if self.records.pop(record.oid, None) is None:
             return
@@ -312,11 +318,11 @@ class ObjectTable:
         held, record.held = record.held, ()
         for other in held:
             self.unpin(other)
-        if abroad is not None:
+        if shared:
             if record.away is not None:
-                abroad.dropped(record)
+                self.remote_objects.dropped(record)
             if record.producer is not None:
-                abroad.lineage.released(record)
+                self.remote_objects.lineage.released(record)
 
     def forget_value(self, record: ObjectRecord) -> None:
         """Free the memory and disk space of a large value."""
@@ -358,7 +364,7 @@ class ObjectTable:
                 or record.waiters
                 or record.fetchers
             )
-            kept = kept or (self.remote_objects is not None and oid in self.remote_objects.lineage.needs)
+            kept = kept or (self.shared and oid in self.remote_objects.lineage.needs)
             assert kept, f"{record} is kept by nobody"
 
     def __repr__(self) -> str:

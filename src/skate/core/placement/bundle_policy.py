@@ -1,10 +1,12 @@
-"""Choice of nodes for the bundles of a placement group, from their requests and the free resources."""
+"""Choice of nodes for the bundles of a placement group, from their requests and the resources of the nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from skate.core.placement.placement_group import PlacementGroup
 from skate.core.schedule.feasibility import matches
+from skate.core.schedule.infeasible_request import infeasible_message
 
 Bundle = tuple[int, dict[str, int], Any]  # index, resources, conditions on labels
 
@@ -25,6 +27,33 @@ def plan(strategy: str, bundles: list[Bundle], nodes: list[Any], used: list[Any]
     if strategy == "PACK":
         return _on_one(order, nodes, free) or _packed(order, nodes, free)
     return _spread(order, nodes, free, used)
+
+
+def shortage(group: PlacementGroup, totals: list[dict[str, int]], all_labels: list[dict[str, str]]) -> str:
+    """Return why nodes with these resources and labels can never hold a group; empty if they can."""
+    who = f"placement group {group.name or group.group_id.hex()[:8]}"
+    for index, selector in enumerate(group.selectors):
+        if not any(matches(labels, selector) for labels in all_labels):
+            return f"bundle {index} of {who} requests labels {selector}, but the nodes have {all_labels}"
+    for bundle in group.bundles:
+        if not any(all(total.get(name, 0) >= units for name, units in bundle.items()) for total in totals):
+            return infeasible_message(bundle, totals, who)
+    if group.strategy == "STRICT_SPREAD" and len(group.bundles) > len(totals):
+        return (
+            f"No available node types can fulfill resource request of {who}: STRICT_SPREAD places each of its "
+            f"{len(group.bundles)} bundles on a separate node, but this cluster has {len(totals)}; add "
+            "nodes or use SPREAD"
+        )
+    whole: dict[str, int] = {}
+    for bundle in group.bundles:
+        for name, units in bundle.items():
+            whole[name] = whole.get(name, 0) + units
+    room = totals
+    if group.strategy != "STRICT_PACK":
+        room = [{n: sum(total.get(n, 0) for total in totals) for n in whole}]
+    if not any(all(total.get(name, 0) >= units for name, units in whole.items()) for total in room):
+        return infeasible_message(whole, room, who)
+    return ""
 
 
 def _fits(bundle: Bundle, node: Any, free: dict[str, int]) -> bool:

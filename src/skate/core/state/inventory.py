@@ -173,7 +173,7 @@ class Inventory:
         found: Row = {
             "node": self._node_id,
             "ip": self._tables.members.here.address,
-            "head": self._tables.members.head is None,
+            "head": self._tables.members.head is self._tables.members.here,
             "now": self._tables.clock.now,
         }
         for kind in kinds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from skate.core.cluster.head_groups import HeadGroups
 from skate.core.diagnosis.wait_explainer import WaitExplainer
 from skate.core.node_tables import NodeTables
 from skate.core.resource.resources import UNIT
@@ -31,8 +32,8 @@ class Refused(Exception):
         self.error = (error, fields)
 
 
-class Cluster(Protocol):
-    """The operations on other nodes that this module needs."""
+class Registry(Protocol):
+    """The questions that only the head of the cluster answers."""
 
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
         """Pass a client's query on to the head; return False if this node answers it."""
@@ -42,7 +43,7 @@ class Queries:
     """Answers REQUEST messages, by the verb in each."""
 
     def __init__(
-        self, tables: NodeTables, wait_explainer: WaitExplainer, inventory: Inventory, cluster: Cluster
+        self, tables: NodeTables, wait_explainer: WaitExplainer, inventory: Inventory, groups: HeadGroups
     ) -> None:
         self.tasks = tables.tasks
         self.history = tables.history
@@ -55,7 +56,8 @@ class Queries:
         self.emit = tables.out.emit
         self.wait_explainer = wait_explainer
         self.inventory = inventory
-        self.cluster = cluster
+        self.groups = groups
+        self.registry: Registry
         #: The key-value store of programs, by namespace and key.
         self.kept: dict[tuple[bytes, bytes], bytes] = {}
         self.verbs: dict[str, Callable[..., Any]] = {
@@ -89,7 +91,7 @@ class Queries:
         if verb == "why":
             self.wait_explainer.ask(cid, message)
             return
-        if verb in HEAD_VERBS and self.cluster.ask_head(cid, number, verb, arguments):
+        if verb in HEAD_VERBS and self.registry.ask_head(cid, number, verb, arguments):
             return
         if verb == "survey":  # other processes answer it first
             self.inventory.begin(cid, number, *arguments)
@@ -207,15 +209,15 @@ class Queries:
             g.name == name and g.state != GroupState.REMOVED for g in self.placement.groups.values()
         ):
             raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
-        self.placement.create(cid, group_id, tuple(bundles), fields)
+        self.groups.create(cid, group_id, tuple(bundles), fields)
 
     def group_ready(self, cid: int, group_id: GroupId, oid: ObjectId) -> None:
         """Make an object become ready with a group."""
-        self.placement.ready(cid, group_id, oid)
+        self.groups.ready(cid, group_id, oid)
 
     def remove_group(self, cid: int, group_id: GroupId) -> None:
         """Remove a group."""
-        self.placement.remove(group_id)
+        self.groups.remove(group_id)
 
     def group_table(self, cid: int) -> list[dict[str, Any]]:
         """Return one row per group."""

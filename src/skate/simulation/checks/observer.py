@@ -249,7 +249,7 @@ class Observer:
                 self._over[known.actor.actor_id] = known.actor.restarts
         elif word == m.KILL and message[2]:
             actor = cluster.core.actors.actors.get(message[1])
-            if actor is not None and actor.state != DEAD and cluster.core.actor_directory.is_here(actor):
+            if actor is not None and actor.state != DEAD and cluster.core.cluster.registry.is_here(actor):
                 self._over[actor.actor_id] = actor.restarts
 
     def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes, final: bool = False) -> None:

@@ -237,7 +237,7 @@ class Node(Cluster):
             f"{self}: tasks are kept for nothing: {core.remote_objects.lineage.tasks}"
         )
         assert not core.remote_objects.pulls and not self.reads, f"{self}: values are awaited although unused"
-        assert not core.placement.bundles.reserved, f"{self}: bundles are set apart for no group"
+        assert not core.placement.reserved, f"{self}: bundles are set apart for no group"
         living = [
             a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)
         ]

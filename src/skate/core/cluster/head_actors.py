@@ -1,0 +1,171 @@
+"""The actors of a cluster, on its head: it registers them, chooses their nodes, and tells their locations to the other nodes.
+
+A single node is its own head.
+"""
+
+from __future__ import annotations
+
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.actor.actor_table import Actor
+from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.task_forwarder import TaskForwarder
+from skate.core.schedule.feasibility import Feasibility
+from skate.core.task.task import Task
+from skate.core.task.task_manager import TaskManager
+from skate.protocol import messages as m
+from skate.protocol.fields import ActorFacts, ActorFields
+from skate.protocol.states import ALIVE, CREATION, DEAD, QUEUED, RESTARTING
+
+
+class HeadActors(ActorDirectory):
+    """Every actor of the cluster, with its name and its place."""
+
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        task_forwarder: TaskForwarder,
+        members: Membership,
+        feasibility: Feasibility,
+    ) -> None:
+        super().__init__(task_manager, actor_manager, task_forwarder, members)
+        self._refusal = feasibility.refusal
+
+    # -- creation
+
+    def create(self, cid: int, message: m.CreateActor) -> None:
+        """CREATE_ACTOR: register an actor of a program on this node."""
+        _, actor_id, key, args, deps, held, parent, fields = message
+        task = Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent)
+        actor = Actor(task, fields, cid)
+        actor.holders[cid] = 1
+        self._register(actor)
+
+    def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
+        """FORWARD of a creation: register an actor of a program on another node."""
+        actor = Actor(task, life, task.client)
+        actor.holders[peer.cid] = 1
+        actor.watchers.add(peer.cid)
+        self._register(actor)
+        self._tell(actor, peer.cid)
+
+    def _register(self, actor: Actor) -> None:
+        """Add an actor under its name; refuse it if the name is taken or if no node can ever run it."""
+        taken = bool(actor.name) and self.actors.named(actor.namespace, actor.name) is not None
+        self.actors.add(actor)
+        refused = self._refusal(actor.creation)
+        if taken:  # by another process, after this one had checked
+            text = f"The name {actor.name} (namespace={actor.namespace}) is already taken by a living actor; choose another"
+            refused = ("ActorDiedError", {"message": text})
+        self.actor_manager.enter(actor, refused)
+
+    # -- uses
+
+    def entry(self, actor_id: bytes) -> Actor | None:
+        """Return the actor with an id, or None: no other node knows more actors than the head."""
+        return self.actors.actors.get(actor_id)
+
+    def is_here(self, actor: Actor) -> bool:
+        """Return True if this node handles the calls to an actor."""
+        return actor.node is None
+
+    def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
+        """Pass on the KILL of an actor to its host; return False since the head has to end it, too."""
+        if actor.node is not None:
+            self.emit(actor.node.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
+        return False
+
+    def sync(self, actor: Actor) -> None:
+        """Hold the actor at its host while it is in use."""
+        host = actor.node
+        if host is None or actor.state == DEAD:
+            return
+        wanted = actor.wanted or bool(actor.queue or actor.lanes)
+        if wanted and not actor.grants:
+            actor.grants = 1
+            self.emit(host.cid, m.Hold(m.HOLD, actor.actor_id))
+        elif not wanted and actor.grants and actor.state == ALIVE:
+            actor.grants = 0
+            self.emit(host.cid, (m.FREE, actor.actor_id, 1))
+
+    # -- places
+
+    def seek(self, cid: int, message: m.Seek) -> None:
+        """SEEK: report an actor's location to a node, now and at every change."""
+        _, actor_id = message
+        actor = self.actors.actors.get(actor_id)
+        if actor is None:
+            fields: ActorFacts = {"class_name": "an actor", "name": "", "task_retries": 0, "in_order": True}
+            text = f"there is no actor {actor_id.hex()}; it may have ended"
+            fields["death"] = ("ActorDiedError", {"message": text, "actor_id": actor_id})
+            self.emit(cid, m.ActorAt(m.ACTOR_AT, actor_id, DEAD, b"", fields))
+            return
+        actor.watchers.add(cid)
+        self._tell(actor, cid)
+
+    def report(self, actor: Actor) -> None:
+        """Report a changed state of an actor to the nodes that asked for it."""
+        for cid in actor.watchers:
+            if cid in self.members.alive:
+                self._tell(actor, cid)
+
+    def _tell(self, actor: Actor, cid: int, reason: str = "") -> None:
+        """Report an actor's location to one node."""
+        fields: ActorFacts = {
+            "class_name": actor.class_name,
+            "name": actor.name,
+            "task_retries": actor.task_retries,
+            "in_order": actor.in_order,
+        }
+        if actor.death is not None:
+            fields["death"] = actor.death
+        if reason:
+            fields["reason"] = reason
+        place = self.members.here.node_id if actor.node is None else actor.node.node_id
+        self.emit(cid, m.ActorAt(m.ACTOR_AT, actor.actor_id, actor.state, place, fields))
+
+    def reported(self, cid: int, message: m.ActorReport) -> None:
+        """ACTOR_REPORT: the host of an actor reports its state."""
+        _, actor_id, state, restarts, pid, death = message
+        actor = self.actors.actors.get(actor_id)
+        if actor is None or actor.state == DEAD or actor.node is None or actor.node.cid != cid:
+            return
+        self.task_forwarder.answered(actor.creation)
+        self.tasks.pop(actor_id, None)
+        actor.restarts, actor.pid = restarts, pid
+        if state == DEAD and death is not None:
+            self.actor_manager.die(actor, death)
+            return
+        if state == ALIVE and actor.state != ALIVE:
+            actor.state = ALIVE
+            self.report(actor)
+            self.actor_manager.calls.flush(actor)
+            self.actor_manager.end_if_unwanted(actor)
+
+    def host_lost(self, actor: Actor, calls: list[Task], reason: str) -> None:
+        """Restart an actor on another node if allowed."""
+        creation = actor.creation
+        creation.node = creation.worker = None
+        actor.grants = 0
+        again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
+        if not again or not (actor.wanted or calls or actor.queue or actor.lanes):
+            fields = {"message": f"it {reason}", "reason": "NODE_DIED"}
+            self.actor_manager.die(actor, ("ActorDiedError", fields), calls)
+            return
+        actor.state = RESTARTING
+        actor.restarts += 1
+        for cid in actor.watchers:
+            self._tell(actor, cid, reason)
+        self.actor_manager.resume_elsewhere(actor, calls, reason)
+        creation.attempt += 1
+        creation.state = QUEUED
+        self.tasks[actor.actor_id] = creation
+        self.task_manager.admit(creation)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        for actor in self.actors.actors.values():
+            if actor.name and actor.state != DEAD and not actor.leaving:
+                named = self.actors.named(actor.namespace, actor.name)
+                assert named is actor, f"the name of {actor} leads to {named}"

@@ -1,0 +1,56 @@
+"""The registry on the head of a cluster, where it decides. A single node is its own head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.cluster.head_actors import HeadActors
+from skate.core.cluster.head_groups import HeadGroups
+from skate.core.cluster.membership import Peer
+from skate.core.cluster.registry import Handlers
+from skate.protocol import messages as m
+
+
+class HeadRegistry:
+    """The actors and placement groups of a cluster. Only the head has it."""
+
+    def __init__(self, actors: HeadActors, groups: HeadGroups) -> None:
+        self.actors = actors
+        self.groups = groups
+
+        self.create_actor = actors.create
+        self.host = actors.host
+        self.entry = actors.entry
+        self.is_here = actors.is_here
+        self.sync_actor = actors.sync
+        self.report_actor = actors.report
+        self.kill_elsewhere = actors.kill_elsewhere
+
+        self.freed = groups.freed
+        self.forget_owner = groups.forget_owner
+        self.end_job = groups.end_job
+        self.check_placed = groups.check_placed
+
+        self.node_joined = groups.node_joined
+        self.handlers: Handlers = {
+            m.SEEK: actors.seek,
+            m.ACTOR_REPORT: actors.reported,
+            m.RESERVED: groups.reserved,
+        }
+
+    def ask_head(self, cid: int, number: int, verb: str, arguments: tuple[Any, ...]) -> bool:
+        """Return False: this node is the head, so it answers."""
+        return False
+
+    def node_left(self, peer: Peer) -> None:
+        """Place what was on a lost node elsewhere."""
+        self.groups.node_left(peer)
+        self.actors.node_left(peer)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        self.actors.check()
+        self.groups.check()
+
+    def __repr__(self) -> str:
+        return f"<HeadRegistry {self.actors!r} {self.groups!r}>"

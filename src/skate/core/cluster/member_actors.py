@@ -1,0 +1,155 @@
+"""The actors of a cluster, on a node that is not the head: those that it hosts for the head, and those that it only uses."""
+
+from __future__ import annotations
+
+from skate.core.actor.actor_manager import ActorManager
+from skate.core.actor.actor_table import Actor
+from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.task_forwarder import TaskForwarder
+from skate.core.object.object_table import ObjectTable
+from skate.core.task.task import Task, Template
+from skate.core.task.task_manager import TaskManager
+from skate.protocol import messages as m
+from skate.protocol.fields import ActorFields, ForwardFields, TemplateFields
+from skate.protocol.states import ALIVE, CREATION, DEAD, PENDING, RESTARTING
+
+UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
+
+
+class MemberActors(ActorDirectory):
+    """The entries of actors that the head has registered."""
+
+    def __init__(
+        self,
+        task_manager: TaskManager,
+        actor_manager: ActorManager,
+        task_forwarder: TaskForwarder,
+        objects: ObjectTable,
+        members: Membership,
+    ) -> None:
+        super().__init__(task_manager, actor_manager, task_forwarder, members)
+        self.clients = task_manager.clients
+        self.objects = objects
+        #: Calls that were at a lost node, by actor; they wait for the head's report on the actor.
+        self._doubtful: dict[bytes, list[Task]] = {}
+
+    def create(self, cid: int, message: m.CreateActor) -> None:
+        """CREATE_ACTOR: pass the actor on to the head."""
+        _, actor_id, key, args, deps, held, parent, fields = message
+        head = self.members.head
+        task = Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent)
+        entry = self._enter(Actor(task, fields, cid))
+        entry.holders[cid] = 1
+        entry.grants = 1  # the head counts this node as a holder because of this request
+        for oid in (*held, *(oid for _, oid in deps)):
+            self.objects.pin(oid)  # until the head holds them
+        client = self.clients[cid]
+        self.task_forwarder.introduce(head, key)
+        life: ForwardFields = {"job": client.job, "namespace": client.namespace, "attempt": 0, "life": fields}
+        self.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
+
+    def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
+        """FORWARD of a creation: run an actor for the head."""
+        actor = Actor(task, life, task.client)
+        before = self.actors.actors.pop(actor.actor_id, None)
+        actor.hosted = actor.routed = True
+        actor.restarts = life["restarts"]
+        actor.holders[peer.cid] = 1
+        if before is not None:
+            for cid, count in before.holders.items():  # the head may already know it from a result
+                actor.holders[cid] = actor.holders.get(cid, 0) + count
+            actor.pins, actor.grants = before.pins, before.grants
+            actor.queue, actor.lanes = before.queue, before.lanes
+            for call in (*actor.queue, *(call for lane in actor.lanes.values() for call in lane)):
+                call.actor = actor
+            creation = before.creation
+            if creation.deps or creation.held:
+                self.task_manager.drop_arguments(creation)
+        self.actors.actors[actor.actor_id] = actor
+        self.actor_manager.enter(actor)
+
+    def entry(self, actor_id: bytes) -> Actor | None:
+        """Return the actor with an id; add an entry, and ask the head for its location, if it is not known here."""
+        actor = self.actors.actors.get(actor_id)
+        if actor is None:
+            task = Task(actor_id, CREATION, -1, Template(b"", UNKNOWN_CLASS), b"", (), (), b"")
+            actor = self._enter(Actor(task, {}, -1))
+            self.emit(self.members.head.cid, m.Seek(m.SEEK, actor_id))
+        return actor
+
+    def _enter(self, actor: Actor) -> Actor:
+        actor.routed = True
+        actor.creation.actor = actor
+        self.actors.actors[actor.actor_id] = actor
+        return actor
+
+    def is_here(self, actor: Actor) -> bool:
+        """Return True if this node handles the calls to an actor."""
+        return actor.hosted and actor.node is None
+
+    def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
+        """Pass on the KILL of an actor to the head; return False if it is hosted here, so this node ends it."""
+        if actor.hosted:
+            return False
+        self.emit(self.members.head.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
+        return True
+
+    def sync(self, actor: Actor) -> None:
+        """Notify the head after the first hold of an actor or the last release here."""
+        head = self.members.head
+        holders = any(cid != head.cid for cid in actor.holders)
+        used = holders or actor.pins > 0 or (actor.worker is None and bool(actor.queue or actor.lanes))
+        if used and not actor.grants:
+            actor.grants = 1
+            self.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
+        elif not used and actor.grants and actor.state != PENDING:
+            self.emit(head.cid, (m.FREE, actor.actor_id, actor.grants))
+            actor.grants = 0
+
+    def report(self, actor: Actor) -> None:
+        """Report a changed state of an actor that is hosted here to the head."""
+        if actor.hosted:
+            pid = actor.worker.pid if actor.worker is not None else 0
+            report = m.ActorReport(
+                m.ACTOR_REPORT, actor.actor_id, actor.state, actor.restarts, pid, actor.death
+            )
+            self.emit(self.members.head.cid, report)
+
+    def located(self, cid: int, message: m.ActorAt) -> None:
+        """ACTOR_AT: the head reports the location of an actor, or its state."""
+        _, actor_id, state, node_id, fields = message
+        actor = self.actors.actors.get(actor_id)
+        if actor is None or actor.state == DEAD or actor.hosted:
+            return
+        creation = actor.creation
+        if creation.deps or creation.held:  # the head holds them by now
+            self.task_manager.drop_arguments(creation)
+            creation.deps = creation.held = ()
+        if fields:
+            actor.class_name, actor.name, actor.task_retries = (
+                fields["class_name"],
+                fields["name"],
+                fields["task_retries"],
+            )
+            if not actor.lanes:
+                actor.in_order = fields["in_order"]
+        doubtful = self._doubtful.pop(actor_id, [])
+        if state == DEAD:
+            self.actor_manager.die(actor, fields["death"], doubtful)
+            return
+        actor.node = self.members.by_tag.get(node_id[:8]) if state == ALIVE else None
+        if actor.node is not None and actor.node.alive:
+            actor.state = ALIVE
+        elif state != PENDING:  # an actor that was never alive is not restarting: calls wait for it
+            actor.state = RESTARTING
+        if doubtful:
+            self.actor_manager.resume_elsewhere(actor, doubtful, fields.get("reason", "was lost"))
+        if actor.state == ALIVE:
+            self.actor_manager.calls.flush(actor)
+        self.sync(actor)
+
+    def host_lost(self, actor: Actor, calls: list[Task], reason: str) -> None:
+        """Let the calls that were at an actor wait for the head's report."""
+        actor.state = RESTARTING
+        self._doubtful.setdefault(actor.actor_id, []).extend(calls)

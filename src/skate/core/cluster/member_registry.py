@@ -1,0 +1,86 @@
+"""The registry on a node that is not the head: it passes questions on to the head, and keeps what the head reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.core.cluster.member_actors import MemberActors
+from skate.core.cluster.member_groups import MemberGroups
+from skate.core.cluster.membership import Membership, Peer
+from skate.core.cluster.registry import Handlers
+from skate.core.task.task_manager import TaskManager
+from skate.protocol import messages as m
+
+
+class MemberRegistry:
+    """The head's actors and placement groups as another node knows them. The head itself has none of this."""
+
+    def __init__(
+        self, actors: MemberActors, groups: MemberGroups, task_manager: TaskManager, members: Membership
+    ) -> None:
+        self.actors = actors
+        self.groups = groups
+        self.clients = task_manager.clients
+        self.emit = task_manager.out.emit
+        self.members = members
+        #: Questions at the head: the client that asked, and its number for the question.
+        self._questions: dict[int, tuple[int, int]] = {}
+        self._number = 0
+
+        self.create_actor = actors.create
+        self.host = actors.host
+        self.entry = actors.entry
+        self.is_here = actors.is_here
+        self.sync_actor = actors.sync
+        self.report_actor = actors.report
+        self.kill_elsewhere = actors.kill_elsewhere
+
+        self.node_left = actors.node_left
+        self.handlers: Handlers = {
+            m.ACTOR_AT: actors.located,
+            m.RESERVE: groups.reserve,
+            m.UNRESERVE: groups.unreserve,
+            m.GROUP: groups.told,
+            m.REPLY: self.reply,
+        }
+
+    # -- questions that only the head can answer
+
+    def ask_head(self, cid: int, number: int, verb: str, arguments: tuple[Any, ...]) -> bool:
+        """Pass a client's query on to the head; return True."""
+        if verb == "group_ready":
+            self.groups.await_ready(cid, arguments[1])
+        self._number += 1
+        self._questions[self._number] = (cid, number)
+        self.emit(self.members.head.cid, m.Request(m.REQUEST, self._number, verb, arguments))
+        return True
+
+    def reply(self, cid: int, message: m.Reply) -> None:
+        """REPLY: pass the head's answer to the client that asked."""
+        _, number, ok, value = message
+        found = self._questions.pop(number, None)
+        if found is not None and found[0] in self.clients:
+            self.emit(found[0], m.Reply(m.REPLY, found[1], ok, value))
+
+    # -- what the head does
+
+    def freed(self, place: Peer) -> None:
+        """Do nothing: the head gets the same report, and places the groups."""
+
+    def forget_owner(self, cid: int) -> None:
+        """Do nothing: the head has the groups."""
+
+    def end_job(self, job: str, staying: set[int]) -> None:
+        """Do nothing: the head has the groups."""
+
+    def node_joined(self, peer: Peer) -> None:
+        """Do nothing: the head tells a new node what it has to know."""
+
+    def check(self) -> None:
+        """Do nothing: the head has the names of the actors."""
+
+    def check_placed(self) -> None:
+        """Do nothing: the head places the groups."""
+
+    def __repr__(self) -> str:
+        return f"<MemberRegistry {self.actors!r} {self.groups!r}>"
