@@ -48,7 +48,7 @@ CHECKS_OF_THE_SIMULATOR = {
     "disk",
     "member",
     "observer",
-    "quiet",
+    "quiescence",
     "worker",
     "world",
 }
