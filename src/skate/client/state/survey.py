@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.object.object_ref import ObjectRef, site_text
 from skate.protocol import messages as m
+from skate.protocol.fields import Where
 from skate.protocol.messages import ARENA, INLINE, REMOTE
 
 if TYPE_CHECKING:
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
 _tokens = itertools.count(1)
 
 
-def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[Any], list[Any]]:
+def ask(
+    process: Process, kinds: tuple[str, ...], timeout: float, where: Where, limit: int, detail: bool
+) -> tuple[list[Any], list[Any]]:
     """Query all nodes and processes for some kinds of rows, for `timeout` seconds: (answers, missing sources).
 
+    Nodes may return other rows than those `where` columns have certain values, and more than `limit` of a kind (0 for all).
     Raises RuntimeError if the session ends meanwhile.
     """
     token = next(_tokens)
     with process.lock:
         process._check_open()
-        answer = process.wait_for_answer(process.ask("survey", token, kinds), timeout)
+        number = process.ask("survey", token, kinds, where, limit, detail)
+        process.pump.kick()  # a node hosted here may have set a timer
+        answer = process.wait_for_answer(number, timeout)
     if answer is None:
         answer = (True, process.request("survey_so_far", token))
     parts, missing = answer[1]
@@ -40,7 +46,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
 
 def answer(process: Process, message: m.Survey) -> None:
     """Answer SURVEY with the refs and actors that this process holds. The lock is held."""
-    _, key, kinds = message
+    _, key, kinds, *_ = message
     context = process.context
     part: dict[str, Any] = {
         "pid": os.getpid(),
