@@ -89,9 +89,15 @@ def test_a_task_that_ends_during_a_survey_before_its_turn_is_listed_as_ended(sta
     rig = Asked(cpus=20)
     ids = [rig.submit() for _ in range(20)]
     rig.begin("tasks")
-    rig.done(rig.worker_of(ids[-1]), ids[-1], status)
+    rig.done(
+        rig.worker_of(ids[-1]),
+        ids[-1],
+        status,
+        None if status == m.OK else ("TypeError", {"message": "of mine"}),
+    )
     found = rows(rig.end()[0], "tasks")
     assert len(found) == len(ids)
+    assert found[-1].get("message") == (None if status == m.OK else "of mine")
     assert states(found)[ids[-1]] == ("FINISHED" if status == m.OK else "FAILED")
 
 
@@ -233,7 +239,7 @@ def test_worker_rows_of_the_living_and_the_dead() -> None:
     assert found[-1]["reason"] == "was killed" and found[-1]["outstanding"] == 1
 
 
-def test_waiting_work_is_counted_by_its_reason() -> None:
+def test_waiting_work_is_counted_by_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Asked(cpus=1)
     running = rig.submit(name="runs")
     late = rig.submit(first(running), name="late")
@@ -245,7 +251,15 @@ def test_waiting_work_is_counted_by_its_reason() -> None:
         if task.task_id != running:
             key = (task.template.name, rig.core.wait_explainer.of_task(task))
             explained[key] = explained.get(key, 0) + 1
+    calls = []
+    explain = rig.core.wait_explainer.of_task
+    monkeypatch.setattr(
+        rig.core.wait_explainer,
+        "of_task",
+        lambda task, *links: calls.append(task.template.name) or explain(task, *links),
+    )
     demand = rig.core.snapshot.status()["pending"]
+    assert calls.count("queued") == 1, "they all wait for the same"
     assert {(name, why): count for name, count, why in demand} == explained
     assert [count for name, count, _ in demand] == [1, 3, 1]
     assert "1 of its arguments is still computed (runs" in demand[0][2] and rig.state(late) is not None
