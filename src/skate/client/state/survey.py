@@ -46,7 +46,7 @@ def ask(
 
 def answer(process: Process, message: m.Survey) -> None:
     """Answer SURVEY with the refs and actors that this process holds. The lock is held."""
-    _, key, kinds, *_ = message
+    _, key, kinds, where, _, _ = message
     context = process.context
     part: dict[str, Any] = {
         "pid": os.getpid(),
@@ -60,13 +60,16 @@ def answer(process: Process, message: m.Survey) -> None:
         part["entrypoint"] = " ".join(sys.argv)
         part["environment"] = json.dumps(process.job_environment or {})
     if "objects" in kinds:
-        part["refs"] = _refs(process)
+        part["refs"] = _refs(process, where.get("object"))
         part["handles"] = _handles(process)
     process.send(m.Surveyed(m.SURVEYED, key, part))
 
 
-def _refs(process: Process) -> list[tuple[Any, ...]]:
-    """Return the refs of this process: (id, kind, size, references, views of the value, containing ids, site)."""
+def _refs(process: Process, wanted: bytes | str | None) -> list[tuple[Any, ...]]:
+    """Return the refs of this process: (id, kind, size, references, views of the value, containing ids, site).
+
+    With `wanted`, return only those of one object.
+    """
     refs: list[Any] = []
     views: dict[bytes, int] = {}
     released = ObjectRef._released
@@ -86,6 +89,8 @@ def _refs(process: Process) -> list[tuple[Any, ...]]:
             for inner in held:
                 if type(inner) is ObjectRef:
                     inside.setdefault(inner._id, []).append(ref._id)
+    if wanted is not None:
+        refs = [ref for ref in refs if ref._id == wanted]
     inner = held = None
     # Counting itself adds references, and their number differs between versions of Python: measure it with a probe.
     ref = _Probe()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from skate.core.state.inventory import EVERYTHING, HEAD_KINDS, Inventory, Row
+from skate.core.state.inventory import HEAD_KINDS, Inventory, Row
 from skate.protocol import messages as m
 from skate.protocol.fields import Where
 
@@ -155,7 +155,7 @@ class Surveys:
             worker = self._workers.get(process)
             if process not in self._peers and (worker is None or worker.pid):
                 survey.waiting.add((self._node_id, process))
-                self._emit(process, m.Survey(m.SURVEY, key, kinds, EVERYTHING, 0, detail))
+                self._emit(process, message)
         return survey
 
     def _rows(
