@@ -19,11 +19,11 @@ OBJECTS = ("objects", "references", "tasks", "workers")
 
 
 class Asked(Rig):
-    """A rig whose steps of a survey look at four entries."""
+    """A rig whose surveys make four rows in a step."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.core.surveys.slice = 4
+        self.core.surveys.slice = 4 * surveys.ROW_WORK
 
     def begin(self, *kinds: str, limit: int = 0, detail: bool = False, cid: int = 1, **where: Any) -> None:
         self.count += 1
@@ -268,7 +268,7 @@ def test_waiting_work_is_counted_by_its_reason(monkeypatch: pytest.MonkeyPatch) 
 def pair(head: bool) -> NodeCore:
     """Return a node with another one, which is its head or not."""
     node = NodeCore({"CPU": CPU}, node_id=HERE)
-    node.surveys.slice = 4
+    node.surveys.slice = 4 * surveys.ROW_WORK
     info = {"node_id": THERE, "total": {"CPU": CPU}, "labels": {}, "head": head}
     node.cluster.join(50, info, 0.0)
     node.connect(1, "job", "", True)

@@ -11,6 +11,7 @@ Tasks, objects, scheduling, actors and placement have packages of their own. Thi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ class NodeCore:
         """Apply the options that concern a single component."""
         self.actor_calls.patient = options.get("patient", False)
         if self.actor_calls.patient:
-            self.surveys.slice = None
+            self.surveys.slice = math.inf
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
         self.members.here.facts = options.get("facts", {})
         if "linear_max" in options:

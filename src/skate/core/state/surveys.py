@@ -10,7 +10,6 @@ the next ones a moment later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from skate.core.state.inventory import HEAD_KINDS, Inventory, Row
@@ -24,8 +23,9 @@ if TYPE_CHECKING:
 OF_PROCESSES = frozenset({"objects", "jobs", "workers"})
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
 SAME_EVERYWHERE = frozenset({"task", "name", "function", "actor", "object"})
-#: Entries that one step looks at, and the seconds before the next step.
-SLICE = 500
+#: The work of one step, about 0.7 ms: an entry that is left out counts as 1, a row as more. The seconds before the next step.
+SLICE = 2_000
+ROW_WORK = 4
 PAUSE_SECONDS = 0.001
 #: The node itself among those that a survey waits for.
 SELF = 0
@@ -60,8 +60,8 @@ class Surveys:
         self._emit = tables.out.emit
         self._inventory = inventory
         self._later = later
-        #: The entries that one step looks at; None for all.
-        self.slice: int | None = SLICE
+        #: The work of one step.
+        self.slice: float = SLICE
         #: By the asker's node and process and its number for the survey.
         self.in_progress: dict[bytes, Survey] = {}
 
@@ -176,18 +176,21 @@ class Surveys:
 
     def _add_rows(self, survey: Survey, key: bytes) -> None:
         """Add the next rows of this node; the others follow later."""
-        seen = 0
+        left = self.slice
         part = self._inventory.node()
-        for kind, row in islice(survey.rows, self.slice):
-            seen += 1
-            if row is not None:
+        for kind, row in survey.rows:
+            if row is None:
+                left -= 1
+            else:
                 part.setdefault(kind, []).append(row)
-        self._take(survey, key, part)
-        if seen == self.slice:
-            survey.waiting.add((self._node_id, SELF))
-            self._later(PAUSE_SECONDS, lambda: self._continue(survey, key))
+                left -= ROW_WORK
+            if left <= 0:
+                survey.waiting.add((self._node_id, SELF))
+                self._later(PAUSE_SECONDS, lambda: self._continue(survey, key))
+                break
         else:
             survey.waiting.discard((self._node_id, SELF))
+        self._take(survey, key, part)
 
     def _continue(self, survey: Survey, key: bytes) -> None:
         if self.in_progress.get(key) is survey:
