@@ -143,6 +143,15 @@ def test_rows_are_chosen_by_their_columns() -> None:
     assert [row["task"] for row in rig.survey("tasks", state="FINISHED", name="one")] == [running]
 
 
+def test_tasks_in_progress_can_be_had_without_those_that_have_ended() -> None:
+    rig = Asked()
+    ended, running, queued = (rig.submit() for _ in range(3))
+    rig.done(rig.worker_of(ended), ended)
+    assert states(rig.ask("rows", "tasks_in_progress", {})).keys() == {running, queued}
+    assert states(rig.ask("rows", "tasks_in_progress", {"task": running})) == {running: "RUNNING"}
+    assert rig.ask("rows", "tasks_in_progress", {"task": ended}) == []
+
+
 def test_the_creation_of_an_actor_has_the_name_of_its_constructor() -> None:
     rig = Asked()
     actor_id, _ = rig.living()

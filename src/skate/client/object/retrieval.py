@@ -398,5 +398,5 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
 
 def _runs_as_method(task_id: bytes) -> bool:
     """Return True if a task in progress is a call of a method."""
-    rows = session.current().request("rows", "tasks", {"task": task_id})
-    return any(row["kind"] == METHOD and "end" not in row for row in rows)
+    rows = session.current().request("rows", "tasks_in_progress", {"task": task_id})
+    return any(row["kind"] == METHOD for row in rows)

@@ -44,6 +44,7 @@ class Inventory:
         self._explainer = explainer
         self._scans: dict[str, Callable[[Where, bool], Rows]] = {
             "tasks": self._tasks,
+            "tasks_in_progress": self._tasks_in_progress,
             "actors": self._actors,
             "objects": self._objects,
             "references": self._references,
@@ -68,7 +69,7 @@ class Inventory:
             "now": self._tables.clock.now,
         }
 
-    def scan(self, kind: str, where: Where = EVERYTHING, detail: bool = True) -> Rows:
+    def scan(self, kind: str, where: Where, detail: bool) -> Rows:
         """Yield the rows of a kind with certain columns, and None for each other entry.
 
         The tables may change between two rows. Tasks have the reason why they wait only with `detail`. Raise KeyError for an
@@ -77,14 +78,14 @@ class Inventory:
         return self._scans[kind](where, detail)
 
     def rows(self, kind: str, where: Where = EVERYTHING) -> list[Row]:
-        """Return the rows of a kind with certain columns. Raise KeyError for an unknown kind."""
-        return [row for row in self.scan(kind, where) if row is not None]
+        """Return the rows of a kind with certain columns, without `detail`. Raise KeyError for an unknown kind."""
+        return [row for row in self.scan(kind, where, False) if row is not None]
 
     # -- tasks
 
     def _tasks(self, where: Where, detail: bool) -> Rows:
         """Yield the recently ended tasks, the failed ones, and those in progress."""
-        tasks, history = self._tables.tasks, self._tables.history
+        history = self._tables.history
         finished, failures = list(history.finished), list(history.failures)
         last_finished, last_failure = finished[-1:], failures[-1:]
         wanted = _id_in(where, "task")
@@ -92,12 +93,16 @@ class Inventory:
             finished = [entry for entry in finished if entry[1] == wanted]
             failures = [entry for entry in failures if entry[0] == wanted]
         yield from self._ended(finished, failures, where)
-        for task_id in _ids(tasks, where, "task"):
-            task = tasks.get(task_id)
-            yield None if task is None else self._in_progress(task, where, detail)
+        yield from self._tasks_in_progress(where, detail)
         # The tasks that have ended since.
         finished = _since(history.finished, last_finished)
         yield from self._ended(finished, _since(history.failures, last_failure), where)
+
+    def _tasks_in_progress(self, where: Where, detail: bool) -> Rows:
+        tasks = self._tables.tasks
+        for task_id in _ids(tasks, where, "task"):
+            task = tasks.get(task_id)
+            yield None if task is None else self._in_progress(task, where, detail)
 
     def _ended(self, finished: list[Any], failures: list[Any], where: Where) -> Rows:
         failed = {entry[:2]: entry for entry in failures}
