@@ -191,7 +191,8 @@ def message_of(tag: int) -> tuple[Any, ...]:
     """Return a message with fields of the right types."""
     plain = {
         "template": KEYS[1], "key": KEYS[0], "kind": m.INLINE, "payload": b"value", "deps": ((0, OBJECTS[0]),), "held": (),
-        "parent": b"", "actor_id": ACTORS[0], "any_id": OBJECTS[0], "verb": "nodes", "status": m.OK, "returns": (), "position": 1,
+        "parent": b"", "actor_id": ACTORS[0], "any_id": OBJECTS[0], "verb": "timeline", "status": m.OK, "returns": (),
+        "position": 1,
     }  # fmt: skip
     by_type = {bytes: b"", str: "", int: 1, bool: True}
     fields = []

@@ -217,7 +217,7 @@ def test_only_the_last_dead_nodes_are_remembered() -> None:
         return node_id
 
     ids = [come_and_go(number) for number in range(DEAD_MAX + 5)]
-    told = [node["node_id"] for node in core.members.describe()]
+    told = [node["node_id"] for node in core.inventory.rows("nodes")]
     assert told == [core.node_id.hex(), *(node_id.hex() for node_id in ids[5:])]
     for node_id, word in ((ids[0], "long ago"), (ids[-1], "was killed")):
         oid = bytes(8) + node_id[:8] + bytes(8) + b"\x01\0\0\0"

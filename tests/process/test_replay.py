@@ -65,7 +65,7 @@ def test_the_log_of_a_session_replays(
     again = replay(log)
     assert state_of(again) == state_of(core)
     again.check()
-    assert [row["alive"] for row in again.inventory.workers()].count(False) >= 2
+    assert [row["alive"] for row in again.inventory.rows("workers")].count(False) >= 2
     assert len(again.history.finished) >= 20 and len(log) > 100
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_bytes(path.read_bytes()[:-3])  # like the log of a node that died while writing

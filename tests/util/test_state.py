@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import skate
+from skate.client.session.session import host
 from skate.command import main
+from skate.node.memory.memory_monitor import NEVER
 from skate.util import state
 from skate.util.state.exceptions import RayStateApiException, ServerUnavailable
 from tests.conformance.waiting import wait_for
@@ -54,6 +56,17 @@ def test_a_process_that_dies_while_it_is_asked_is_not_waited_for() -> None:
     skate.kill(printer)
     assert state.list_objects(timeout=20) is not None
     wait_for(lambda: pid not in [row.pid for row in state.list_workers() if row.is_alive], what="its end")
+
+
+def test_an_answer_in_several_steps_wakes_the_thread_that_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    printer = Printer.remote()
+    skate.get([printer.say.remote("hello") for _ in range(10)])
+    node = host()
+    assert node is not None
+    monkeypatch.setattr(node.core.surveys, "slice", 2)
+    monkeypatch.setattr(node.monitor, "asleep", False)
+    monkeypatch.setattr(node.monitor, "due", NEVER)  # nothing else wakes it
+    assert len([row for row in state.list_tasks(timeout=5) if row.name == "Printer.say"]) >= 10
 
 
 def test_what_a_worker_printed_last_can_be_read() -> None:

@@ -36,8 +36,6 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) 
             f"; submitted at {where}" if where else ""
         )
         return e.TaskCancelledError(fields["task_id"].hex() if "task_id" in fields else None, said)
-    if name == "no such actor":
-        return ValueError(_no_such_actor(fields))
     if name in ("ValueError", "TypeError", "RuntimeError"):
         return {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": RuntimeError}[name](text)
     if name == "ObjectReconstructionFailedError":
@@ -129,15 +127,6 @@ def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
         return
     shown = to_exception(error, site, None)
     sys.stderr.write(f"Unhandled error (suppress with RAY_IGNORE_UNHANDLED_ERRORS=1): {shown}\n")
-
-
-def _no_such_actor(fields: dict[str, Any]) -> str:
-    text = f"Failed to look up actor with name {fields['name']!r}: no living actor has it in namespace {fields['namespace']!r}"
-    if fields["elsewhere"]:
-        return f"{text}, but there is one in {fields['elsewhere']}; pass namespace= to get_actor"
-    if fields["here"]:
-        return f"{text}; the names there are {fields['here'][:20]}"
-    return f"{text}; start it with options(name={fields['name']!r})"
 
 
 def as_of_a_task(name: str, error: BaseException) -> BaseException:

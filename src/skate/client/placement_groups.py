@@ -181,22 +181,25 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
             f"non-empty string, got {placement_group_name!r}"
         )
     process = session.current()
-    found = process.request("find_group", placement_group_name)
-    if found is None:
-        known = sorted(entry["name"] for entry in process.request("group_table") if entry["name"])
+    found = [
+        entry
+        for entry in process.request("rows", "groups", {"name": placement_group_name})
+        if entry["name"] == placement_group_name and entry["state"] != "REMOVED"
+    ]
+    if not found:
+        known = sorted(entry["name"] for entry in process.request("rows", "groups", {}) if entry["name"])
         raise ValueError(
             f"Failed to look up placement group with name: {placement_group_name}; there is none; "
             + (f"the named groups are: {', '.join(known)}" if known else "no group has a name")
         )
-    group_id, bundles = found
-    return PlacementGroup(PlacementGroupID(group_id), [to_amounts(bundle) for bundle in bundles])
+    return PlacementGroup(PlacementGroupID.from_hex(found[0]["placement_group_id"]), _bundles(found[0]))
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
     """Return the state of a group as a dict; of all groups, by id, if none is given. Empty for an unknown group."""
-    entries = {
-        entry["placement_group_id"]: _described(entry) for entry in session.current().request("group_table")
-    }
+    where = {} if placement_group is None else {"placement_group_id": placement_group.id.hex()}
+    found = session.current().request("rows", "groups", where)
+    entries = {entry["placement_group_id"]: _described(entry) for entry in found}
     if placement_group is None:
         return entries
     return entries.get(placement_group.id.hex(), {})
@@ -244,10 +247,13 @@ def _described(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _bundles(entry: dict[str, Any]) -> list[Bundle]:
+    return [to_amounts(bundle) for _, bundle in sorted(entry["bundles"].items())]
+
+
 def _bundles_of(group_id: bytes) -> list[Bundle]:
-    for entry in session.current().request("group_table"):
-        if entry["placement_group_id"] == group_id.hex():
-            return [to_amounts(bundle) for _, bundle in sorted(entry["bundles"].items())]
+    for entry in session.current().request("rows", "groups", {"placement_group_id": group_id.hex()}):
+        return _bundles(entry)
     raise ValueError(f"there is no placement group {group_id.hex()} in this cluster")
 
 

@@ -159,9 +159,8 @@ class RuntimeContext:
     def get_node_labels(self) -> dict[str, str]:
         """The labels of the node that the code runs on."""
         mine = self.get_node_id()
-        for node in self._process.request("nodes"):
-            if node["node_id"] == mine:
-                return dict(node["labels"])
+        for node in self._process.request("rows", "nodes", {"node_id": mine}):
+            return dict(node["labels"])
         return {}
 
     @property

@@ -11,6 +11,7 @@ Tasks, objects, scheduling, actors and placement have packages of their own. Thi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,13 @@ from skate.core.resource.capacity import Capacity
 from skate.core.resource.resources import UNIT
 from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
+from skate.core.schedule.worker_history import WorkerHistory
 from skate.core.schedule.worker_record import Worker
 from skate.core.shell_handlers import Handler, ShellHandlers, of_the_shell
 from skate.core.state.inventory import Inventory
 from skate.core.state.queries import Queries
 from skate.core.state.snapshot import Snapshot
+from skate.core.state.surveys import Surveys
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.retry_policy import RetryPolicy
 from skate.core.task.task import Task
@@ -117,6 +120,8 @@ class NodeCore:
     def _adopt(self, options: NodeOptions) -> None:
         """Apply the options that concern a single component."""
         self.actor_calls.patient = options.get("patient", False)
+        if self.actor_calls.patient:
+            self.surveys.slice = math.inf
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
         self.members.here.facts = options.get("facts", {})
         if "linear_max" in options:
@@ -128,7 +133,7 @@ class NodeCore:
         """Build the components that manage tasks, actors and values on this node, without a cluster at first."""
         clock, out, tasks, clients, actors = self.clock, self.out, self.tasks, self.clients, self.actors
         members = self.members
-        self.history = TaskHistory(clock)
+        self.history, self.ended_workers = TaskHistory(clock), WorkerHistory(clock)
         self.task_manager = TaskManager(tasks, clients, self.history, alone, clock, out, self.later)
         self.task_starter = TaskStarter(clients, alone, out)
         self.actor_calls = ActorCalls(actors, self.task_manager, self.task_starter, alone, members)
@@ -209,13 +214,15 @@ class NodeCore:
             self.spill_manager,
             self.actors,
             self.scheduler,
+            self.ended_workers,
             self.placement,
             self.cluster,
         )
         self.wait_registry = WaitRegistry(tables)
         self.wait_explainer = WaitExplainer(tables, self.wait_registry.by_client, self.memory_pressure)
-        self.inventory = Inventory(tables, self.why_waiting, self.remote_objects.lineage.needs)
-        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.head_groups)
+        self.inventory = Inventory(tables, self.wait_explainer)
+        self.surveys = Surveys(tables, self.inventory, self.later)
+        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups)
         self.jobs = JobTable(self.task_manager, self.actor_manager, self.scheduler, self.function_table, self)
 
     def _register(self) -> None:
@@ -285,9 +292,9 @@ class NodeCore:
             m.RESULT: self.task_forwarder.result,
             m.STREAM: self.task_forwarder.streamed,
             m.STREAM_END: self.task_forwarder.stream_ended,
-            m.SURVEY: self.inventory.asked,
-            m.SURVEYED: self.inventory.surveyed,
-            m.SURVEY_END: self.inventory.survey_ended,
+            m.SURVEY: self.surveys.asked,
+            m.SURVEYED: self.surveys.surveyed,
+            m.SURVEY_END: self.surveys.survey_ended,
         }
 
     # -- inputs
@@ -335,7 +342,7 @@ class NodeCore:
         worker = self.scheduler.workers.get(cid)
         owned = self.actors.owned.pop(cid, None)
         if worker is not None:
-            self.inventory.worker_ended(worker, reason)
+            self.ended_workers.record(worker, reason)
             idle = worker.leaving and worker.actor is None  # it had no tasks
             self.task_manager.worker_died(worker, begun, reason)
             if owned and not idle:
@@ -364,7 +371,7 @@ class NodeCore:
     def forget(self, cid: int, called: bool = True) -> None:
         """Drop all holds and waits of a process or peer that is gone; `called` is true if it may have made calls."""
         self.lifetimes.forget_client(cid, called)
-        self.inventory.forget(cid)
+        self.surveys.forget(cid)
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid

@@ -15,6 +15,7 @@ from skate.core.object.object_table import ObjectTable
 from skate.core.outbox import Outbox
 from skate.core.placement.placement_table import PlacementTable
 from skate.core.schedule.scheduler import Scheduler
+from skate.core.schedule.worker_history import WorkerHistory
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.retry_policy import RetryPolicy
 from skate.core.task.task import Task
@@ -38,6 +39,7 @@ class NodeTables(NamedTuple):
     disk: SpillManager
     actors: ActorTable
     scheduler: Scheduler
+    ended_workers: WorkerHistory
     placement: PlacementTable
     cluster: Cluster
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skate.core.placement.placement_table import PlacementTable
     from skate.core.resource.capacity import Capacity
     from skate.core.schedule.scheduler import Scheduler
-    from skate.core.state.queries import Queries
+    from skate.core.state.inventory import Inventory
     from skate.core.task.task import Task
 
 
@@ -50,7 +50,7 @@ class Parts(Protocol):
     jobs: JobTable
     wait_registry: WaitRegistry
     wait_explainer: WaitExplainer
-    queries: Queries
+    inventory: Inventory
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""

@@ -362,6 +362,7 @@ class NodeHost:
                 wanted = again
         if self.core.effects and not self._applying:
             self.apply()
+            self.pump.wake_ready()  # this thread, too, may wait for one of them
         if self.dirty:
             self.flush()
         # Check this last, because a flush may have woken the monitor.

@@ -16,7 +16,7 @@ from skate.protocol import (
     worker_messages,
 )
 from skate.protocol.check import Length
-from skate.protocol.fields import Count
+from skate.protocol.fields import Count, Where
 
 
 def tag_of(record: type) -> int:
@@ -69,8 +69,8 @@ def _why(any_id: Annotated[bytes, Length(28, 24, 16)]) -> None:
     """Request the reason why an object is not available yet."""
 
 
-def _survey(token: Count, kinds: tuple[str, ...]) -> None:
-    """Request the references of all processes."""
+def _survey(token: Count, kinds: tuple[str, ...], where: Where, limit: Count, detail: bool) -> None:
+    """Request rows of all nodes and processes."""
 
 
 #: The arguments of the queries that `Queries` does not answer itself.

@@ -27,6 +27,8 @@ Count: TypeAlias = Annotated[int, Range(0)]
 Position: TypeAlias = Annotated[int, Range(1, (1 << 32) - 1)]
 #: The resources of a bundle, in units.
 Bundle: TypeAlias = dict[str, Annotated[int, Range(1)]]
+#: Conditions on rows: a column and its value. Texts are compared without regard to upper and lower case.
+Where: TypeAlias = dict[str, bytes | str]
 #: Refs and actor handles inside a value.
 Held: TypeAlias = tuple[AnyId, ...]
 #: Arguments that are refs: position or keyword, and the object.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from skate.protocol.fields import Count, Held, Kind, ObjectId, Position, TaskId
+from skate.protocol.fields import Count, Held, Kind, ObjectId, Position, TaskId, Where
 from skate.protocol.record import Record
 
 
@@ -74,11 +74,15 @@ class Deadlock(Record):
 
 
 class Survey(Record):
-    """Request the references of the process, or of the peer and its processes."""
+    """Request rows of the process, or of the peer and its processes: those `where` columns have certain values, at most
+    `limit` of each kind (0 for all), with all `detail`."""
 
     tag: Literal[48]
     key: bytes
     kinds: tuple[str, ...]
+    where: Where
+    limit: Count
+    detail: bool
 
 
 class Recall(Record):

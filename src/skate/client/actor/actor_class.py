@@ -117,12 +117,10 @@ class ActorClass:
         namespace = given.get("namespace") or process.namespace
         name = given.get("name")
         if name and given.get("get_if_exists"):
-            found = process.request("reserve_name", namespace, name)
+            found = process.request("get_actor", namespace, name)
             if found is not None:
                 return handle_from(process, *found)
-        elif (
-            name and process.request("list_named_actors", namespace) and self._taken(process, namespace, name)
-        ):
+        elif name and process.request("get_actor", namespace, name) is not None:
             from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
 
             raise ActorAlreadyExistsError(
@@ -152,14 +150,10 @@ class ActorClass:
             process.link.flush()
         if name and given.get("get_if_exists"):
             # Another process may have created the actor first.
-            found = process.request("reserve_name", namespace, name)
+            found = process.request("get_actor", namespace, name)
             if found is not None and found[0] != actor_id:
                 return handle_from(process, *found)
         return handle
-
-    @staticmethod
-    def _taken(process: Process, namespace: str, name: str) -> bool:
-        return (namespace, name) in {tuple(each) for each in process.request("list_named_actors", namespace)}
 
     def _fields(
         self, process: Process, given: dict[str, Any], descriptor: ActorDescriptor
@@ -258,8 +252,22 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     if namespace == "":
         raise ValueError('"" is not a valid namespace. Pass None for the namespace of this program')
     process = session.current()
-    found = process.request("get_actor", namespace or process.namespace, name)
+    where = namespace or process.namespace
+    found = process.request("get_actor", where, name)
+    if found is None:
+        raise ValueError(_no_such_actor(where, name, process.request("list_named_actors", None)))
     return handle_from(process, *found)
+
+
+def _no_such_actor(namespace: str, name: str, known: list[tuple[str, str]]) -> str:
+    text = f"Failed to look up actor with name {name!r}: no living actor has it in namespace {namespace!r}"
+    elsewhere = [space for space, other in known if other == name]
+    if elsewhere:
+        return f"{text}, but there is one in {elsewhere}; pass namespace= to get_actor"
+    here = [other for space, other in known if space == namespace]
+    if here:
+        return f"{text}; the names there are {here[:20]}"
+    return f"{text}; start it with options(name={name!r})"
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:

@@ -16,6 +16,7 @@ from skate.client.session import session
 from skate.client.task import option_values
 from skate.protocol import messages as m
 from skate.protocol.messages import ARENA, ERROR, PENDING, REMOTE, UNKNOWN
+from skate.protocol.states import METHOD
 
 _kind_of = attrgetter("_kind")
 #: True if the line that puts a small value is recorded as well; it costs 6 % of such a put.
@@ -385,7 +386,7 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
             "an actor, use ray.kill(actor)"
         )
     process = session.current()
-    if force and process.request("is_method", task_id):
+    if force and _runs_as_method(task_id):
         raise ValueError(
             "force=True is not supported for actor tasks, because it would kill the whole actor; to end an actor, use "
             "ray.kill(actor)"
@@ -393,3 +394,9 @@ def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) ->
     with process.lock:
         process.send(m.Cancel(m.CANCEL, task_id, force, recursive))
         process.link.flush()
+
+
+def _runs_as_method(task_id: bytes) -> bool:
+    """Return True if a task in progress is a call of a method."""
+    rows = session.current().request("rows", "tasks_in_progress", {"task": task_id})
+    return any(row["kind"] == METHOD for row in rows)

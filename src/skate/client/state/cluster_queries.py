@@ -14,11 +14,17 @@ from skate.protocol.messages import ARENA, INLINE, SPILLED
 from skate.protocol.states import CREATION
 
 
-def _ask(verb: str) -> Any:
+def _ask(verb: str, *arguments: Any) -> Any:
     process = session.current_or_none()
     if process is None:
         raise RuntimeError("no session is running, so there is no cluster to query; call init() first")
-    return process.request(verb)
+    return process.request(verb, *arguments)
+
+
+def node_rows() -> list[dict[str, Any]]:
+    """Return the rows of the nodes."""
+    found: list[dict[str, Any]] = _ask("rows", "nodes", {})
+    return found
 
 
 def cluster_resources() -> dict[str, float]:
@@ -33,13 +39,13 @@ def available_resources() -> dict[str, float]:
 
 def available_per_node() -> dict[str, dict[str, float]]:
     """Return the free resources of each living node, by node id."""
-    return {node["node_id"]: to_amounts(node["available"]) for node in _ask("nodes") if node["alive"]}
+    return {node["node_id"]: to_amounts(node["available"]) for node in node_rows() if node["alive"]}
 
 
 def nodes() -> list[dict[str, Any]]:
     """Return one entry per node, with its id, resources and labels."""
     found = []
-    for node in _ask("nodes"):
+    for node in node_rows():
         found.append(
             {
                 "NodeID": node["node_id"],
@@ -107,10 +113,11 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
 def object_location(ref: ObjectRef[Any]) -> dict[str, Any]:
     """Return the location of a ref's value: node ids, size in bytes (None if unknown), and whether it was spilled."""
     process = session.current()
-    state = process.request("object_state", ref._id)
-    if state is None:
-        state = {"kind": ref._kind, "size": 0}
-    there = state["kind"] in (ARENA, INLINE)
-    nodes = state.get("nodes") or ([process.node_id.hex()] if there else [])
-    size = state["size"] or (len(ref._value) if ref._kind == INLINE else None)
-    return {"node_ids": nodes, "object_size": size, "did_spill": state["kind"] == SPILLED}
+    rows = process.request("rows", "objects", {"object": ref._id})
+    row: dict[str, Any] = rows[0] if rows else {"kind": ref._kind, "size": 0, "place": b""}
+    # A spilled value was in the tables, so its ref has escaped.
+    nodes = [process.node_id.hex()] if row["kind"] in (ARENA, INLINE, SPILLED) else []
+    if row["place"]:
+        nodes.append(row["place"].hex())
+    size = row["size"] or (len(ref._value) if ref._kind == INLINE else None)
+    return {"node_ids": nodes, "object_size": size, "did_spill": row["kind"] == SPILLED}

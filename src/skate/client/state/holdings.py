@@ -41,6 +41,8 @@ class Holdings:
     def __init__(self, parts: list[Row]) -> None:
         self.records: dict[bytes, Row] = {}
         self.copies: dict[bytes, list[tuple[bytes, Row]]] = {}
+        #: What else keeps an object alive on a node, by node and object.
+        self.references: dict[tuple[bytes, bytes], list[Row]] = {}
         self.processes: dict[Who, Row] = {}
         self.refs: list[tuple[Who, tuple[Any, ...]]] = []
         self.sites: dict[bytes, str] = {}
@@ -60,6 +62,9 @@ class Holdings:
             self.copies.setdefault(record["object"], []).append((node, record))
             if record["owner"] == node:
                 self.records[record["object"]] = record
+        for reference in part.get("references", ()):
+            for oid in reference["ids"]:
+                self.references.setdefault((node, oid), []).append(reference)
         for task in part.get("tasks", ()):
             self.tasks[task["task"]] = task
         for worker in part.get("workers", ()):
@@ -105,18 +110,9 @@ class Holdings:
                     if (who, oid) not in told and who in self.processes:
                         holder = "has not answered" if not self.processes[who].get("told") else "in transit"
                         rows.append(self._row(oid, record["kind"], "LOCAL_REFERENCE", who, grants, holder))
-                for user in record["used"]:
-                    text = f"task {user['name']} ({user['state']})"
-                    rows.append(
-                        self._row(oid, record["kind"], "USED_BY_PENDING_TASK", (node, user["cid"]), 1, text)
-                    )
-                for outer in record["inside"]:
-                    rows.append(
-                        self._row(oid, record["kind"], "CAPTURED_IN_OBJECT", (node, -1), 1, outer.hex())
-                    )
-                for name in record["captured"]:
-                    text = f"the definition of {name}"
-                    rows.append(self._row(oid, record["kind"], "CAPTURED_IN_OBJECT", (node, -1), 1, text))
+                for each in self.references.get((node, oid), ()):
+                    who = (node, each["cid"])
+                    rows.append(self._row(oid, record["kind"], each["why"], who, 1, each["holder"]))
         return rows
 
     def _handles(self) -> list[Row]:

@@ -7,14 +7,38 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from skate.client.session.session import current_or_none
 from skate.client.state import cluster_queries, holdings, survey
+from skate.core.ids import task_of
 from skate.core.resource.resources import to_amounts
+from skate.protocol.fields import Where
 
 Row = dict[str, Any]
+Filter = tuple[str, str, Any]
 
+CREATION_PREFIX = b"\xff" * 8
+#: Columns of the state API that nodes have as well, by kind: the column's name there, and whether it is an id.
+COLUMNS = {
+    "tasks": {
+        "task_id": ("task", True),
+        "name": ("name", False),
+        "func_or_class_name": ("function", False),
+        "state": ("state", False),
+    },
+    "actors": {
+        "actor_id": ("actor", True),
+        "class_name": ("class", False),
+        "state": ("state", False),
+        "name": ("name", False),
+        "ray_namespace": ("namespace", False),
+    },
+    "objects": {"object_id": ("object", True)},
+}
+#: Kinds with one row for each row of a node.
+LIMITED = frozenset({"tasks", "actors"})
 DRIVER_TASK = "f" * 40
 TYPES = ("NORMAL_TASK", "ACTOR_CREATION_TASK", "ACTOR_TASK")
 #: Columns of a task's error, by the exception that its refs raise.
@@ -46,8 +70,13 @@ class Found:
         self.missing = missing
 
 
-def find(kind: str, timeout: float) -> Found:
+def find(
+    kind: str, timeout: float, filters: Sequence[Filter] = (), limit: int = 0, detail: bool = True
+) -> Found:
     """Return the rows of a kind ("tasks", "actors", "objects", ...); wait up to `timeout` seconds for answers.
+
+    The caller applies filters and limit (0 for none). They are passed on to the nodes as far as possible, so that these make
+    fewer rows. Without `detail`, the reasons why tasks wait are missing.
 
     Raises RuntimeError if no session is running, ValueError for an unknown kind.
     """
@@ -59,9 +88,37 @@ def find(kind: str, timeout: float) -> Found:
     asked, make = KINDS[kind]
     if not asked:
         return Found(make([]), [])
-    parts, silent = survey.ask(process, asked, timeout)
+    where = _conditions(kind, filters)
+    whole = kind in LIMITED and len(where) == len(filters)
+    parts, silent = survey.ask(process, asked, timeout, where, max(0, limit) if whole else 0, detail)
     missing = [holdings.process_text(each) for each in silent]
     return Found(make(parts), missing)
+
+
+def _conditions(kind: str, filters: Sequence[Filter]) -> Where:
+    """Return the conditions on the rows of nodes that follow from filters on those of the state API, one for each column."""
+    known = COLUMNS.get(kind, {})
+    found: Where = {}
+    for key, predicate, wanted in filters:
+        column, is_id = known.get(key, ("", False))
+        if predicate != "=" or not column or column in found:
+            continue
+        value = _id_from(str(wanted)) if is_id else str(wanted)
+        if value is not None:
+            found[column] = value
+    oid = found.get("object")
+    if isinstance(oid, bytes):
+        found["task"] = task_of(oid)
+    return found
+
+
+def _id_from(text: str) -> bytes | None:
+    """Return an id from its hex; None if it is not one. See `task_hex` for the id of an actor's creation."""
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return found.removeprefix(CREATION_PREFIX) if len(found) == 24 else found
 
 
 def _hex(value: bytes) -> str | None:
@@ -75,7 +132,7 @@ def worker_id(cid: int) -> str:
 
 def task_hex(task_id: bytes) -> str:
     """Return a task's id in hex. The id of an actor's creation is derived from the actor's id."""
-    return task_id.hex() if len(task_id) == 24 else "f" * 16 + task_id.hex()
+    return (task_id if len(task_id) == 24 else CREATION_PREFIX + task_id).hex()
 
 
 def _millis(part: Row, at: float | None) -> int | None:
@@ -94,35 +151,36 @@ def _attempt_events(part: Row, task: Row) -> list[dict[str, Any]] | None:
 
 
 def _tasks(parts: list[Row]) -> list[Row]:
-    rows: dict[tuple[bytes, int], Row] = {}
+    found: dict[tuple[bytes, int], tuple[Row, Row]] = {}
     for part in parts:
         for task in part.get("tasks", ()):
             key = task["task"], task["attempt"]
-            before = rows.get(key)
-            row = _task(part, task)
-            # Both nodes report a forwarded task. Keep the row of the node that ran it, which has more.
-            if before is None or (row["worker_pid"] and not before["worker_pid"]):
-                rows[key] = row
-    return list(rows.values())
+            other = found.get(key)
+            # Both nodes report a forwarded task. Keep the row of the node that ran it, which has more. One node reports a task
+            # twice if it ends meanwhile.
+            if (
+                other is None
+                or other[0]["node"] == part["node"]
+                or (task.get("pid") and not other[1].get("pid"))
+            ):
+                found[key] = part, task
+    return [_task(part, task) for part, task in found.values()]
 
 
 def _task(part: Row, task: Row) -> Row:
     job = (task["task"][-4:] if len(task["task"]) == 24 else task["task"][12:16]).hex()
-    function = task["function"]
-    if task["kind"] == 1:
-        function += ".__init__"
     failed = task["state"] == "FAILED"
     error = ERRORS.get(task.get("error", "RayTaskError"), task.get("error", "")) if failed else None
     ran = "pid" in task
     return {
         "task_id": task_hex(task["task"]),
         "attempt_number": task["attempt"],
-        "name": function if task["kind"] == 1 else task["name"],
+        "name": task["name"],
         "state": task["state"],
         "job_id": job,
         "actor_id": task["task"].hex() if task["kind"] == 1 else _hex(task["actor"]),
         "type": TYPES[task["kind"]],
-        "func_or_class_name": task["name"] if task["kind"] == 2 else function,
+        "func_or_class_name": task["function"],
         "parent_task_id": task_hex(task["parent"]) if task["parent"] else DRIVER_TASK + job,
         "node_id": _hex(task.get("place") or (part["node"] if ran else b"")),
         "worker_id": worker_id(task["worker"]) if ran else None,
@@ -152,7 +210,7 @@ def _actors(parts: list[Row]) -> list[Row]:
     for part in parts:
         if not part.get("head"):
             continue
-        for actor in part["actors"]:
+        for actor in part.get("actors", ()):
             death = actor.get("death")
             rows.append(
                 {
@@ -286,7 +344,7 @@ def _groups(parts: list[Row]) -> list[Row]:
             "topology_strategy": None,
             "topology_assignments": None,
         }
-        for group in process.request("group_table")
+        for group in process.request("rows", "groups", {})
     ]
 
 
@@ -334,7 +392,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Any]] = {
     "nodes": ((), _nodes),
     "workers": (("workers",), _workers),
     "tasks": (("tasks",), _tasks),
-    "objects": (("objects", "tasks", "workers"), holdings.rows),
+    "objects": (("objects", "references", "tasks", "workers"), holdings.rows),
     "runtime_envs": (("environments",), _environments),
     "cluster_events": (("workers",), _events),
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.object.object_ref import ObjectRef, site_text
 from skate.protocol import messages as m
+from skate.protocol.fields import Where
 from skate.protocol.messages import ARENA, INLINE, REMOTE
 
 if TYPE_CHECKING:
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
 _tokens = itertools.count(1)
 
 
-def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[Any], list[Any]]:
+def ask(
+    process: Process, kinds: tuple[str, ...], timeout: float, where: Where, limit: int, detail: bool
+) -> tuple[list[Any], list[Any]]:
     """Query all nodes and processes for some kinds of rows, for `timeout` seconds: (answers, missing sources).
 
+    Nodes may return other rows than those `where` columns have certain values, and more than `limit` of a kind (0 for all).
     Raises RuntimeError if the session ends meanwhile.
     """
     token = next(_tokens)
     with process.lock:
         process._check_open()
-        answer = process.wait_for_answer(process.ask("survey", token, kinds), timeout)
+        number = process.ask("survey", token, kinds, where, limit, detail)
+        process.pump.kick()  # a node hosted here may have set a timer
+        answer = process.wait_for_answer(number, timeout)
     if answer is None:
         answer = (True, process.request("survey_so_far", token))
     parts, missing = answer[1]
@@ -40,7 +46,7 @@ def ask(process: Process, kinds: tuple[str, ...], timeout: float) -> tuple[list[
 
 def answer(process: Process, message: m.Survey) -> None:
     """Answer SURVEY with the refs and actors that this process holds. The lock is held."""
-    _, key, kinds = message
+    _, key, kinds, where, _, _ = message
     context = process.context
     part: dict[str, Any] = {
         "pid": os.getpid(),
@@ -54,13 +60,16 @@ def answer(process: Process, message: m.Survey) -> None:
         part["entrypoint"] = " ".join(sys.argv)
         part["environment"] = json.dumps(process.job_environment or {})
     if "objects" in kinds:
-        part["refs"] = _refs(process)
+        part["refs"] = _refs(process, where.get("object"))
         part["handles"] = _handles(process)
     process.send(m.Surveyed(m.SURVEYED, key, part))
 
 
-def _refs(process: Process) -> list[tuple[Any, ...]]:
-    """Return the refs of this process: (id, kind, size, references, views of the value, containing ids, site)."""
+def _refs(process: Process, wanted: bytes | str | None) -> list[tuple[Any, ...]]:
+    """Return the refs of this process: (id, kind, size, references, views of the value, containing ids, site).
+
+    With `wanted`, return only those of one object.
+    """
     refs: list[Any] = []
     views: dict[bytes, int] = {}
     released = ObjectRef._released
@@ -80,6 +89,8 @@ def _refs(process: Process) -> list[tuple[Any, ...]]:
             for inner in held:
                 if type(inner) is ObjectRef:
                     inside.setdefault(inner._id, []).append(ref._id)
+    if wanted is not None:
+        refs = [ref for ref in refs if ref._id == wanted]
     inner = held = None
     # Counting itself adds references, and their number differs between versions of Python: measure it with a probe.
     ref = _Probe()

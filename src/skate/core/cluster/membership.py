@@ -107,21 +107,5 @@ class Membership:
         """Return the labels of each living node."""
         return [self.here.labels, *(peer.labels for peer in self.alive.values())]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """Return one entry per node, including the last dead ones, for `ray.nodes`."""
-        return [
-            {
-                "node_id": peer.node_id.hex(),
-                "alive": peer.alive,
-                "total": dict(peer.total),
-                "available": dict(peer.available),
-                "labels": dict(peer.labels),
-                "reason": peer.reason,
-                "address": peer.address,
-                **peer.facts,
-            }
-            for peer in (self.here, *self.by_tag.values())
-        ]
-
     def __repr__(self) -> str:
         return f"<Membership {list(self.alive.values())}>"

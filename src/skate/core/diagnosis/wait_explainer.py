@@ -6,16 +6,17 @@ stopped a worker (`looked`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate.core.actor.actor_table import Actor
 from skate.core.diagnosis.deadlock import held_units
 from skate.core.object.lifetimes import owner_of
 from skate.core.resource.resources import human_amount
-from skate.core.task.task import Task
+from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.effects import FindStopped
-from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, RESTARTING, SENT, WAITING, GroupState
+from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, QUEUED, RESTARTING, SENT, WAITING, GroupState
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
@@ -121,6 +122,26 @@ class WaitExplainer:
         if task.state == WAITING:
             return "it is about to be placed"
         return self._of_queued(task, links)
+
+    def count_waiting(self, tasks: Iterable[Task]) -> dict[tuple[str, str], int]:
+        """Count the tasks that wait, by name and reason."""
+        counted: dict[tuple[str, str], int] = {}
+        # Queued tasks of one template wait for the same resources: explain them once.
+        queued: dict[Template, str] = {}
+        for task in tasks:
+            if task.state not in (WAITING, QUEUED):
+                continue
+            template = task.template
+            alike = task.state == QUEUED and task.kind != METHOD and task.node is None
+            alike = alike and not task.missing and not self.restoring and task.task_id not in self.pausing
+            why = queued.get(template) if alike else None
+            if why is None:
+                why = self.of_task(task)
+                if alike:
+                    queued[template] = why
+            key = (template.name, why)
+            counted[key] = counted.get(key, 0) + 1
+        return counted
 
     def _of_pause(self, task: Task, seconds: float) -> str:
         """Describe the pause between a crashed attempt and the next one."""

@@ -1,258 +1,174 @@
-"""Rows for the state API: tasks, actors, objects with their holders, workers, groups.
+"""The tables of a node as rows: tasks, actors, objects, references, workers, environments, nodes, groups.
 
-A node knows the objects that have escaped; only a process itself knows refs that never left it. So a *survey* asks each local
-process and each other node. It answers when all have answered, or with a partial result when the client stops waiting.
-Rows are dicts of msgpack types; the client that asked translates names and numbers into the terms of the public API.
+Everybody who lists something gets the same rows: the state API, `ray.nodes()`, `skate status`, `placement_group_table`. Rows are
+dicts of msgpack types; the client that asked translates names and numbers into the terms of the public API. Rows are made one
+by one, so that whoever has many to make can do other work in between. This module changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Reversible
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from skate.core.resource.resources import UNIT
 from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
-from skate.protocol.states import DEAD, METHOD, PENDING, SENT, WAITING
+from skate.protocol.fields import Where
+from skate.protocol.states import CREATION, DEAD, METHOD, PENDING, SENT, WAITING, GroupState
 from skate.protocol.strategies import BundleStrategy
 
 if TYPE_CHECKING:
     from skate.core.actor.actor_table import Actor
+    from skate.core.diagnosis.wait_explainer import WaitExplainer
     from skate.core.node_tables import NodeTables
     from skate.core.object.object_table import ObjectRecord
     from skate.core.schedule.worker_record import Worker
 
-Row = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
+#: Rows of one kind; None for each entry that is left out, so that the caller counts it as work.
+Rows: TypeAlias = Iterator[Row | None]
 
-ENDED_MAX = 1_000
 MESSAGE_MAX = 2_000
-#: Parts of a survey that only the processes themselves know.
-OF_PROCESSES = frozenset({"objects", "jobs", "workers"})
-
-
-class Survey:
-    """One survey in progress: the asker, the missing answers, and the rows so far."""
-
-    __slots__ = ("cid", "number", "waiting", "parts")
-
-    def __init__(self, cid: int, number: int | None) -> None:
-        self.cid = cid
-        #: The request to reply to when all have answered; None if answers are passed on to another node.
-        self.number = number
-        self.waiting: set[tuple[bytes, int]] = set()
-        self.parts: list[Row] = []
+#: Kinds that only the head of a cluster has all rows of.
+HEAD_KINDS = frozenset({"actors", "groups"})
+EVERYTHING: Where = {}
 
 
 class Inventory:
-    """Answers surveys, and keeps short records of ended workers."""
+    """Makes the rows of a node."""
 
-    def __init__(self, tables: NodeTables, explain: Callable[[Task], str], needs: dict[bytes, int]) -> None:
+    def __init__(self, tables: NodeTables, explainer: WaitExplainer) -> None:
         self._tables = tables
         self._node_id = tables.members.here.node_id
-        self._peers = tables.members.alive
-        self._scheduler = tables.scheduler
-        self._emit = tables.out.emit
-        self._explain = explain
-        self._needs = needs  # objects that tasks kept for lineage take
-        #: Surveys in progress, by the asker's node and process and its number for the survey.
-        self.surveys: dict[bytes, Survey] = {}
-        self.ended: list[Row] = []
-        self._views = {
-            "tasks": self.tasks,
-            "actors": self.actors,
-            "objects": self.objects,
-            "workers": self.workers,
-            "environments": self.environments,
+        self._explainer = explainer
+        self._scans: dict[str, Callable[[Where, bool], Rows]] = {
+            "tasks": self._tasks,
+            "tasks_in_progress": self._tasks_in_progress,
+            "actors": self._actors,
+            "objects": self._objects,
+            "references": self._references,
+            "workers": self._workers,
+            "environments": self._environments,
+            "nodes": self._nodes,
+            "groups": self._groups,
         }
 
-    # -- ended workers
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of rows."""
+        return frozenset(self._scans)
 
-    def worker_ended(self, worker: Worker, reason: str) -> None:
-        """Record the end of a worker process."""
-        row = self._worker(worker)
-        row.update(alive=False, reason=reason, at=self._tables.clock.now, intended=worker.leaving)
-        self.ended.append(row)
-        if len(self.ended) > 2 * ENDED_MAX:
-            del self.ended[:ENDED_MAX]
-
-    # -- surveys
-
-    def begin(self, cid: int, number: int, token: int, kinds: tuple[str, ...]) -> None:
-        """Start a survey for a client; the reply is sent when all have answered."""
-        key = self._key(cid, token)
-        survey = self.surveys[key] = Survey(cid, number)
-        self._start(survey, key, kinds)
-        for peer in self._peers.values():
-            survey.waiting.add((peer.node_id, peer.cid))
-            self._emit(peer.cid, m.Survey(m.SURVEY, key, kinds))
-        self._end_if_complete(key)
-
-    def give_up(self, cid: int, token: int) -> tuple[list[Row], list[Row]]:
-        """End a survey whose client stops waiting; return the rows so far and the missing processes."""
-        survey = self.surveys.pop(self._key(cid, token), None)
-        if survey is None:
-            return [], []
-        return survey.parts, [self._silent(*who) for who in sorted(survey.waiting)]
-
-    def _key(self, cid: int, token: int) -> bytes:
-        return self._node_id[:8] + cid.to_bytes(4, "little") + token.to_bytes(8, "little")
-
-    def _start(self, survey: Survey, key: bytes, kinds: tuple[str, ...]) -> None:
-        """Add what this node knows, and ask its processes."""
-        self._take(survey, key, self.view(kinds))
-        if OF_PROCESSES.isdisjoint(kinds):
-            return
-        for cid in list(self._tables.clients):
-            worker = self._scheduler.workers.get(cid)
-            if cid not in self._peers and (worker is None or worker.pid):
-                survey.waiting.add((self._node_id, cid))
-                self._emit(cid, m.Survey(m.SURVEY, key, kinds))
-
-    def asked(self, cid: int, message: m.Survey) -> None:
-        """SURVEY: run a survey for a peer; pass on each answer as it comes, then the end."""
-        _, key, kinds = message
-        survey = self.surveys[key] = Survey(cid, None)
-        self._start(survey, key, kinds)
-        self._end_if_complete(key)
-
-    def surveyed(self, cid: int, message: m.Surveyed) -> None:
-        """SURVEYED: a process has answered, or a peer passes on an answer of one of its processes."""
-        _, key, part = message
-        survey = self.surveys.get(key)
-        if survey is None:
-            return
-        if cid not in self._peers:
-            part.update(node=self._node_id, ip=self._tables.members.here.address, cid=cid)
-            survey.waiting.discard((self._node_id, cid))
-        self._take(survey, key, part)
-        self._end_if_complete(key)
-
-    def survey_ended(self, cid: int, message: m.SurveyEnd) -> None:
-        """SURVEY_END: all processes of a peer have answered."""
-        _, key = message
-        survey = self.surveys.get(key)
-        peer = self._peers.get(cid)
-        if survey is not None and peer is not None:
-            survey.waiting.discard((peer.node_id, cid))
-            self._end_if_complete(key)
-
-    def forget(self, cid: int) -> None:
-        """Stop waiting for the answer of a process or peer that has ended."""
-        for key, survey in list(self.surveys.items()):
-            if survey.cid == cid:
-                del self.surveys[key]
-                continue
-            survey.waiting = {who for who in survey.waiting if who[1] != cid}
-            self._end_if_complete(key)
-
-    def _take(self, survey: Survey, key: bytes, part: Row) -> None:
-        if survey.number is not None:
-            survey.parts.append(part)
-        else:
-            self._emit(survey.cid, m.Surveyed(m.SURVEYED, key, part))
-
-    def _end_if_complete(self, key: bytes) -> None:
-        survey = self.surveys.get(key)
-        if survey is None or survey.waiting:
-            return
-        del self.surveys[key]
-        if survey.number is not None:
-            self._emit(survey.cid, m.Reply(m.REPLY, survey.number, True, (survey.parts, [])))
-        else:
-            self._emit(survey.cid, m.SurveyEnd(m.SURVEY_END, key))
-
-    def _silent(self, node_id: bytes, cid: int) -> Row:
-        worker = self._scheduler.workers.get(cid)
-        if worker is not None:
-            return self._worker(worker)
-        return {"node": node_id, "cid": cid, "pid": 0, "actor": b"", "name": ""}
-
-    # -- rows of this node
-
-    def view(self, kinds: tuple[str, ...]) -> Row:
-        """Return the rows of each kind, and their common fields."""
-        found: Row = {
+    def node(self) -> Row:
+        """Return the facts about this node that go with its rows."""
+        members = self._tables.members
+        return {
             "node": self._node_id,
-            "ip": self._tables.members.here.address,
-            "head": self._tables.members.head is self._tables.members.here,
+            "ip": members.here.address,
+            "head": members.head is members.here,
             "now": self._tables.clock.now,
         }
-        for kind in kinds:
-            rows = self._views.get(kind)
-            if rows is not None:
-                found[kind] = rows()
-        return found
 
-    def tasks(self) -> list[Row]:
-        """Return the tasks in progress, the recently ended ones, and the failed ones."""
-        rows: dict[tuple[bytes, int], Row] = {}
-        for entry in self._tables.history.finished:
-            name, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent = entry
-            row = self._task(task_id, kind, attempt, template, actor, parent)
-            row.update(
-                state="FINISHED" if status == m.OK else "FAILED",
-                worker=cid,
-                pid=pid,
-                start=at - micros * 1e-6,
-                end=at,
-            )
-            if status == m.CANCELLED:
+    def scan(self, kind: str, where: Where, detail: bool) -> Rows:
+        """Yield the rows of a kind with certain columns, and None for each other entry.
+
+        The tables may change between two rows. Tasks have the reason why they wait only with `detail`. Raise KeyError for an
+        unknown kind.
+        """
+        return self._scans[kind](where, detail)
+
+    def rows(self, kind: str, where: Where = EVERYTHING) -> list[Row]:
+        """Return the rows of a kind with certain columns, without `detail`. Raise KeyError for an unknown kind."""
+        return [row for row in self.scan(kind, where, False) if row is not None]
+
+    # -- tasks
+
+    def _tasks(self, where: Where, detail: bool) -> Rows:
+        """Yield the recently ended tasks, the failed ones, and those in progress."""
+        history = self._tables.history
+        finished, failures = list(history.finished), list(history.failures)
+        last_finished, last_failure = finished[-1:], failures[-1:]
+        wanted = _id_in(where, "task")
+        if wanted is not None:
+            finished = [entry for entry in finished if entry[1] == wanted]
+            failures = [entry for entry in failures if entry[0] == wanted]
+        yield from self._ended(finished, failures, where)
+        yield from self._tasks_in_progress(where, detail)
+        # The tasks that have ended since.
+        finished = _since(history.finished, last_finished)
+        yield from self._ended(finished, _since(history.failures, last_failure), where)
+
+    def _tasks_in_progress(self, where: Where, detail: bool) -> Rows:
+        tasks = self._tables.tasks
+        for task_id in _ids(tasks, where, "task"):
+            task = tasks.get(task_id)
+            yield None if task is None else self._in_progress(task, where, detail)
+
+    def _ended(self, finished: list[Any], failures: list[Any], where: Where) -> Rows:
+        failed = {entry[:2]: entry for entry in failures}
+        for entry in finished:
+            _, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent = entry
+            failure = failed.pop((task_id, attempt), None) if failed else None
+            state = "FINISHED" if status == m.OK and failure is None else "FAILED"
+            if not _may_match(where, state, kind, template):
+                yield None
+                continue
+            row = _task(task_id, kind, attempt, template, actor, parent)
+            row.update(state=state, worker=cid, pid=pid, start=at - micros * 1e-6, end=at)
+            if failure is not None:
+                row["error"], row["message"] = failure[7:]
+            elif status == m.CANCELLED:
                 row["error"] = "TaskCancelledError"
-            rows[task_id, attempt] = row
-        for task_id, attempt, kind, template, actor, parent, at, error, text in self._tables.history.failures:
-            ran = rows.get((task_id, attempt))
-            if ran is None:
-                ran = rows[task_id, attempt] = self._task(task_id, kind, attempt, template, actor, parent)
-                ran["end"] = at
-            ran.update(state="FAILED", error=error, message=text)
-        for task in self._tables.tasks.values():
-            rows[task.task_id, task.attempt] = self._under_way(task)
-        return list(rows.values())
+            yield _if_matches(row, where)
+        for task_id, attempt, kind, template, actor, parent, at, error, text in failed.values():
+            if not _may_match(where, "FAILED", kind, template):
+                yield None
+                continue
+            row = _task(task_id, kind, attempt, template, actor, parent)
+            row.update(state="FAILED", end=at, error=error, message=text)
+            yield _if_matches(row, where)
 
-    @staticmethod
-    def _task(task_id: bytes, kind: int, attempt: int, template: Any, actor: Any, parent: bytes) -> Row:
-        return {
-            "task": task_id,
-            "kind": kind,
-            "attempt": attempt,
-            "name": template.name,
-            "function": template.fields.get("qualified") or template.name,
-            "actor": b"" if actor is None else actor.actor_id,
-            "parent": parent,
-            "request": template.request,
-            "environment": template.environment,
-            "group": group_of(template),
-        }
-
-    def _under_way(self, task: Task) -> Row:
-        row = self._task(task.task_id, task.kind, task.attempt, task.template, task.actor, task.parent)
-        row["state"] = self._state(task)
-        row["why"] = self._explain(task)
+    def _in_progress(self, task: Task, where: Where, detail: bool) -> Row | None:
+        state = _state(task)
+        if not _may_match(where, state, task.kind, task.template):
+            return None
+        row = _task(task.task_id, task.kind, task.attempt, task.template, task.actor, task.parent)
+        row["state"] = state
         if task.node is not None:
             row["place"] = task.node.node_id
         worker = task.worker
         if worker is not None:
             row["worker"], row["pid"] = worker.cid, worker.pid
+        if _if_matches(row, where) is None:
+            return None
+        if detail:
+            row["why"] = self._explainer.of_task(task)
         return row
 
-    def _state(self, task: Task) -> str:
-        if task.state == WAITING and task.missing:
-            return "PENDING_ARGS_AVAIL"
-        if task.kind == METHOD and task.state == WAITING:
-            return "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
-        if task.state != SENT:
-            return "PENDING_NODE_ASSIGNMENT"
-        worker = task.worker
-        if worker is None:
-            return "SUBMITTED_TO_WORKER"
-        if task.task_id in worker.blocked:
-            return "RUNNING_IN_RAY_GET"
-        ahead = next(iter(worker.outstanding.values()), task) is not task
-        concurrent = task.kind == METHOD and task.actor is not None and not task.actor.in_order
-        return "SUBMITTED_TO_WORKER" if ahead and not concurrent else "RUNNING"
+    def timeline(self) -> list[tuple[Any, ...]]:
+        """Return the recently ended tasks: (name, id, kind, worker, pid, end, microseconds, status, function).
 
-    def actors(self) -> list[Row]:
-        """Return all actors that this node manages, including dead ones."""
-        return [self._actor(actor) for actor in self._tables.actors.actors.values()]
+        There are thousands of them, and they are needed together, so they are tuples.
+        """
+        return [(*entry[:8], _qualified(entry[9])) for entry in self._tables.history.finished]
+
+    def demand(self) -> list[tuple[str, int, str]]:
+        """Return the pending work: name, number, and the reason why it waits."""
+        counted = self._explainer.count_waiting(self._tables.tasks.values())
+        for group in self._tables.placement.groups.values():
+            if group.state == GroupState.PENDING:
+                key = (f"placement group {group.name or group.group_id.hex()[:8]}", "no room for its bundles")
+                counted[key] = counted.get(key, 0) + 1
+        return [(name, count, why) for (name, why), count in counted.items()]
+
+    # -- actors
+
+    def _actors(self, where: Where, detail: bool) -> Rows:
+        """Yield all actors that this node manages, including dead ones."""
+        actors = self._tables.actors.actors
+        for actor_id in _ids(actors, where, "actor"):
+            actor = actors.get(actor_id)
+            yield None if actor is None else _if_matches(self._actor(actor), where)
 
     def _actor(self, actor: Actor) -> Row:
         template = actor.template
@@ -261,7 +177,9 @@ class Inventory:
         row: Row = {
             "actor": actor.actor_id,
             "class": template.fields.get("class_path") or actor.class_name,
+            "class_name": actor.class_name,
             "state": "DEPENDENCIES_UNREADY" if unready else actor.state.public,
+            "job": template.job,
             "name": actor.name,
             "namespace": actor.namespace,
             "place": b"" if actor.state == PENDING else place,
@@ -270,9 +188,7 @@ class Inventory:
             "detached": actor.detached,
             "request": template.request,
             "environment": template.environment,
-            "group": group_of(template),
-            "holders": dict(actor.holders),
-            "pins": actor.pins,
+            "group": _group_of(template),
         }
         if actor.state == DEAD and actor.death is not None:
             name, fields = actor.death
@@ -283,40 +199,14 @@ class Inventory:
             }
         return row
 
-    def objects(self) -> list[Row]:
-        """Return the objects that have escaped from the process that made them, with everything that keeps them alive."""
-        used: dict[bytes, list[Row]] = {}
-        creations = [a.creation for a in self._tables.actors.actors.values() if a.state != DEAD]
-        for task in (
-            *self._tables.tasks.values(),
-            *(each for each in creations if each.task_id not in self._tables.tasks),
-        ):
-            user: Row = {
-                "task": task.task_id,
-                "kind": task.kind,
-                "name": task.template.name,
-                "cid": task.client,
-                "state": self._state(task),
-            }
-            for oid in {*(oid for _, oid in task.deps), *task.held}:
-                used.setdefault(oid, []).append(user)
-        inside: dict[bytes, list[bytes]] = {}
-        for record in self._tables.objects.records.values():
-            for oid in record.held:
-                inside.setdefault(oid, []).append(record.oid)
-        captured: dict[bytes, list[str]] = {}
-        names = {template.function: template.name for template in self._tables.functions.templates.values()}
-        for key, (_, held) in self._tables.functions.functions.items():
-            for oid in held:
-                captured.setdefault(oid, []).append(names.get(key, "a function"))
-        rows = []
-        for record in self._tables.objects.records.values():
-            row = self._object(record)
-            row["used"] = used.get(record.oid, [])
-            row["inside"] = inside.get(record.oid, [])
-            row["captured"] = captured.get(record.oid, [])
-            rows.append(row)
-        return rows
+    # -- objects
+
+    def _objects(self, where: Where, detail: bool) -> Rows:
+        """Yield the objects that have escaped from the process that made them, with the processes that hold them."""
+        records = self._tables.objects.records
+        for oid in _ids(records, where, "object"):
+            record = records.get(oid)
+            yield None if record is None else _if_matches(self._object(record), where)
 
     def _object(self, record: ObjectRecord) -> Row:
         away = record.away
@@ -328,10 +218,6 @@ class Inventory:
             "place": b"" if away is None or away.place is None else away.place.node_id,
             "owner": self._node_id if away is None or away.owner is None else away.owner.node_id,
             "holders": dict(record.holders),
-            "pins": record.pins,
-            "writer": -1 if record.writer is None else record.writer,
-            "lineage": record.oid in self._needs,
-            "making": record.oid[:24] in self._tables.tasks,
         }
 
     def _where(self, record: ObjectRecord) -> str:
@@ -347,32 +233,235 @@ class Inventory:
             return "elsewhere" if record.away is not None and record.away.place is not None else "lost"
         return "being written" if record.writer is not None else "pending"
 
-    def workers(self) -> list[Row]:
-        """Return the worker processes, including recently ended ones."""
-        return [*map(self._worker, self._scheduler.workers.values()), *self.ended]
+    def _references(self, where: Where, detail: bool) -> Rows:
+        """Yield what keeps objects alive besides processes: tasks, objects that contain others, function definitions.
 
-    def _worker(self, worker: Worker) -> Row:
+        With an object in `where`, yield only the references to it.
+        """
+        tables, wanted = self._tables, _id_in(where, "object")
+        tasks, records, functions = tables.tasks, tables.objects.records, tables.functions.functions
+        for task_id in [*tasks, *(key for key in tables.actors.actors if key not in tasks)]:
+            task = tasks.get(task_id) or self._restartable(task_id)
+            if task is None or not (task.deps or task.held):
+                yield None
+            else:
+                holder = f"task {task.template.name} ({_state(task)})"
+                ids = (*(oid for _, oid in task.deps), *task.held)
+                yield _reference("USED_BY_PENDING_TASK", task.client, holder, ids, wanted)
+        for oid in list(records):
+            record = records.get(oid)
+            if record is None or not record.held:
+                yield None
+            else:
+                yield _reference("CAPTURED_IN_OBJECT", -1, oid.hex(), record.held, wanted)
+        names = {template.function: template.name for template in tables.functions.templates.values()}
+        for key, (_, held) in list(functions.items()):
+            holder = f"the definition of {names.get(key, 'a function')}"
+            yield _reference("CAPTURED_IN_OBJECT", -1, holder, held, wanted)
+
+    def _restartable(self, actor_id: bytes) -> Task | None:
+        """Return the task that constructs an actor again if it fails."""
+        actor = self._tables.actors.actors.get(actor_id)
+        return None if actor is None or actor.state == DEAD else actor.creation
+
+    # -- workers
+
+    def _workers(self, where: Where, detail: bool) -> Rows:
+        """Yield the worker processes, including recently ended ones."""
+        workers = self._tables.scheduler.workers
+        for worker in list(workers.values()):
+            if workers.get(worker.cid) is worker:
+                yield _if_matches(self.worker(worker), where)
+        for cid, pid, actor_id, name, outstanding, at, reason, intended in self._tables.ended_workers.ended:
+            row = self._process(cid, pid, False, actor_id, name, outstanding)
+            row.update(reason=reason, at=at, intended=intended)
+            yield _if_matches(row, where)
+
+    def worker(self, worker: Worker) -> Row:
+        """Return the row of a worker that lives."""
         actor = worker.actor
+        actor_id, name = (b"", "") if actor is None else (actor.actor_id, actor.describe())
+        return self._process(worker.cid, worker.pid, True, actor_id, name, len(worker.outstanding))
+
+    def _process(self, cid: int, pid: int, alive: bool, actor_id: bytes, name: str, outstanding: int) -> Row:
         return {
             "node": self._node_id,
-            "cid": worker.cid,
-            "pid": worker.pid,
-            "alive": True,
-            "actor": b"" if actor is None else actor.actor_id,
-            "name": "" if actor is None else actor.describe(),
-            "outstanding": len(worker.outstanding),
+            "cid": cid,
+            "pid": pid,
+            "alive": alive,
+            "actor": actor_id,
+            "name": name,
+            "outstanding": outstanding,
         }
 
-    def environments(self) -> list[Row]:
-        """Return the requested runtime environments, with the number of workers for each."""
+    def _environments(self, where: Where, detail: bool) -> Rows:
+        """Yield the requested runtime environments, with the number of workers for each."""
         counts: dict[str, int] = {}
-        for worker in self._scheduler.workers.values():
+        for worker in self._tables.scheduler.workers.values():
             counts[worker.env_key] = counts.get(worker.env_key, 0) + 1
-        known = {t.env_key: t.environment for t in self._tables.functions.templates.values() if t.environment}
-        return [{"environment": text, "workers": counts.get(key, 0)} for key, text in known.items()]
+        templates = self._tables.functions.templates
+        known = {each.env_key: each.environment for each in templates.values() if each.environment}
+        for key, text in known.items():
+            yield _if_matches({"environment": text, "workers": counts.get(key, 0)}, where)
+
+    # -- the cluster, as far as this node knows it
+
+    def _nodes(self, where: Where, detail: bool) -> Rows:
+        """Yield the nodes of the cluster, including the last dead ones."""
+        members = self._tables.members
+        for peer in [members.here, *members.by_tag.values()]:
+            row = {
+                "node_id": peer.node_id.hex(),
+                "alive": peer.alive,
+                "total": dict(peer.total),
+                "available": dict(peer.available),
+                "labels": dict(peer.labels),
+                "reason": peer.reason,
+                "address": peer.address,
+                **peer.facts,
+            }
+            yield _if_matches(row, where)
+
+    def _groups(self, where: Where, detail: bool) -> Rows:
+        """Yield the placement groups, including removed ones. Only the head knows them all."""
+        for group in list(self._tables.placement.groups.values()):
+            infeasible = group.state == GroupState.INFEASIBLE
+            row = {
+                "placement_group_id": group.group_id.hex(),
+                "name": group.name,
+                "bundles": dict(enumerate(group.bundles)),
+                "strategy": group.strategy,
+                "state": "PENDING" if infeasible else group.state.value,
+                "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
+                "why": group.why,
+            }
+            yield _if_matches(row, where)
+
+    def total(self) -> dict[str, int]:
+        """Return the total resources of the nodes, in units."""
+        total: dict[str, int] = {}
+        for each in self._tables.members.totals():
+            for name, units in each.items():
+                total[name] = total.get(name, 0) + units
+        return total
+
+    def free(self) -> dict[str, int]:
+        """Return the free resources, in units; those of placement groups have their own names."""
+        tables = self._tables
+        free: dict[str, int] = {}
+        here = (tables.scheduler.capacity.available, tables.placement.pools_free())
+        peers = [part for peer in tables.members.alive.values() for part in (peer.available, peer.pools)]
+        for each in (*here, *peers):
+            for name, units in each.items():
+                if units > 0:
+                    free[name] = free.get(name, 0) + units
+        store = free.get("object_store_memory")
+        if store is not None:  # tasks do not reserve it: the free part is what no value occupies
+            free["object_store_memory"] = max(0, store - tables.disk.allocator.arena.used * UNIT)
+        return free
+
+    def __repr__(self) -> str:
+        return f"<Inventory of {self._node_id.hex()[:8]}>"
 
 
-def group_of(template: Template) -> bytes:
+# -- conditions
+
+
+def _id_in(where: Where, column: str) -> bytes | None:
+    """Return the id that a column must have, if there is such a condition."""
+    wanted = where.get(column)
+    return wanted if isinstance(wanted, bytes) else None
+
+
+def _ids(table: Mapping[bytes, object], where: Where, column: str) -> list[bytes]:
+    """Return the ids of a table's entries, or only the one that a column must have."""
+    wanted = _id_in(where, column)
+    return list(table) if wanted is None else [wanted]
+
+
+def _same(value: object, wanted: bytes | str) -> bool:
+    """Compare as the filters of the state API do: upper and lower case are the same."""
+    if isinstance(value, str) and isinstance(wanted, str):
+        return value.lower() == wanted.lower()
+    return value == wanted
+
+
+def _if_matches(row: Row, where: Where) -> Row | None:
+    """Return the row if it meets the conditions on the columns that it has, else None."""
+    if where and not all(column not in row or _same(row[column], where[column]) for column in where):
+        return None
+    return row
+
+
+def _may_match(where: Where, state: str, kind: int, template: Template) -> bool:
+    """Return False if the row of a task, not made yet, would not match."""
+    if not where:
+        return True
+    wanted = where.get("state")
+    if wanted is not None and not _same(state, wanted):
+        return False
+    if "name" not in where and "function" not in where:
+        return True
+    name, function = _names(kind, template)
+    return _same(name, where.get("name", name)) and _same(function, where.get("function", function))
+
+
+def _since(entries: Reversible[Any], last: list[Any]) -> list[Any]:
+    """Return the entries after the last one that was seen; `last` has it, or is empty."""
+    if not last:
+        return [*entries]
+    return list(takewhile(lambda entry: entry is not last[0], reversed(entries)))[::-1]
+
+
+# -- parts of rows
+
+
+def _qualified(template: Template) -> str:
+    return template.fields.get("qualified") or template.name
+
+
+def _names(kind: int, template: Template) -> tuple[str, str]:
+    """Return the name of a task, and that of its function or class."""
+    if kind == CREATION:
+        name = f"{_qualified(template)}.__init__"
+        return name, name
+    return template.name, template.name if kind == METHOD else _qualified(template)
+
+
+def _task(task_id: bytes, kind: int, attempt: int, template: Template, actor: Any, parent: bytes) -> Row:
+    name, function = _names(kind, template)
+    return {
+        "task": task_id,
+        "kind": kind,
+        "attempt": attempt,
+        "name": name,
+        "function": function,
+        "actor": b"" if actor is None else actor.actor_id,
+        "parent": parent,
+        "request": template.request,
+        "environment": template.environment,
+        "group": _group_of(template),
+    }
+
+
+def _state(task: Task) -> str:
+    if task.state == WAITING and task.missing:
+        return "PENDING_ARGS_AVAIL"
+    if task.kind == METHOD and task.state == WAITING:
+        return "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
+    if task.state != SENT:
+        return "PENDING_NODE_ASSIGNMENT"
+    worker = task.worker
+    if worker is None:
+        return "SUBMITTED_TO_WORKER"
+    if task.task_id in worker.blocked:
+        return "RUNNING_IN_RAY_GET"
+    ahead = next(iter(worker.outstanding.values()), task) is not task
+    concurrent = task.kind == METHOD and task.actor is not None and not task.actor.in_order
+    return "SUBMITTED_TO_WORKER" if ahead and not concurrent else "RUNNING"
+
+
+def _group_of(template: Template) -> bytes:
     """Return the placement group that a template requests, or empty bytes."""
     strategy = template.strategy
     return strategy.group_id if isinstance(strategy, BundleStrategy) else b""
@@ -384,3 +473,9 @@ def _init_text(fields: Row) -> str:
         return ""
     text: str = init[1].get("traceback") or init[1].get("message") or ""
     return text
+
+
+def _reference(why: str, cid: int, holder: str, ids: Iterable[bytes], wanted: bytes | None) -> Row | None:
+    """Return the row of what keeps objects alive; None if there are none, or not the wanted one."""
+    kept = [oid for oid in dict.fromkeys(ids) if wanted is None or oid == wanted]
+    return {"why": why, "cid": cid, "holder": holder, "ids": kept} if kept else None

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
 from skate.protocol.record import Record
-from skate.protocol.states import QUEUED, WAITING, GroupState
 
 if TYPE_CHECKING:
     from skate.core.parts import Parts
+
+#: The columns of actors that `skate status` shows.
+ACTOR_COLUMNS = ("class_name", "state", "name", "namespace", "pid", "restarts", "job")
 
 
 class WorkerFacts(Record):
@@ -110,35 +112,21 @@ class Snapshot:
 
     def status(self) -> dict[str, Any]:
         """Return nodes, resources, living actors, pending work and memory, for `skate status`."""
-        core = self._core
-        ask = core.queries
-        arena, plan = core.allocator.arena, core.allocator
+        inventory = self._core.inventory
+        arena, plan = self._core.allocator.arena, self._core.allocator
         return {
-            "nodes": ask.nodes(0),
-            "total": ask.cluster_resources(0),
-            "free": ask.available_resources(0),
-            "actors": [{**row, "job": self._job_of(row)} for row in ask.list_actors(0) if row["alive"]],
-            "pending": [(name, count, why) for (name, why), count in self._pending().items()],
+            "nodes": inventory.rows("nodes"),
+            "total": inventory.total(),
+            "free": inventory.free(),
+            "actors": [
+                {"actor_id": row["actor"].hex(), "alive": True, **{name: row[name] for name in ACTOR_COLUMNS}}
+                for row in inventory.rows("actors")
+                if row["state"] != "DEAD"
+            ],
+            "pending": inventory.demand(),
             "memory_used": arena.used,
             "spilled": plan.used - arena.used,
         }
-
-    def _job_of(self, actor: dict[str, Any]) -> str:
-        return self._core.actors.actors[bytes.fromhex(actor["actor_id"])].template.job
-
-    def _pending(self) -> dict[tuple[str, str], int]:
-        """Count the pending work by name and reason."""
-        core = self._core
-        counted: dict[tuple[str, str], int] = {}
-        for task in core.tasks.values():
-            if task.state in (WAITING, QUEUED):
-                key = (task.template.name, core.why_waiting(task))
-                counted[key] = counted.get(key, 0) + 1
-        for group in core.placement.groups.values():
-            if group.state == GroupState.PENDING:
-                key = (f"placement group {group.name or group.group_id.hex()[:8]}", "no room for its bundles")
-                counted[key] = counted.get(key, 0) + 1
-        return counted
 
     def unended(self) -> list[tuple[str, str]]:
         """Return name and state, as text, of each task that has not ended."""

@@ -57,8 +57,9 @@ def find(
                 f"{kind} cannot be filtered by {key!r}; the filterable columns are: "
                 f"{', '.join(sorted(schema.filterable_columns()))}"
             )
+    detail = detail or any(key in schema.detail_columns() for key, _, _ in checked)
     try:
-        found = inventory.find(kind, timeout)
+        found = inventory.find(kind, timeout, checked, limit, detail)
     except RuntimeError as error:
         raise ServerUnavailable(str(error)) from None
     if found.missing:
@@ -69,7 +70,7 @@ def find(
         if raise_on_missing_output:
             raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for partial results")
         warnings.warn(text, stacklevel=3)
-    shown = schema.list_columns(detail=detail or any(key in schema.detail_columns() for key, _, _ in checked))
+    shown = schema.list_columns(detail=detail)
     rows = [row for row in found.rows if all(_holds(row, each) for each in checked)]
     return [schema(**{name: row[name] for name in shown}) for row in rows[:limit]]
 

@@ -86,7 +86,7 @@ class InlineWorker(CallRunner):
 
     def _survey(self, message: m.Survey) -> None:
         """SURVEY: report nothing, because the driver holds this worker's refs."""
-        _, survey, _ = message
+        _, survey, *_ = message
         self.tell(m.Surveyed(m.SURVEYED, survey, {"pid": os.getpid(), "driver": False}))
 
     def runnable(self) -> bool:

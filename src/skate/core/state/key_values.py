@@ -1,0 +1,42 @@
+"""The key-value store of programs, kept by the head of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class KeyValues:
+    """Small values, by namespace and key. The first argument of each verb is the client that asks."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[bytes, bytes], bytes] = {}
+        self.verbs: dict[str, Callable[..., Any]] = {
+            "kv_put": self.put,
+            "kv_get": self.get,
+            "kv_delete": self.delete,
+            "kv_keys": self.keys,
+        }
+
+    def put(self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
+        """Store a value under a key; return True if there was one, which stays unless `overwrite` is set."""
+        there = (namespace, key) in self.kept
+        if overwrite or not there:
+            self.kept[namespace, key] = value
+        return there
+
+    def get(self, cid: int, namespace: bytes, key: bytes) -> bytes | None:
+        """Return the value of a key, or None."""
+        return self.kept.get((namespace, key))
+
+    def delete(self, cid: int, namespace: bytes, key: bytes, by_prefix: bool) -> int:
+        """Delete a key, or all keys that start with it; return the number deleted."""
+        gone = self.keys(cid, namespace, key) if by_prefix else [key]
+        return sum(self.kept.pop((namespace, each), None) is not None for each in gone)
+
+    def keys(self, cid: int, namespace: bytes, prefix: bytes) -> list[bytes]:
+        """Return the keys that start with a prefix."""
+        return sorted(key for space, key in self.kept if space == namespace and key.startswith(prefix))
+
+    def __repr__(self) -> str:
+        return f"<KeyValues {len(self.kept)} keys>"
