@@ -24,12 +24,14 @@ class CallRunner(WorkerCore):
     """The tables of a worker, guarded by `lock`, and the code that runs its calls."""
 
     __slots__ = (
-        "context", "lock", "process",
+        "context", "lock", "mode", "process",
     )  # fmt: skip
 
     process: Process
     context: WorkerContext
     lock: Any
+    #: Runs the calls of a concurrent actor; None for other workers.
+    mode: Any
 
     def call(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
         """Run a call in the current thread, and answer it."""
@@ -114,6 +116,59 @@ class CallRunner(WorkerCore):
 
             raise to_exception(failed, None, self.process)
         return running.template.load(self.process)
+
+    def make_actor(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
+        """Run the constructor and answer for it; return False if it failed."""
+        started = time.perf_counter()
+        try:
+            cls = self.actor_class(running)
+            given, named = self.arguments(args, deps)
+            self.actor = self.create(cls, given, named)
+        except (ActorExit, SystemExit) as error:
+            self.left(running, error)
+            return False
+        except BaseException as error:  # user code may raise anything; callers of the actor get it
+            self.failed(running, error, started)
+            return False
+        self.running = None
+        self.answer(running, m.OK, (), started, False)
+        return True
+
+    def create(self, cls: Any, given: Any, named: dict[str, Any]) -> Any:
+        """Create the actor."""
+        return cls(*given, **named)
+
+    # -- concurrent actors
+
+    def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
+        """Start a concurrent call, or queue it while its group is full."""
+        try:
+            with self.lock:
+                admitted = self.admit(sequence, running, message)
+        except ValueError as error:  # no such group
+            self.failed(running, error, time.perf_counter())
+            return
+        if admitted:
+            self.mode.run(running, message)
+
+    def end_call(self, running: Running) -> None:
+        """Record the end of a concurrent call, and start the next of its group."""
+        with self.lock:
+            following = self.end(running)
+        if following is not None:
+            self.mode.run(*following)
+
+    def cancel_call(self, running: Running) -> None:
+        """Cancel a concurrent call, if it runs in a coroutine."""
+        if running.future is not None:
+            running.future.get_loop().call_soon_threadsafe(running.future.cancel)
+
+    def run_in(self, mode: Any, limits: dict[str, int]) -> None:
+        """Switch to running the actor's calls concurrently."""
+        with self.lock:
+            self.run_side_by_side(limits)
+            self.mode = mode
+            self.wake = mode.arrived
 
     # -- streams
 

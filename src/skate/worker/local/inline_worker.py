@@ -39,7 +39,8 @@ class InlineWorker(CallRunner):
         self.lock = host.lock
         self.context = WorkerContext(host.process)
         #: The calls of an asyncio actor; None for other workers.
-        self.calls: AsyncCalls | None = None
+        self.mode: AsyncCalls | None = None
+        self.departure = _Departure(self)
         self.concurrent = False
         #: Unfinished streams, oldest first.
         self.streams: dict[bytes, Stream] = {}
@@ -63,13 +64,8 @@ class InlineWorker(CallRunner):
 
     def tell(self, message: tuple[Any, ...]) -> None:
         """Pass a message to the node; ignore it if the worker has left."""
-        self.host.tell(self, message)
-
-    def take(self, message: m.OfNode) -> None:
-        """Handle one message from the node; queue work."""
-        handler = self.handlers.get(message[0])
-        if handler is not None:
-            handler(message)
+        if not self.gone:
+            self.host.step(self.cid, message)
 
     def system_call(self, message: m.Invoke) -> None:
         """Queue the call with the others: in local mode no thread runs beside them."""
@@ -100,14 +96,14 @@ class InlineWorker(CallRunner):
         stream = self.streams.get(task_id)
         if stream is not None and not stream.stepping:
             del self.streams[task_id]
-            with self.host.aside():
+            with self.host.pump.aside():
                 stream.iterator.close()
             self.side.pop(task_id, None)
             self.done(stream.running, m.CANCELLED, (), 0, False)
         elif effect is None:
             return
-        elif self.calls is not None:
-            self.calls.cancel(task_id)
+        elif self.mode is not None:
+            self.cancel_call(effect.running)
         else:
             effect.running.cancelled = False
             if force:
@@ -123,8 +119,8 @@ class InlineWorker(CallRunner):
             return
         _, task_id, key, args, deps, attempt = message
         running = Running(task_id, self.templates[key], attempt)
-        if self.calls is not None:
-            self.calls.start(sequence, running, message)
+        if self.mode is not None:
+            self.start(sequence, running, message)
             return
         self.side[task_id] = running
         try:
@@ -137,28 +133,17 @@ class InlineWorker(CallRunner):
     def _construct(self, message: m.Construct) -> None:
         _, _, _, args, deps, _ = message
         running = self.introduce_actor(message)
-        started = time.perf_counter()
+        fields = running.template.fields
         with self.standing_in(running):
-            try:
-                cls = self.actor_class(running)
-                fields = running.template.fields
-                self.concurrent = bool(fields.get("concurrent"))
-                if fields.get("is_async"):
-                    from skate.worker.local.async_calls import AsyncCalls  # only asyncio actors need asyncio
+            made = self.make_actor(running, args, deps)
+        if made and fields.get("is_async"):
+            from skate.worker.local.async_calls import AsyncCalls  # only asyncio actors need asyncio
 
-                    self.calls = AsyncCalls(self)
-                    limit = fields.get("max_concurrency") or 1000
-                    groups = {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
-                    self.run_side_by_side(groups)
-                given, named = self.arguments(args, deps)
-                self.actor = cls(*given, **named)
-            except ActorExit as error:
-                self.left(running, error)
-                return
-            except BaseException as error:  # user code may raise anything; callers of the actor get it
-                self.failed(running, error, started)
-                return
-        self.answer(running, m.OK, (), started, False)
+            limit = fields.get("max_concurrency") or 1000
+            self.run_in(
+                AsyncCalls(self), {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
+            )
+        self.concurrent = bool(fields.get("concurrent"))
 
     # -- streams
 
@@ -215,6 +200,10 @@ class InlineWorker(CallRunner):
         if self.actor is None and not isinstance(error, ActorExit):
             self.failed(running, error, time.perf_counter())
             return
+        self.end_actor()
+
+    def end_actor(self, error: BaseException | None = None) -> None:
+        """End the actor at its own request."""
         with self.lock:
             self.tell(m.Exiting(m.EXITING, "exit_actor"))
             self.host.lose(self, "left")
@@ -255,13 +244,22 @@ class InlineWorker(CallRunner):
         for stream in streams.values():
             if not stream.stepping:
                 stream.iterator.close()
-        if self.calls is not None:
-            self.calls.close()
+        if self.mode is not None:
+            self.mode.close()
         self.actor = None
 
     def __repr__(self) -> str:
         what = type(self.actor).__name__ if self.actor is not None else "tasks"
         return f"<InlineWorker {self.cid} {what} queued={len(self.queue)} busy={self.busy}>"
+
+
+class _Departure:
+    """Ends an actor, as `WorkerExit` ends a process. No signal ends it."""
+
+    terminating = False
+
+    def __init__(self, worker: InlineWorker) -> None:
+        self.actor = worker.end_actor
 
 
 class Stream:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextvars
 import os
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
@@ -40,19 +38,19 @@ EVERY_TASK = 1 << 62
 
 
 class LocalHost:
-    """Owns the core and the inline workers of a node in local mode."""
+    """Owns the core and the inline workers of a node in local mode. The process is linked to it by direct calls."""
 
     address = ""
     output = None
 
     def __init__(self, settings: Settings) -> None:
-        self.pump = LocalPump(self)
+        self.pump = LocalPump(self.standstill)
         self.lock = self.pump.lock
+        self.workers = self.pump.workers
         #: The worker of the current thread or coroutine.
         self.here: contextvars.ContextVar[InlineWorker | None] = contextvars.ContextVar(
             "skate_inline", default=None
         )
-        self.workers: dict[int, InlineWorker] = {}
         self._settling = False
         node_id = os.urandom(28)
         memory = LocalMemory(settings.object_store_memory)
@@ -66,10 +64,9 @@ class LocalHost:
             facts={"address": settings.node_ip_address},
             patient=True,  # nothing runs here while no thread waits
         )
-        self._steps = 0
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(self, node_id, job)
-        self.process.connect(LocalLink(self))
+        self.process.connect(self)
         self.process.mapping = memory
         self.process.is_driver = True
         self.process.namespace = settings.namespace
@@ -84,14 +81,9 @@ class LocalHost:
 
     def step(self, cid: int, message: tuple[Any, ...]) -> None:
         """Pass a message to the core and carry out its effects, without running user code."""
-        self._steps += 1
+        self.pump.steps += 1
         self.core.step(cid, message, time.monotonic())
         self.settle()
-
-    def tell(self, worker: InlineWorker, message: tuple[Any, ...]) -> None:
-        """Pass a worker's message to the core; ignore one from a worker that has left."""
-        if not worker.gone:
-            self.step(worker.cid, message)
 
     def settle(self) -> None:
         """Carry out the core's effects, and any that follow from them."""
@@ -108,7 +100,9 @@ class LocalHost:
                     elif cid == SHELL:
                         self._act(message)
                     elif cid in self.workers:
-                        self.workers[cid].take(message)
+                        handler = self.workers[cid].handlers.get(message[0])
+                        if handler is not None:
+                            handler(message)
         finally:
             self._settling = False
         self.pump.changed.notify_all()
@@ -130,79 +124,6 @@ class LocalHost:
             worker.close()
             self.step(SHELL, WorkerLost(WORKER_LOST, worker.cid, reason, EVERY_TASK, (), None, "", -1))
 
-    def aside(self) -> AbstractContextManager[None]:
-        """Release the lock while user code runs."""
-        return self.pump.aside()
-
-    # -- running, under the lock
-
-    def run_ready(self) -> None:
-        """Run all work that is ready."""
-        while self._run_one():
-            pass
-
-    def _run_one(self) -> bool:
-        for worker in self.workers.values():
-            if worker.runnable():
-                self._run(worker, worker.work, worker.queue.popleft())
-                return True
-        return False
-
-    def _run(self, worker: InlineWorker, work: Callable[[Any], None], what: Any) -> None:
-        worker.busy += 1
-        try:
-            with self.aside():
-                work(what)
-        finally:
-            worker.busy -= 1
-
-    def advance(self, until: Callable[[], bool]) -> bool:
-        """Make progress for a waiting thread; return False if there is nothing to do now."""
-        return self._run_one() or self._step_loops(until) or self._step_streams(until)
-
-    def _step_loops(self, until: Callable[[], bool]) -> bool:
-        for worker in list(self.workers.values()):
-            calls = worker.calls
-            if calls is None or not calls.pending:
-                continue
-            before = self._steps
-            with self.aside():
-                calls.step(until)
-            if until() or self._steps != before:
-                return True
-        return False
-
-    def _step_streams(self, until: Callable[[], bool]) -> bool:
-        moved = False
-        for worker in list(self.workers.values()):
-            for task_id, stream in list(worker.streams.items()):
-                if stream.stepping or until():
-                    continue
-                moved = stream.stepping = True
-                self.tell(worker, m.Unblocked(m.UNBLOCKED, task_id))
-                try:
-                    self._run(worker, worker.advance, stream)
-                finally:
-                    stream.stepping = False
-                if task_id in worker.streams:
-                    self.tell(worker, m.Blocked(m.BLOCKED, task_id))
-        return moved
-
-    def unanswered(self) -> bool:
-        """Return True while a call of an asyncio actor has not been answered."""
-        return any(worker.calls is not None and worker.calls.pending for worker in self.workers.values())
-
-    def idle_s(self) -> float | None:
-        """Return the seconds until a loop has something to do, or None if no loop ever will."""
-        found = None
-        for worker in self.workers.values():
-            calls = worker.calls
-            if calls is not None and calls.pending:
-                due = 0.0 if calls.loop.watches_files() else calls.loop.idle_s
-                if due is not None and (found is None or due < found):
-                    found = due
-        return found
-
     def standstill(self) -> str:
         """Return the message for a wait that can never end because no work remains."""
         waiting = [f"{name}: {why}" for name, why in self.core.snapshot.unended()]
@@ -215,21 +136,39 @@ class LocalHost:
             text += "; not ended are:\n    " + "\n    ".join(waiting[:WAITING_TASKS_SHOWN])
         return text + "\nsubmit first what it waits for, pass a timeout, or leave local_mode=True out"
 
-    # -- the running task's side
+    # -- the link of the process
 
-    def block(self) -> tuple[InlineWorker, bytes] | None:
-        """Record that the current task waits, or runs another one, and release its CPUs and its queue."""
+    def send(self, message: tuple[Any, ...]) -> None:
+        """Pass a message to the node, and run the tasks that become ready."""
+        if message[0] not in STARTS_WORK:
+            self.step(DRIVER, message)
+            return
+        blocked = self.block()  # the current task runs another one, which may need its CPUs
+        try:
+            self.step(DRIVER, message)
+            self.pump.run_ready()
+        finally:
+            if blocked:
+                self.unblock()
+
+    def flush(self) -> None:
+        """No-op: nothing is queued."""
+
+    def block(self) -> bool:
+        """Release the CPUs and the queue of the current task, which waits."""
         worker = self.here.get()
         if worker is None or worker.gone:
-            return None
-        task_id = worker.context.task_id()
-        worker.block(task_id, in_main=True)
-        return worker, task_id
+            return False
+        worker.block(worker.context.task_id(), in_main=True)
+        return True
 
-    def unblock(self, blocked: tuple[InlineWorker, bytes] | None) -> None:
-        """Resume the blocked task."""
-        if blocked is not None:
-            blocked[0].unblock(blocked[1])
+    def unblock(self) -> None:
+        """Resume the current task after a wait."""
+        worker = self.here.get()
+        if worker is not None:
+            worker.unblock(worker.context.task_id())
+
+    # -- the host of the session
 
     def preload(self, name: str) -> None:
         """No-op: there are no workers to start."""
@@ -264,36 +203,3 @@ class LocalProcess(Process):
     @context.setter
     def context(self, value: Any) -> None:
         """Ignore the assignment: the context follows from the running code."""
-
-
-class LocalLink:
-    """Calls the node directly, and runs submitted tasks immediately."""
-
-    def __init__(self, host: LocalHost) -> None:
-        self._host = host
-
-    def send(self, message: tuple[Any, ...]) -> None:
-        """Pass a message to the node, and run the tasks that become ready."""
-        host = self._host
-        if message[0] not in STARTS_WORK:
-            host.step(DRIVER, message)
-            return
-        blocked = host.block()
-        try:
-            host.step(DRIVER, message)
-            host.run_ready()
-        finally:
-            host.unblock(blocked)
-
-    def flush(self) -> None:
-        """No-op: nothing is queued."""
-
-    def block(self) -> bool:
-        """Record that the current task waits."""
-        return self._host.block() is not None
-
-    def unblock(self) -> None:
-        """Resume the current task after a wait."""
-        worker = self._host.here.get()
-        if worker is not None:
-            self._host.unblock((worker, worker.context.task_id()))
