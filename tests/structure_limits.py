@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FILES_IN_A_FOLDER = 20
-CIRCLES: list[int] = [16, 15, 8, 8, 8, 6, 4, 4, 3, 2, 2, 2]
+CIRCLES: list[int] = [16, 15, 8, 8, 8, 4, 4, 3, 3, 2, 2, 2]
 CROWDED: dict[str, int] = {}
 #: The places that may import a module by a string that is not a literal name of another package, and why.
 IMPORTS_BY_STRING: dict[str, str] = {

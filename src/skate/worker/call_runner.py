@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from types import MethodType
-from typing import Any
+from typing import Any, Protocol
 
 from skate.client.object.object_ref import ObjectRef
 from skate.client.process import Process
 from skate.protocol import messages as m
+from skate.wire.pump import Pump
 from skate.worker.arguments import unpack_arguments
 from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
@@ -20,16 +21,30 @@ from skate.worker.templates import WorkerTemplate
 from skate.worker.worker_core import Running, WorkerCore
 
 
+class Departure(Protocol):
+    """How a worker ends."""
+
+    terminating: bool
+
+    def actor(self, error: BaseException | None = None) -> None:
+        """End the actor, at its own request."""
+
+    def may_leave(self) -> bool:
+        """Return True if nothing runs any more that has to end first."""
+
+
 class CallRunner(WorkerCore):
     """The tables of a worker, guarded by `lock`, and the code that runs its calls."""
 
     __slots__ = (
-        "context", "lock", "mode", "process",
+        "context", "departure", "lock", "mode", "process", "pump",
     )  # fmt: skip
 
     process: Process
     context: WorkerContext
     lock: Any
+    pump: Pump
+    departure: Departure
     #: Runs the calls of a concurrent actor; None for other workers.
     mode: Any
 
@@ -78,6 +93,10 @@ class CallRunner(WorkerCore):
             self.stream(running, value)
             return ()
         return pack_returns(self.process, running, value)
+
+    def take_lease(self, lease: m.LeaseFields) -> None:
+        """Use a lease for the work that follows."""
+        self.context.take_lease(lease)
 
     # -- what is called, with what
 
@@ -134,7 +153,7 @@ class CallRunner(WorkerCore):
         self.answer(running, m.OK, (), started, False)
         return True
 
-    def create(self, cls: Any, given: Any, named: dict[str, Any]) -> Any:
+    def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Create the actor."""
         return cls(*given, **named)
 

@@ -33,8 +33,10 @@ class Executor(CallRunner):
     """The tables of a worker with a lock, a channel and signal handlers, and the loop that runs queued work."""
 
     __slots__ = (
-        "_interrupt", "_main", "channel", "departure", "interrupts", "prefix", "pump", "readers", "slot", "system", "title",
+        "_interrupt", "_main", "channel", "interrupts", "prefix", "readers", "slot", "system", "title",
     )  # fmt: skip
+
+    departure: WorkerExit
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         super().__init__(
@@ -153,7 +155,7 @@ class Executor(CallRunner):
 
     def take_lease(self, lease: m.LeaseFields) -> None:
         """Use a lease for the work that follows: show it to user code, and set the environment variables of libraries."""
-        self.context.take_lease(lease)
+        super().take_lease(lease)
         apply_lease(lease)
 
     def enter(self, running: Running) -> None:
@@ -206,7 +208,7 @@ class Executor(CallRunner):
             self.run_in(ThreadedMode(self), limits)
         return True
 
-    def create(self, cls: Any, given: Any, named: dict[str, Any]) -> Any:
+    def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Create the actor, so that its cleanup method runs also if its constructor fails."""
         return self.departure.made(cls, given, named)
 

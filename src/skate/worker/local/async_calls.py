@@ -21,7 +21,7 @@ class AsyncCalls(AsyncioMode):
 
     def __init__(self, worker: InlineWorker) -> None:
         self.steps = SteppedLoop()
-        super().__init__(worker, self.steps)  # type: ignore[arg-type]
+        super().__init__(worker, self.steps)
         self.worker = worker
         self.stepping = False
 
@@ -38,10 +38,6 @@ class AsyncCalls(AsyncioMode):
         self.loop.call_soon_threadsafe(super().run, running, message)
         if not running.template.streaming:
             self.step(lambda: running.task_id not in self.worker.side)
-
-    async def _run(self, running: Running, message: m.Execute | m.Invoke) -> None:
-        self.worker.host.here.set(self.worker)
-        await super()._run(running, message)
 
     def step(self, until: Callable[[], bool]) -> bool:
         """Run everything that is ready; return False if another thread, or an outer frame of this one, is stepping the loop."""
