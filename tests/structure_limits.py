@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 FILES_IN_A_FOLDER = 20
-CIRCLES: list[int] = [16, 15, 8, 8, 8, 6, 4, 4, 3, 2, 2, 2]
-CROWDED: dict[str, int] = {"util": 22}
+CIRCLES: list[int] = [16, 15, 8, 8, 8, 4, 4, 3, 3, 2, 2, 2]
+CROWDED: dict[str, int] = {}
 #: The places that may import a module by a string that is not a literal name of another package, and why.
 IMPORTS_BY_STRING: dict[str, str] = {
     "skate.air.integrations.wandb": "a hook that the environment names",
@@ -12,12 +12,11 @@ IMPORTS_BY_STRING: dict[str, str] = {
     "skate.client.tracing": "a hook that the program names",
     "skate.command": "the table of verbs",
     "skate.compat": "names of Ray",
-    "skate.data.internal": "packages that are not required",
     "skate.crc32c": "packages that are not required",
+    "skate.import_paths": "names of Ray",
     "skate.installed": "packages that are not required",
     "skate.lazy_loader": "public names of packages",
     "skate.private_names.functions": "a path that the program gives",
-    "skate.private_names.table": "names of Ray",
     "skate.runtime_env.hooks": "a hook that the program names",
     "skate.serve.code.import_path": "a path that the user gives",
     "skate.serve.llm.app_builder": "a class that a config names",
@@ -31,7 +30,7 @@ LIBRARY_ARROWS: dict[str, set[str]] = {
     "dag": {"experimental", "util"},
     "data": {"llm"},
     "experimental": {"util"},
-    "serve": {"dag", "llm", "util"},
+    "serve": {"llm", "util"},
     "train": {"air", "data", "util"},
     "tune": {"air", "train", "util"},
 }
@@ -62,7 +61,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "experimental": 26,
     "llm": 4,
     "node": 4,
-    "private_names": 13,
+    "private_names": 11,
     "runtime_env": 9,
     "serve": 15,
     "simulation": 5,

@@ -217,3 +217,57 @@ def test_a_fault_inside_a_skate_module_is_not_reported_as_its_absence(tmp_path: 
 
 def test_asking_whether_a_module_exists_answers_for_those_that_do(installed: None) -> None:
     assert importlib.util.find_spec("ray.util.queue") is not None
+
+
+def test_every_import_path_of_the_table_leads_to_its_names() -> None:
+    run = python(
+        """
+        import importlib
+        from skate import compat, import_paths
+        compat.install()
+        for name, entry in import_paths.TABLE.items():
+            module = importlib.import_module(f"ray.{name}")
+            assert importlib.import_module(f"ray.{name}") is module
+            for names in {} if isinstance(entry, str) else entry.values():
+                for each in names:
+                    try:
+                        getattr(module, each)
+                    except ModuleNotFoundError as error:
+                        assert not error.name.startswith("skate"), (name, each, error)
+        print("all")
+        """
+    )
+    assert run.stdout.strip() == "all", run.stderr
+
+
+def test_a_module_without_a_file_is_found_under_both_names() -> None:
+    run = python(
+        """
+        import importlib.util, pickle, sys
+        import skate.tune.syncer, skate.experimental.state.api
+        from skate import compat, remote_function
+        assert importlib.util.find_spec("skate.tune.syncer") and importlib.util.find_spec("skate.tune.tune_config")
+        assert not importlib.util.find_spec("skate.tune.nothing")
+        assert skate.experimental.state.api is importlib.import_module("skate.util.state.api")
+        from skate._private.worker import global_worker
+        compat.install()
+        import ray.tune.syncer
+        from ray.worker import global_worker as older
+        assert ray.tune.syncer is skate.tune.syncer and older is global_worker
+        def named(module, name):
+            return pickle.loads(f"c{module}\\n{name}\\n.".encode())
+        assert named("skate.tune.syncer", "SyncConfig") is named("ray.tune", "SyncConfig")
+        assert named("ray.remote_function", "RemoteFunction") is remote_function.RemoteFunction
+        named("ray.air.util.tensor_extensions.arrow", "ArrowTensorType")
+        print("found")
+        """
+    )
+    assert run.stdout.strip() == "found", run.stderr
+
+
+def test_an_absent_private_name_is_named_with_those_that_there_are(installed: None) -> None:
+    services = importlib.import_module("ray._private.services")
+    with pytest.raises(
+        AttributeError, match=r"'ray\._private\.services' has no attribute 'x'.*get_node_ip_address"
+    ):
+        _ = services.x

@@ -49,16 +49,15 @@ ARROWS.update(dict.fromkeys(BELOW_ALL, set()))
 ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker"}
 # The public face: its files re-export what the client holds, and nothing of the engine below that.
 FACE = {
-    "__init__", "__main__", "actor", "autoscaler", "client_builder", "cloudpickle", "cluster_utils", "command", "compat",
-    "cross_language", "experimental", "job_config", "private_names", "remote_function", "runtime_context", "types", "util",
+    "__init__", "__main__", "actor", "autoscaler", "cloudpickle", "cluster_utils", "command", "compat", "experimental",
+    "import_paths", "job_config", "private_names", "util",
 }  # fmt: skip
 FACE_MAY_IMPORT = {"client"}
 
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "stuff", "tools"}
 # Ray's own public names, and the tests of them.
 ALLOWED_NAMES = {
-    "src/skate/experimental/state/common", "src/skate/experimental/util", "src/skate/tune/utils", "src/skate/util",
-    "src/skate/util/common", "src/skate/util/helpers", "src/skate/util/state/common", "src/skate/widgets/util", "tests/util",
+    "src/skate/experimental/util", "src/skate/tune/utils", "src/skate/util", "src/skate/util/state/common", "tests/util",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ OVER_THE_ARROW: dict[str, set[str]] = {
     # `bind` of a remote function makes a node of a graph, and graphs stand on the public names.
     "src/skate/client/tensor/graphs.py": {"dag"},
     # `ray.worker` is an old name of Ray's beside the engine's own folder.
-    "src/skate/worker/__init__.py": {"private_names"},
+    "src/skate/worker/__init__.py": {"import_paths"},
     # The zygote is what becomes a worker.
     "src/skate/node/worker/zygote.py": {"worker"},
     # A cluster of nodes for tests is put together from the engine's own parts.

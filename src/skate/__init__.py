@@ -2,21 +2,22 @@
 
 The layout of the package, in the order in which a call passes through it:
 
-    client/     the API in each process: refs, remote functions, actor handles; submit and get core/
-    every decision, without I/O: scheduling, actors, objects, placement node/       the shell around the core:
-    input loop, worker processes, shared memory, output of workers worker/     receives a task, runs it,
-    reports it wire/       messages over sockets, values as bytes util/, runtime_env/, cluster_utils, ...
-    tools that only use public names
+    client/     the API in each process: refs, remote functions, actor handles; submit and get
+    core/       every decision, without I/O: scheduling, actors, objects, placement
+    node/       the shell around the core: input loop, worker processes, shared memory, output of workers
+    worker/     receives a task, runs it, reports it
+    wire/       messages over sockets, values as bytes
+    util/, runtime_env/, cluster_utils, ...   tools that only use public names
 
 Names are loaded on first use, to keep the import fast.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from skate import lazy_loader
-from skate.version import RAY_VERSION as __version__
 
 _HOMES = {
     "skate.client.actor.actor_class": ("get_actor", "kill", "method"),
@@ -47,6 +48,7 @@ RESTORE_WORKER_MODE = 3
 SPILL_WORKER_MODE = 4
 
 _load, _names, _lazy = lazy_loader.attach(globals(), _HOMES, _PACKAGES)
+sys.meta_path.append(lazy_loader.FilelessModules("skate", "skate.import_paths"))
 
 __all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "ObjectID", "__version__", "client", *_lazy]
 
@@ -54,22 +56,26 @@ __all__ = ["LOCAL_MODE", "SCRIPT_MODE", "WORKER_MODE", "ObjectID", "__version__"
 def __getattr__(name: str) -> Any:
     if name == "ObjectID":
         return _load("ObjectRef")
+    if name == "__version__":
+        from skate.version import RAY_VERSION  # one file less for the import of skate to read
+
+        return RAY_VERSION
     if name in ("_private", "_raylet", "_common", "state", "worker", "ray_constants", "logger", "_config"):
         return _private_name(name)
     return _load(name)
 
 
 def _private_name(name: str) -> Any:
-    """Private names of Ray that packages use; see `private_names.table`."""
+    """Private names of Ray that packages use; see `import_paths`."""
     if name == "logger":
         import logging  # takes 10 ms, and few programs need it
 
         return logging.getLogger("ray")
     if name == "_config":
         return None
-    from skate.private_names import table  # rarely needed
+    from skate import import_paths  # rarely needed
 
-    return table.module(name)
+    return import_paths.load(name)
 
 
 def __dir__() -> list[str]:

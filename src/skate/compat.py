@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from skate.private_names import table
+from skate import import_paths
 from skate.version import RAY_VERSION
 
 if TYPE_CHECKING:
@@ -32,105 +32,9 @@ ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
 
 # Skate's internal packages. Ray has no public modules of these names, so no `ray.` name may resolve to them.
 _ENGINE = frozenset({
-    "__main__", "client", "command", "compat", "core", "crc32c", "fabric", "installed", "lazy_loader", "node", "procfs",
-    "protocol", "resources", "simulation", "version", "wire", "worker",
+    "__main__", "client", "command", "compat", "core", "crc32c", "fabric", "import_paths", "installed", "lazy_loader", "node",
+    "private_names", "procfs", "protocol", "resources", "simulation", "version", "wire", "worker",
 })  # fmt: skip
-
-# Public modules of Ray whose counterpart in Skate has another name.
-_MOVED = {
-    "ray.dag.compiled_dag_node": "skate.dag.compiled",
-    "ray.dag.dag_node": "skate.dag.node",
-    "ray.experimental.channel.cached_channel": "skate.experimental.channel.interface",
-    "ray.experimental.channel.common": "skate.experimental.channel",
-    "ray.experimental.channel.cpu_communicator": "skate.experimental.channel.group_communicator",
-    "ray.experimental.channel.intra_process_channel": "skate.experimental.channel.interface",
-    "ray.experimental.channel.shared_memory_channel": "skate.experimental.channel",
-    "ray.experimental.channel.torch_tensor_type": "skate.experimental.channel.types",
-    "ray.experimental.collective.operations": "skate.experimental.collective",
-    "ray.experimental.compiled_dag_ref": "skate.dag.references",
-    "ray.util.state.util": "skate.util.state.conversion",
-    "ray.air.result": "skate.train.result",
-    "ray.air.util": "skate.air",
-    "ray.air.util.tensor_extensions": "skate.data.extensions",
-    "ray.air.util.tensor_extensions.arrow": "skate.data.extensions.arrow_types",
-    "ray.train._internal": "skate.train",
-    "ray.train._internal.session": "skate.train.session",
-    "ray.train.context": "skate.train.worker.train_context",
-    "ray.train.error": "skate.train.errors",
-    "ray.train.collective.collectives": "skate.train.collective",
-    "ray.train.lightgbm.lightgbm_checkpoint": "skate.train.lightgbm.checkpoint",
-    "ray.train.lightgbm.lightgbm_trainer": "skate.train.lightgbm.trainer",
-    "ray.train.lightgbm.v2": "skate.train.lightgbm.trainer",
-    "ray.train.tensorflow.tensorflow_checkpoint": "skate.train.tensorflow.checkpoint",
-    "ray.train.tensorflow.tensorflow_trainer": "skate.train.tensorflow.trainer",
-    "ray.train.torch.torch_checkpoint": "skate.train.torch.checkpoint",
-    "ray.train.torch.torch_trainer": "skate.train.torch.trainer",
-    "ray.train.torch.train_loop_utils": "skate.train.torch",
-    "ray.train.xgboost.v2": "skate.train.xgboost.trainer",
-    "ray.train.xgboost.xgboost_checkpoint": "skate.train.xgboost.checkpoint",
-    "ray.train.xgboost.xgboost_trainer": "skate.train.xgboost.trainer",
-    "ray.train.v2": "skate.train",
-    "ray.train.v2.api": "skate.train",
-    "ray.train.v2.jax": "skate.train.jax",
-    "ray.train.v2.jax.config": "skate.train.jax.config",
-    "ray.train.v2.jax.jax_trainer": "skate.train.jax.trainer",
-    "ray.train.v2.lightgbm": "skate.train.lightgbm",
-    "ray.train.v2.lightgbm.lightgbm_trainer": "skate.train.lightgbm.trainer",
-    "ray.train.v2.tensorflow": "skate.train.tensorflow",
-    "ray.train.v2.tensorflow.tensorflow_trainer": "skate.train.tensorflow.trainer",
-    "ray.train.v2.torch": "skate.train.torch",
-    "ray.train.v2.torch.torch_trainer": "skate.train.torch.trainer",
-    "ray.train.v2.torch.train_loop_utils": "skate.train.torch",
-    "ray.train.v2.xgboost": "skate.train.xgboost",
-    "ray.train.v2.xgboost.config": "skate.train.xgboost.config",
-    "ray.train.v2.xgboost.xgboost_trainer": "skate.train.xgboost.trainer",
-    "ray.train.v2.api.callback": "skate.train.callback",
-    "ray.train.v2.api.config": "skate.train.configs",
-    "ray.train.v2.api.context": "skate.train.worker.train_context",
-    "ray.train.v2.api.data_parallel_trainer": "skate.train.trainer",
-    "ray.train.v2.api.exceptions": "skate.train.errors",
-    "ray.train.v2.api.preemption": "skate.train.errors",
-    "ray.train.v2.api.report_config": "skate.train.modes",
-    "ray.train.v2.api.reported_checkpoint": "skate.train.modes",
-    "ray.train.v2.api.result": "skate.train.result",
-    "ray.train.v2.api.train_fn_utils": "skate.train",
-    "ray.train.v2.api.validation_config": "skate.train.modes",
-    "ray.data.preprocessors.utils": "skate.data.preprocessors.hasher",
-    "ray.data._internal": "skate.data.internal",
-    "ray.data._internal.datasource": "skate.data.internal",
-    "ray.data._internal.datasource.webdataset_datasource": "skate.data.source.formats.webdataset",
-    "ray.data._internal.execution": "skate.data.internal",
-    "ray.data._internal.execution.interfaces": "skate.data.internal",
-    "ray.data._internal.execution.interfaces.task_context": "skate.data.internal",
-    "ray.data._internal.util": "skate.data.internal",
-    "ray.tune.analysis.experiment_analysis": "skate.tune.analysis",
-    "ray.tune.cli": "skate.tune",
-    "ray.tune.cli.commands": "skate.tune.list_trials",
-    "ray.tune.cli.scripts": "skate.tune.command",
-    "ray.tune.examples.utils": "skate.tune.examples.iris",
-    "ray.tune.experiment.config_parser": "skate.tune.experiment.experiment",
-    "ray.tune.logger.aim": "skate.air.integrations.aim",
-    "ray.tune.logger.comet": "skate.air.integrations.comet",
-    "ray.tune.logger.csv": "skate.air.loggers.table",
-    "ray.tune.logger.json": "skate.air.loggers.lines",
-    "ray.tune.logger.logger": "skate.air.logger_callback",
-    "ray.tune.logger.mlflow": "skate.air.integrations.mlflow",
-    "ray.tune.logger.tensorboardx": "skate.air.loggers.tensorboard",
-    "ray.tune.logger.wandb": "skate.air.integrations.wandb",
-    "ray.tune.search.ax.ax_search": "skate.tune.search.ax",
-    "ray.tune.search.bayesopt.bayesopt_search": "skate.tune.search.bayesopt",
-    "ray.tune.search.bohb.bohb_search": "skate.tune.search.bohb",
-    "ray.tune.search.hebo.hebo_search": "skate.tune.search.hebo",
-    "ray.tune.search.hyperopt.hyperopt_search": "skate.tune.search.hyperopt",
-    "ray.tune.search.nevergrad.nevergrad_search": "skate.tune.search.nevergrad",
-    "ray.tune.search.optuna.optuna_search": "skate.tune.search.optuna",
-    "ray.tune.search.zoopt.zoopt_search": "skate.tune.search.zoopt",
-    "ray.tune.stopper.noop": "skate.tune.stopper.stopper",
-    "ray.tune.trainable.function_trainable": "skate.tune.trainable.function",
-    "ray.tune.trainable.trainable_fn_utils": "skate.tune",
-    "ray.tune.trainable.util": "skate.tune.trainable.bound_parameters",
-    "ray.tune.utils.util": "skate.tune.utils",
-}
 
 
 def install() -> None:
@@ -163,9 +67,10 @@ def uninstall() -> None:
     if _alias in sys.meta_path:
         sys.meta_path.remove(_alias)
         sys.meta_path.remove(_missing)
-    for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
-        if sys.modules.get(_MOVED.get(name) or "skate" + name[len("ray") :]) is sys.modules[name]:
+    for name, module in _aliases.items():
+        if sys.modules.get(name) is module:
             del sys.modules[name]
+    _aliases.clear()
     os.environ.pop(ENVIRONMENT_VARIABLE, None)
 
 
@@ -180,11 +85,12 @@ def install_if_inherited() -> None:
         install()
 
 
+#: The modules that are bound to a name of Ray, by that name.
+_aliases: dict[str, ModuleType] = {}
+
+
 class _AliasLoader(Loader):
     """Replaces the empty module that the import system created for the alias with the Skate module."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         # If a module were returned here, the import system would overwrite its __spec__ with the alias's, and
@@ -193,11 +99,16 @@ class _AliasLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        found = importlib.import_module(self._target)
-        if not hasattr(found, "__path__") and any(name.startswith(module.__name__ + ".") for name in _MOVED):
+        alias = module.__name__
+        name = alias[len("ray.") :]
+        if name in import_paths.TABLE:
+            found = import_paths.load(name)
+        else:
+            found = importlib.import_module("skate" + alias[len("ray") :])
+        if not hasattr(found, "__path__") and import_paths.modules_below(name):
             found.__path__ = []  # otherwise the import system would not look for its submodules
-        sys.modules[module.__name__] = found
-        _keep_names(module.__name__, found)
+        sys.modules[alias] = _aliases[alias] = found
+        _keep_names(alias, found)
 
 
 def _keep_names(alias: str, package: ModuleType) -> None:
@@ -211,20 +122,7 @@ def _keep_names(alias: str, package: ModuleType) -> None:
     for name, module in list(sys.modules.items()):
         own = name[len(prefix) :] if name.startswith(prefix) else ""
         if own and "." not in own and vars(package).get(own, module) is not module:
-            sys.modules[f"{alias}.{own}"] = module
-
-
-class _PrivateLoader(Loader):
-    """The same for modules in the table of private names."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = table.module(self._name)
+            sys.modules[f"{alias}.{own}"] = _aliases[f"{alias}.{own}"] = module
 
 
 class _AliasFinder:
@@ -235,15 +133,15 @@ class _AliasFinder:
     ) -> ModuleSpec | None:
         if fullname != "ray" and not fullname.startswith("ray."):
             return None
-        skate_name = _MOVED.get(fullname) or "skate" + fullname[len("ray") :]
-        private = skate_name.removeprefix("skate.")
-        if table.has(private):
-            return ModuleSpec(fullname, _PrivateLoader(private), is_package=table.is_package(private))
+        name = fullname[len("ray.") :]
+        if name in import_paths.TABLE:
+            return ModuleSpec(fullname, _AliasLoader(), is_package=bool(import_paths.modules_below(name)))
+        skate_name = "skate" + fullname[len("ray") :]
         found = None if _is_engine(skate_name) else _spec_of(skate_name)
         if found is None:
             raise ModuleNotFoundError(_absence(skate_name), name=fullname)
         is_package = found.submodule_search_locations is not None
-        return ModuleSpec(fullname, _AliasLoader(skate_name), origin=found.origin, is_package=is_package)
+        return ModuleSpec(fullname, _AliasLoader(), origin=found.origin, is_package=is_package)
 
     def find_distributions(self, context: Any) -> Iterator[Any]:
         """Return Ray's distribution, for programs that look up its version."""
@@ -303,18 +201,18 @@ def _absence(skate_name: str) -> str:
         return (
             f"{ray_name} is an internal module of Ray, which Skate does not have; use the public API "
             "of ray. The internal modules available here, because packages use them, are: "
-            f"{', '.join(sorted('ray.' + name for name in table.TABLE))}"
+            f"{', '.join('ray.' + name for name in import_paths.private())}"
         )
     parent, _, _ = skate_name.rpartition(".")
     while parent not in sys.modules and "." in parent:
         parent, _, _ = parent.rpartition(".")
     package = importlib.import_module(parent)
-    present = sorted(
-        f"ray{parent[len('skate') :]}.{module.name}"
-        for module in pkgutil.iter_modules(getattr(package, "__path__", []))
-        if not module.name.startswith("_") and not (parent == "skate" and module.name in _ENGINE)
-    )
     here = "ray" + parent[len("skate") :]
+    names = {module.name for module in pkgutil.iter_modules(getattr(package, "__path__", []))}
+    names.update(import_paths.modules_below(parent[len("skate.") :]))
+    present = sorted(
+        f"{here}.{name}" for name in names if name[0] != "_" and not (here == "ray" and name in _ENGINE)
+    )
     return f"Skate has no {ray_name}; the available modules of {here} are: {', '.join(present) or 'none'}"
 
 

@@ -1,4 +1,7 @@
-"""Public names of packages, loaded on first use: a package lists its names by the modules that define them."""
+"""Public names of packages, loaded on first use: a package lists its names by the modules that define them.
+
+`FilelessModules` is the import hook for modules that are nothing but such a list.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import importlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
     from typing import Any
 
 
@@ -46,3 +51,21 @@ def getter(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load
+
+
+class FilelessModules:
+    """Finds modules of a package that have no file. It loads their table when nothing else has found a module."""
+
+    def __init__(self, package: str, table: str) -> None:
+        """`table` names the module whose `spec` returns the spec of a module, or None."""
+        self._prefix = package + "."
+        self._table = table
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module of the table."""
+        if not fullname.startswith(self._prefix):
+            return None
+        found: ModuleSpec | None = importlib.import_module(self._table).spec(fullname)
+        return found

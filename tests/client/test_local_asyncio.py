@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import skate as ray
-from skate.exceptions import GetTimeoutError, TaskCancelledError
+from skate.exceptions import GetTimeoutError, RayTaskError, TaskCancelledError
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +47,9 @@ class Mailbox:
 
     async def ask(self, other: Any) -> Any:
         return await other.get.remote()
+
+    async def give_up(self) -> None:
+        raise asyncio.CancelledError
 
     async def run_plain(self) -> Any:
         return ray.get(echo.remote("from inside"))
@@ -84,6 +87,12 @@ def test_a_call_that_waits_can_be_cancelled() -> None:
     ray.cancel(waiting)
     with pytest.raises(TaskCancelledError):
         ray.get(waiting)
+
+
+def test_a_call_that_gives_up_itself_fails_as_in_a_worker_process() -> None:
+    with pytest.raises(TaskCancelledError) as caught:
+        ray.get(Mailbox.remote().give_up.remote())
+    assert isinstance(caught.value, RayTaskError)
 
 
 def test_waiting_for_what_never_comes_is_an_error() -> None:

@@ -121,7 +121,9 @@ class RuntimeContext:
             raise RuntimeError(
                 "This method is only available in an actor: there is no current one in a driver or a task"
             )
-        return self._execution.own_handle()
+        from skate.client.actor.actor_handle import own_handle  # rarely asked
+
+        return own_handle(self._process)
 
     def get_assigned_resources(self) -> dict[str, float]:
         """The resources of the running task or actor. Raises RuntimeError in a driver, which holds none."""

@@ -35,7 +35,7 @@ def hex_to_binary(hex_identifier: str) -> bytes:
     return bytes.fromhex(hex_identifier)
 
 
-def decode(byte_str: Any, allow_none: bool = False, encode_type: str = "utf-8") -> str:
+def decode(byte_str: object, allow_none: bool = False, encode_type: str = "utf-8") -> str:
     """Convert bytes to text, and None to "" if allowed. Raises ValueError for other types."""
     if byte_str is None and allow_none:
         return ""
@@ -44,7 +44,7 @@ def decode(byte_str: Any, allow_none: bool = False, encode_type: str = "utf-8") 
     return byte_str.decode(encode_type)
 
 
-def ensure_str(s: Any, encoding: str = "utf-8", errors: str = "strict") -> str:
+def ensure_str(s: object, encoding: str = "utf-8", errors: str = "strict") -> str:
     """Convert bytes to text, and return text unchanged. Raises TypeError for other types."""
     if isinstance(s, str):
         return s
@@ -129,7 +129,7 @@ def get_random_alphanumeric_string(length: int) -> str:
     return "".join(random.choices(string.ascii_lowercase + string.digits, k=length))
 
 
-def get_system_memory(*_: Any, **__: Any) -> int:
+def get_system_memory(*_: object, **__: object) -> int:
     """Return the memory of this machine in bytes."""
     return int(psutil.virtual_memory().total)
 
@@ -139,7 +139,7 @@ def get_used_memory() -> int:
     return int(psutil.virtual_memory().used)
 
 
-def get_num_cpus(*_: Any, **__: Any) -> float:
+def get_num_cpus(*_: object, **__: object) -> float:
     """Return the number of CPUs that this process may use."""
     return float(procfs.cpu_count())
 
@@ -198,7 +198,7 @@ def try_import_each_module(module_names_to_import: list[str]) -> None:
             print(f"Failed to preload the module {name!r}: {error}", file=sys.stderr)
 
 
-def validate_namespace(namespace: Any) -> None:
+def validate_namespace(namespace: object) -> None:
     """Raise TypeError or ValueError unless the namespace is a non-empty string."""
     if not isinstance(namespace, str):
         raise TypeError("namespace must be None or a string.")

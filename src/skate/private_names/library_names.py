@@ -1,53 +1,48 @@
-"""Private names of Ray Data and Ray Train that other packages import."""
+"""Private names of Ray Data that other packages import."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from skate.installed import require
 
+Result = TypeVar("Result")
 
-def check_import(obj: Any, *, module: str, package: str) -> None:
+
+def _check_import(obj: object, *, module: str, package: str) -> None:
     """Raise ImportError, naming the class of `obj`, unless a package is installed."""
     require(module, type(obj).__name__, package)
 
 
 def call_with_retry(
-    f: Callable[[], Any],
+    f: Callable[..., Result],
     description: str,
-    *,
-    match: list[str] | None = None,
+    match: Sequence[str] | None = None,
     max_attempts: int = 10,
-    max_backoff_s: int = 32,
-) -> Any:
-    """Call a function until it succeeds, with random pauses that double up to `max_backoff_s` seconds.
+    max_backoff_s: float = 32,
+    *args: Any,
+    **kwargs: Any,
+) -> Result:
+    """Call a function, and retry while it raises an error whose text contains one of `match` (None: any error).
 
     Args:
-        f: the function.
-        description: a description of the function; unused.
-        match: parts of the messages of errors to retry; None to retry all errors.
+        f: the function; `args` and `kwargs` are passed to it.
+        description: the purpose of the call, for error messages.
+        match: substrings of the messages of transient errors.
         max_attempts: the most calls.
-        max_backoff_s: the longest pause, in seconds.
+        max_backoff_s: the longest wait between two calls in seconds; waits double from 1 s on.
     """
-    for attempt in range(1, max_attempts + 1):
+    if max_attempts < 1:
+        raise ValueError(f"max_attempts must be >= 1, got {max_attempts}")
+    for attempt in range(max_attempts):
         try:
-            return f()
-        except Exception as error:  # `match` selects errors by message, not by type
-            again = match is None or any(text in str(error) for text in match)
-            if not again or attempt == max_attempts:
+            return f(*args, **kwargs)
+        except Exception as error:  # any error unless `match` is given
+            passing = match is None or any(word in str(error) for word in match)
+            if not passing or attempt + 1 == max_attempts:
                 raise
-            time.sleep(min(2**attempt * random.random(), max_backoff_s))
-    raise AssertionError("max_attempts must be >= 1")
-
-
-def train_session() -> Any:
-    """Return the context of the running training function; None outside of one."""
-    from skate import train  # imported here because it loads all of the training library
-
-    try:
-        return train.get_context()
-    except RuntimeError:
-        return None
+        time.sleep(min(max_backoff_s, random.random() * 2.0**attempt))
+    raise AssertionError(description)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import skate
+from skate.client.object.generators import ObjectRefGenerator
 from skate.client.runtime_context import in_worker
 from skate.client.session import session
 from skate.client.session.session import RayContext
 
 BaseContext = RayContext
+StreamingObjectRefGenerator = ObjectRefGenerator
+#: Programs set it to True, so that Ray does not warn.
+blocking_get_inside_async_warned = False
 
 
 class CoreWorker:

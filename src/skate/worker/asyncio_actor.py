@@ -14,11 +14,11 @@ from skate.worker.returns import interrupted
 from skate.worker.worker_core import Running
 
 if TYPE_CHECKING:
-    from skate.worker.executor import Executor
+    from skate.worker.call_runner import CallRunner
 
 
 def serve(
-    executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...], limits: dict[str, int]
+    executor: CallRunner, running: Running, args: bytes, deps: tuple[Any, ...], limits: dict[str, int]
 ) -> None:
     """Create the actor and run its calls until it leaves."""
     uvloop = sys.modules.get("uvloop")  # if preloaded, as Serve does for its replicas
@@ -29,7 +29,7 @@ def serve(
 
 
 async def _serve(
-    executor: Executor, running: Running, args: bytes, deps: tuple[Any, ...], limits: dict[str, int]
+    executor: CallRunner, running: Running, args: bytes, deps: tuple[Any, ...], limits: dict[str, int]
 ) -> None:
     loop = asyncio.get_running_loop()
     pump = executor.pump
@@ -56,7 +56,7 @@ async def _serve(
 class AsyncioMode:
     """Runs calls as tasks of one asyncio loop."""
 
-    def __init__(self, executor: Executor, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, executor: CallRunner, loop: asyncio.AbstractEventLoop) -> None:
         self.executor = executor
         self.loop = loop
         self.left: asyncio.Future[None] = loop.create_future()
@@ -180,4 +180,4 @@ class AsyncioMode:
         self._flush_wanted = False
         executor = self.executor
         with executor.lock:
-            executor.channel.flush()
+            executor.flush()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from types import MethodType
-from typing import Any
+from typing import Any, Protocol
 
 from skate.client.object.object_ref import ObjectRef
 from skate.client.process import Process
 from skate.protocol import messages as m
+from skate.wire.pump import Pump
 from skate.worker.arguments import unpack_arguments
 from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.returns import Partial, interrupted, pack_failure, pack_returns, pack_value
@@ -20,16 +21,32 @@ from skate.worker.templates import WorkerTemplate
 from skate.worker.worker_core import Running, WorkerCore
 
 
+class Departure(Protocol):
+    """How a worker ends."""
+
+    terminating: bool
+
+    def actor(self, error: BaseException | None = None) -> None:
+        """End the actor, at its own request."""
+
+    def may_leave(self) -> bool:
+        """Return True if nothing runs any more that has to end first."""
+
+
 class CallRunner(WorkerCore):
     """The tables of a worker, guarded by `lock`, and the code that runs its calls."""
 
     __slots__ = (
-        "context", "lock", "process",
+        "context", "departure", "lock", "mode", "process", "pump",
     )  # fmt: skip
 
     process: Process
     context: WorkerContext
     lock: Any
+    pump: Pump
+    departure: Departure
+    #: Runs the calls of a concurrent actor; None for other workers.
+    mode: Any
 
     def call(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
         """Run a call in the current thread, and answer it."""
@@ -77,6 +94,10 @@ class CallRunner(WorkerCore):
             return ()
         return pack_returns(self.process, running, value)
 
+    def take_lease(self, lease: m.LeaseFields) -> None:
+        """Use a lease for the work that follows."""
+        self.context.take_lease(lease)
+
     # -- what is called, with what
 
     def method(self, template: WorkerTemplate) -> Any:
@@ -114,6 +135,59 @@ class CallRunner(WorkerCore):
 
             raise to_exception(failed, None, self.process)
         return running.template.load(self.process)
+
+    def make_actor(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
+        """Run the constructor and answer for it; return False if it failed."""
+        started = time.perf_counter()
+        try:
+            cls = self.actor_class(running)
+            given, named = self.arguments(args, deps)
+            self.actor = self.create(cls, given, named)
+        except (ActorExit, SystemExit) as error:
+            self.left(running, error)
+            return False
+        except BaseException as error:  # user code may raise anything; callers of the actor get it
+            self.failed(running, error, started)
+            return False
+        self.running = None
+        self.answer(running, m.OK, (), started, False)
+        return True
+
+    def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Create the actor."""
+        return cls(*given, **named)
+
+    # -- concurrent actors
+
+    def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
+        """Start a concurrent call, or queue it while its group is full."""
+        try:
+            with self.lock:
+                admitted = self.admit(sequence, running, message)
+        except ValueError as error:  # no such group
+            self.failed(running, error, time.perf_counter())
+            return
+        if admitted:
+            self.mode.run(running, message)
+
+    def end_call(self, running: Running) -> None:
+        """Record the end of a concurrent call, and start the next of its group."""
+        with self.lock:
+            following = self.end(running)
+        if following is not None:
+            self.mode.run(*following)
+
+    def cancel_call(self, running: Running) -> None:
+        """Cancel a concurrent call, if it runs in a coroutine."""
+        if running.future is not None:
+            running.future.get_loop().call_soon_threadsafe(running.future.cancel)
+
+    def run_in(self, mode: Any, limits: dict[str, int]) -> None:
+        """Switch to running the actor's calls concurrently."""
+        with self.lock:
+            self.run_side_by_side(limits)
+            self.mode = mode
+            self.wake = mode.arrived
 
     # -- streams
 

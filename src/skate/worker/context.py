@@ -114,18 +114,6 @@ class WorkerContext:
         self.group = lease.get("group")
         self.captured_group = self.group if lease.get("capture") else None
 
-    def own_handle(self) -> Any:
-        """Return a weak handle to this worker's actor."""
-        from skate.client.actor.actor_descriptor import ActorDescriptor  # the worker need not know handles
-        from skate.client.actor.actor_handle import ActorHandle
-        from skate.client.actor.actor_hold import ActorHold
-
-        template = self.actor_template
-        given = {"concurrency_groups": template.fields.get("groups")}
-        descriptor = ActorDescriptor.of(template.load(self.process), given)
-        hold = ActorHold(self.actor_id, self.process)
-        return ActorHandle(self.actor_id, descriptor, hold, weak=True)
-
     def exit_actor(self) -> None:
         """End the actor from inside one of its methods."""
         if self.on_exit is not None:

@@ -15,7 +15,7 @@ from skate.wire.interrupts import Interrupts, repeat_while
 from skate.wire.status import Slot
 from skate.worker import output
 from skate.worker.call_runner import CallRunner
-from skate.worker.context import ActorExit, WorkerContext, set_running
+from skate.worker.context import WorkerContext, set_running
 from skate.worker.environment import apply_lease
 from skate.worker.templates import WorkerTemplate
 from skate.worker.title import Title
@@ -33,9 +33,10 @@ class Executor(CallRunner):
     """The tables of a worker with a lock, a channel and signal handlers, and the loop that runs queued work."""
 
     __slots__ = (
-        "_interrupt", "_main", "channel", "departure", "interrupts", "mode", "prefix", "pump", "readers", "slot",
-        "system", "title",
+        "_interrupt", "_main", "channel", "interrupts", "prefix", "readers", "slot", "system", "title",
     )  # fmt: skip
+
+    departure: WorkerExit
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         super().__init__(
@@ -49,7 +50,7 @@ class Executor(CallRunner):
         self.slot = slot
         #: Futures of async streams that wait for their readers.
         self.readers: list[Any] = []
-        self.mode: Any = None  # how a concurrent actor runs its calls
+        self.mode = None
         self.system: SystemCalls | None = None
         #: The prefix of an actor's output lines.
         self.prefix = ""
@@ -86,8 +87,7 @@ class Executor(CallRunner):
                 signal.pthread_kill(self._main, signal.SIGINT)
                 repeat_while(lambda: self._interrupt == task_id, self._main, signal.SIGINT)
             case CancelCall(running):
-                if running.future is not None:
-                    running.future.get_loop().call_soon_threadsafe(running.future.cancel)
+                self.cancel_call(running)
             case LeaveByForce():
                 # The task needs the lock to answer, so no other task can have begun: only this one is killed.
                 self.channel.flush()
@@ -155,7 +155,7 @@ class Executor(CallRunner):
 
     def take_lease(self, lease: m.LeaseFields) -> None:
         """Use a lease for the work that follows: show it to user code, and set the environment variables of libraries."""
-        self.context.take_lease(lease)
+        super().take_lease(lease)
         apply_lease(lease)
 
     def enter(self, running: Running) -> None:
@@ -166,24 +166,6 @@ class Executor(CallRunner):
         output.current_name[0] = self.prefix or name
         if name != self.title.shown:
             self.title.show(name)
-
-    def start(self, sequence: int, running: Running, message: m.Execute | m.Invoke) -> None:
-        """Start a concurrent call, or queue it while its group is full."""
-        try:
-            with self.lock:
-                admitted = self.admit(sequence, running, message)
-        except ValueError as error:  # no such group
-            self.failed(running, error, time.perf_counter())
-            return
-        if admitted:
-            self.mode.run(running, message)
-
-    def end_call(self, running: Running) -> None:
-        """Record the end of a concurrent call, and start the next of its group."""
-        with self.lock:
-            following = self.end(running)
-        if following is not None:
-            self.mode.run(*following)
 
     def _rest(self) -> None:
         """Show the idle title when the main thread goes to sleep, unless it sleeps inside a task."""
@@ -226,29 +208,9 @@ class Executor(CallRunner):
             self.run_in(ThreadedMode(self), limits)
         return True
 
-    def run_in(self, mode: Any, limits: dict[str, int]) -> None:
-        """Switch to running the actor's calls concurrently."""
-        with self.lock:
-            self.run_side_by_side(limits)
-            self.mode = mode
-            self.wake = mode.arrived
-
-    def make_actor(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
-        """Run the constructor and answer for it; return False if it failed."""
-        started = time.perf_counter()
-        try:
-            cls = self.actor_class(running)
-            given, named = self.arguments(args, deps)
-            self.actor = self.departure.made(cls, given, named)
-        except (ActorExit, SystemExit) as error:
-            self.departure.actor(error)
-            return False
-        except BaseException as error:  # user code may raise anything; callers of the actor get it
-            self.failed(running, error, started)
-            return False
-        self.running = None
-        self.answer(running, m.OK, (), started, False)
-        return True
+    def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Create the actor, so that its cleanup method runs also if its constructor fails."""
+        return self.departure.made(cls, given, named)
 
     # -- streams
 
@@ -308,7 +270,7 @@ class Executor(CallRunner):
 
     def left(self, running: Running, error: BaseException) -> None:
         """End the worker, as its call requested."""
-        if not running.template.method:
+        if not self.context.actor_id:
             # The process exits, as a program would; the node treats that as a crash.
             self.departure.crash(error)
         elif self.mode is None:

@@ -14,13 +14,13 @@ from skate.worker.asyncio_actor import AsyncioMode
 from skate.worker.worker_core import DEFAULT_GROUP, Running
 
 if TYPE_CHECKING:
-    from skate.worker.executor import Executor
+    from skate.worker.call_runner import CallRunner
 
 
 class _Loop:
     """The loop of one group, and the mode that runs its calls."""
 
-    def __init__(self, executor: Executor, name: str) -> None:
+    def __init__(self, executor: CallRunner, name: str) -> None:
         self.mode: AsyncioMode
         self.loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -28,7 +28,7 @@ class _Loop:
         threading.Thread(target=self._run, args=(executor,), name=title, daemon=True).start()
         self._ready.wait()
 
-    def _run(self, executor: Executor) -> None:
+    def _run(self, executor: CallRunner) -> None:
         asyncio.set_event_loop(self.loop)
         self.mode = AsyncioMode(executor, self.loop)
         self.mode.direct = True
@@ -39,7 +39,7 @@ class _Loop:
 class GroupedLoops:
     """Passes calls to the loops of their groups. A loop starts with the first call of its group."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: CallRunner) -> None:
         self.executor = executor
         self._loops: dict[str, _Loop] = {}
         executor.context.on_exit = self.leave

@@ -10,7 +10,7 @@ from skate.wire.limits import LimitReached, start_thread
 from skate.worker.worker_core import Running
 
 if TYPE_CHECKING:
-    from skate.worker.executor import Executor
+    from skate.worker.call_runner import CallRunner
 
 
 class _Pool:
@@ -46,7 +46,7 @@ class _Pool:
 class ThreadedMode:
     """Passes calls to the threads of their groups."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: CallRunner) -> None:
         self.executor = executor
         self.pools: dict[str, _Pool] = {}
 

@@ -300,6 +300,16 @@ def _rebuild_method(handle: ActorHandle, name: str, said: dict[str, Any] | None)
     return found if said is None else ActorMethod(handle, _MethodState(name, said, found._state.signature))
 
 
+def own_handle(process: Process) -> ActorHandle:
+    """Return a weak handle to the actor that runs in this worker."""
+    context = process.context
+    template = context.actor_template
+    descriptor = ActorDescriptor.of(
+        template.load(process), {"concurrency_groups": template.fields.get("groups")}
+    )
+    return ActorHandle(context.actor_id, descriptor, ActorHold(context.actor_id, process), weak=True)
+
+
 def handle_from(process: Process, actor_id: bytes, public: bytes) -> ActorHandle:
     """Return a weak handle to a named actor; only its creator's handles keep the actor alive."""
     hold = ActorHold(actor_id, process)

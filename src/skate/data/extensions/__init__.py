@@ -9,6 +9,7 @@ from skate.data.extensions.arrow_types import (
     ArrowTensorTypeV2,
     ArrowVariableShapedTensorArray,
     ArrowVariableShapedTensorType,
+    FixedShapeTensorArray,
     FixedShapeTensorFormat,
     FixedShapeTensorType,
     create_arrow_fixed_shape_tensor_type,
@@ -22,12 +23,17 @@ from skate.data.extensions.python_objects import (
     PythonObjectArray,
     PythonObjectDtype,
 )
-from skate.data.extensions.tensor_array import TensorArray, TensorArrayElement, TensorDtype
+from skate.data.extensions.tensor_array import (
+    TensorArray,
+    TensorArrayElement,
+    TensorDtype,
+    create_ragged_ndarray,
+)
 
 __all__ = [
     "ArrowConversionError", "ArrowPythonObjectArray", "ArrowPythonObjectScalar", "ArrowPythonObjectType", "ArrowTensorArray",
     "ArrowTensorType", "ArrowTensorTypeV2", "ArrowVariableShapedTensorArray", "ArrowVariableShapedTensorType",
-    "FixedShapeTensorFormat", "FixedShapeTensorType", "PythonObjectArray", "PythonObjectDtype", "TensorArray",
-    "TensorArrayElement", "TensorDtype", "column_needs_tensor_extension", "create_arrow_fixed_shape_tensor_type",
-    "get_arrow_extension_tensor_types",
+    "FixedShapeTensorArray", "FixedShapeTensorFormat", "FixedShapeTensorType", "PythonObjectArray", "PythonObjectDtype",
+    "TensorArray", "TensorArrayElement", "TensorDtype", "column_needs_tensor_extension", "create_arrow_fixed_shape_tensor_type",
+    "create_ragged_ndarray", "get_arrow_extension_tensor_types",
 ]  # fmt: skip

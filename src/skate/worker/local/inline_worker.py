@@ -10,79 +10,76 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from skate.client.process import Process
 from skate.protocol import messages as m
 from skate.wire.status import SLOT_BYTES
 from skate.worker.call_runner import CallRunner
 from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.environment import of_devices
 from skate.worker.templates import WorkerTemplate
-from skate.worker.worker_core import DEFAULT_GROUP, SYSTEM_GROUP, Running
+from skate.worker.worker_core import DEFAULT_GROUP, SYSTEM_GROUP, Running, StopEffect
 
 if TYPE_CHECKING:
     from skate.worker.local.async_calls import AsyncCalls
-    from skate.worker.local.local_mode import LocalHost
 
 DRIVER = 0
+Step: TypeAlias = Callable[[int, tuple[Any, ...]], None]
+#: The worker of the current thread or coroutine; None in the driver's own code.
+here: ContextVar[InlineWorker | None] = ContextVar("skate_inline", default=None)
 
 
 class InlineWorker(CallRunner):
     """One worker of a node in local mode. Its calls run in the waiting thread."""
 
-    def __init__(self, cid: int, host: LocalHost) -> None:
-        super().__init__({}, WorkerTemplate, self.tell, self.tell, host.process.bury, bytearray(SLOT_BYTES))
+    def __init__(
+        self, cid: int, process: Process, step: Step, lose: Callable[[InlineWorker, str], None]
+    ) -> None:
+        """`step` passes a message to the node; `lose` removes a worker, for a reason."""
+        super().__init__({}, WorkerTemplate, self.tell, self.tell, process.bury, bytearray(SLOT_BYTES))
         self.cid = cid
-        self.host = host
-        self.process = host.process
-        self.lock = host.lock
-        self.context = WorkerContext(host.process)
+        self.step = step
+        self.lose = lose
+        self.process = process
+        self.lock = process.lock
+        self.pump = process.pump
+        self.context = WorkerContext(process)
         #: The calls of an asyncio actor; None for other workers.
-        self.calls: AsyncCalls | None = None
+        self.mode: AsyncCalls | None = None
+        self.departure = _Departure(self)
         self.concurrent = False
         #: Unfinished streams, oldest first.
         self.streams: dict[bytes, Stream] = {}
         self.busy = 0
         self.gone = False
-        self.handlers.update(
-            {
-                **dict.fromkeys((m.EXECUTE, m.INVOKE, m.CONSTRUCT), self._enqueue),
-                m.LEASE: self._lease,
-                m.STOP_TASK: self._stop_task,
-                m.EXIT: lambda message: host.lose(self, "left"),
-                m.SURVEY: self._survey,
-            }
-        )
+        self.handlers[m.SURVEY] = self._survey
 
     # -- messages, under the lock
 
-    def _lease(self, message: m.Lease) -> None:
-        _, lease = message
-        self.context.take_lease(lease)
-
     def tell(self, message: tuple[Any, ...]) -> None:
         """Pass a message to the node; ignore it if the worker has left."""
-        self.host.tell(self, message)
-
-    def take(self, message: m.OfNode) -> None:
-        """Handle one message from the node; queue work."""
-        handler = self.handlers.get(message[0])
-        if handler is not None:
-            handler(message)
+        if not self.gone:
+            self.step(self.cid, message)
 
     def system_call(self, message: m.Invoke) -> None:
         """Queue the call with the others: in local mode no thread runs beside them."""
-        self._enqueue(message)
+        self.enqueue(message)
 
-    def _enqueue(self, message: m.Execute | m.Construct | m.Invoke) -> None:
+    def enqueue(self, message: m.Execute | m.Construct | m.Invoke) -> None:
         """Queue work, and transfer the grants of its arguments to the single process."""
         _, _, _, _, deps, _ = message
         for _, oid, kind, _ in deps:
             if kind == m.ARENA:
-                self.host.step(DRIVER, m.Hold(m.HOLD, oid))
-                self.host.step(self.cid, (m.FREE, oid, 1))
-        self.enqueue(message)
+                self.step(DRIVER, m.Hold(m.HOLD, oid))
+                self.step(self.cid, (m.FREE, oid, 1))
+        super().enqueue(message)
+
+    def exit(self, message: m.Exit) -> None:
+        """EXIT: leave at once."""
+        self.lose(self, "left")
 
     def _survey(self, message: m.Survey) -> None:
         """SURVEY: report nothing, because the driver holds this worker's refs."""
@@ -93,72 +90,64 @@ class InlineWorker(CallRunner):
         """Return True if the next message can run now."""
         return bool(self.queue) and (self.concurrent or not (self.busy or self.streams))
 
-    def _stop_task(self, message: m.StopTask) -> None:
+    def stop_task(self, message: m.StopTask) -> StopEffect | None:
         """Cancel a task that is not running. A running one continues, but with `force` its result is dropped."""
         _, task_id, force = message
-        effect = self.stop_task(message)
+        effect = super().stop_task(message)
         stream = self.streams.get(task_id)
         if stream is not None and not stream.stepping:
             del self.streams[task_id]
-            with self.host.aside():
+            with self.pump.aside():
                 stream.iterator.close()
-            self.side.pop(task_id, None)
-            self.done(stream.running, m.CANCELLED, (), 0, False)
-        elif effect is None:
-            return
-        elif self.calls is not None:
-            self.calls.cancel(task_id)
-        else:
+            self.answer(stream.running, m.CANCELLED, (), time.perf_counter(), False)
+        elif effect is not None and self.mode is not None:
+            self.cancel_call(effect.running)
+        elif effect is not None:
             effect.running.cancelled = False
             if force:
-                self.host.lose(self, "was killed")
+                self.lose(self, "was killed")
+        return effect
 
     # -- work, in any thread, without the lock
 
-    def work(self, entry: tuple[int, m.Execute | m.Construct | m.Invoke]) -> None:
+    def work(self, entry: tuple[int, m.Work]) -> None:
         """Process one message to its end, or until a stream or a coroutine takes over."""
         sequence, message = entry
+        if message[0] == m.LEASE:
+            _, lease = message
+            self.take_lease(lease)
+            return
         if message[0] == m.CONSTRUCT:
             self._construct(message)
             return
         _, task_id, key, args, deps, attempt = message
         running = Running(task_id, self.templates[key], attempt)
-        if self.calls is not None:
-            self.calls.start(sequence, running, message)
+        if self.mode is not None:
+            self.start(sequence, running, message)
             return
         self.side[task_id] = running
-        try:
-            with self.standing_in(running):
-                self.call(running, args, deps)
-        finally:
-            if task_id not in self.streams:
-                self.side.pop(task_id, None)
+        with self.standing_in(running):
+            self.call(running, args, deps)
 
     def _construct(self, message: m.Construct) -> None:
         _, _, _, args, deps, _ = message
         running = self.introduce_actor(message)
-        started = time.perf_counter()
+        fields = running.template.fields
         with self.standing_in(running):
-            try:
-                cls = self.actor_class(running)
-                fields = running.template.fields
-                self.concurrent = bool(fields.get("concurrent"))
-                if fields.get("is_async"):
-                    from skate.worker.local.async_calls import AsyncCalls  # only asyncio actors need asyncio
+            made = self.make_actor(running, args, deps)
+        if made and fields.get("is_async"):
+            from skate.worker.local.async_calls import AsyncCalls  # only asyncio actors need asyncio
 
-                    self.calls = AsyncCalls(self)
-                    limit = fields.get("max_concurrency") or 1000
-                    groups = {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
-                    self.run_side_by_side(groups)
-                given, named = self.arguments(args, deps)
-                self.actor = cls(*given, **named)
-            except ActorExit as error:
-                self.left(running, error)
-                return
-            except BaseException as error:  # user code may raise anything; callers of the actor get it
-                self.failed(running, error, started)
-                return
-        self.answer(running, m.OK, (), started, False)
+            limit = fields.get("max_concurrency") or 1000
+            self.run_in(
+                AsyncCalls(self), {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
+            )
+        self.concurrent = bool(fields.get("concurrent"))
+
+    async def call_in_loop(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> Any:
+        """Run a call in the current asyncio task, which stands for this worker from now on."""
+        here.set(self)
+        return await super().call_in_loop(running, args, deps)
 
     # -- streams
 
@@ -190,7 +179,6 @@ class InlineWorker(CallRunner):
                 self.send_item(running, stream.made, value)
             except BaseException as error:  # user code may raise anything; the reader gets it
                 self.streams.pop(running.task_id, None)
-                self.side.pop(running.task_id, None)
                 if isinstance(error, StopIteration):
                     self.answer(running, m.OK, (), started, False)
                 else:
@@ -201,6 +189,7 @@ class InlineWorker(CallRunner):
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
         """Report the end of a task, unless its stream is unfinished."""
         if running.task_id not in self.streams:
+            self.side.pop(running.task_id, None)
             super().answer(running, status, returns, started, retriable)
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
@@ -215,9 +204,7 @@ class InlineWorker(CallRunner):
         if self.actor is None and not isinstance(error, ActorExit):
             self.failed(running, error, time.perf_counter())
             return
-        with self.lock:
-            self.tell(m.Exiting(m.EXITING, "exit_actor"))
-            self.host.lose(self, "left")
+        self.departure.actor(error)
 
     # -- what a task sees
 
@@ -225,14 +212,14 @@ class InlineWorker(CallRunner):
     def standing_in(self, running: Running) -> Iterator[None]:
         """Make the current thread this worker, running this task, inside the block."""
         before = self.context.current()
-        token = self.host.here.set(self)
+        token = here.set(self)
         self.context.enter(running)
         try:
             with _environment(self.variables(running)):
                 yield
         finally:
             self.context.enter(before)
-            self.host.here.reset(token)
+            here.reset(token)
 
     def variables(self, running: Running) -> dict[str, str]:
         """Return the environment variables that a task requests, and those for its devices."""
@@ -255,13 +242,29 @@ class InlineWorker(CallRunner):
         for stream in streams.values():
             if not stream.stepping:
                 stream.iterator.close()
-        if self.calls is not None:
-            self.calls.close()
+        if self.mode is not None:
+            self.mode.close()
         self.actor = None
 
-    def __repr__(self) -> str:
-        what = type(self.actor).__name__ if self.actor is not None else "tasks"
-        return f"<InlineWorker {self.cid} {what} queued={len(self.queue)} busy={self.busy}>"
+
+class _Departure:
+    """Ends an actor, as `WorkerExit` ends a process. No signal ends it."""
+
+    terminating = False
+
+    def __init__(self, worker: InlineWorker) -> None:
+        self._worker = worker
+
+    def actor(self, error: BaseException | None = None) -> None:
+        """End the actor at its own request."""
+        worker = self._worker
+        with worker.lock:
+            worker.tell(m.Exiting(m.EXITING, "exit_actor"))
+            worker.lose(worker, "left")
+
+    def may_leave(self) -> bool:
+        """Return True: nothing has to end first."""
+        return True
 
 
 class Stream:

@@ -1,7 +1,0 @@
-"""`SyncConfig`, under the name of `ray.tune.syncer`."""
-
-from __future__ import annotations
-
-from skate.tune.configs import SyncConfig
-
-__all__ = ["SyncConfig"]
