@@ -18,7 +18,7 @@ from skate.serve.ingress import sockets
 from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.http_server import HttpServer
 from skate.serve.ingress.protocol import Gated
-from skate.serve.routing.table import Key, Line, Place, Route, Table
+from skate.serve.routing.table import DeploymentEntry, Key, ReplicaEntry, Route, Table
 
 
 class OverHttptools(Gated, HttpToolsProtocol):  # type: ignore[misc]
@@ -145,9 +145,9 @@ class Processes:
             dispatcher = Dispatcher((name, name), name, "node")
             serving = HttpServer(self.options, dispatcher, echo(name), None, Watching())
             self.servings[name] = serving
-            places[name] = Place(name, None, 0, -1, "node", serving.mailbox)
-        self.lines: dict[Key, Line] = {
-            (name, name): Line((place,), 100, -1) for name, place in places.items()
+            places[name] = ReplicaEntry(name, None, 0, -1, "node", serving.mailbox)
+        self.lines: dict[Key, DeploymentEntry] = {
+            (name, name): DeploymentEntry((place,), 100, -1) for name, place in places.items()
         }
         self.places = places
         self.routes = tuple(

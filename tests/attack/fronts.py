@@ -19,7 +19,7 @@ from skate.serve.ingress import http_server as serving_module
 from skate.serve.ingress import sockets
 from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.http_server import HttpServer
-from skate.serve.routing.table import Line, Place, Route, Table
+from skate.serve.routing.table import DeploymentEntry, ReplicaEntry, Route, Table
 
 
 def _begin_uvloop() -> None:
@@ -68,8 +68,8 @@ class Fronts:
             dispatcher = Dispatcher((path, path), path, "node")
             made = HttpServer(self.options, dispatcher, app, None, Watching())
             self.servings[path] = made
-            places[path] = Place(path, None, 0, -1, "node", made.mailbox)
-        lines = {(path, path): Line((place,), 100, -1) for path, place in places.items()}
+            places[path] = ReplicaEntry(path, None, 0, -1, "node", made.mailbox)
+        lines = {(path, path): DeploymentEntry((place,), 100, -1) for path, place in places.items()}
         ways = sorted(self.apps, key=len, reverse=True)
         table = Table(0, lines, tuple(Route(path, path, path) for path in ways))
         for each in self.servings.values():

@@ -19,7 +19,7 @@ from skate.serve.graph import build
 from skate.serve.ingress.dispatcher import Dispatcher, Reject
 from skate.serve.metrics_http import Requests
 from skate.serve.rest import HOSTS_VARIABLE, Api, act
-from skate.serve.routing.table import Line, Table
+from skate.serve.routing.table import DeploymentEntry, Table
 
 
 def rest(api: Api, body: bytes = b"", **headers: str) -> int:
@@ -158,7 +158,10 @@ class Asleep:
 @pytest.mark.parametrize("path", ["/-/metrics", "/-/routes"])
 def test_keys_of_an_application_without_a_replica_guard_as_well(path: str) -> None:
     """Neither processes of other applications nor the controller answer without a key."""
-    table = Table(0, {("kept", "Kept"): Line((), 5, -1, guarded=True), ("a", "a"): Line((), 5, -1)})
+    table = Table(
+        0,
+        {("kept", "Kept"): DeploymentEntry((), 5, -1, guarded=True), ("a", "a"): DeploymentEntry((), 5, -1)},
+    )
     for own in (("a", "a"), None):
         dispatcher = Dispatcher(own, "r", "n")
         dispatcher.update(table)

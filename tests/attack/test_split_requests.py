@@ -177,10 +177,10 @@ def test_half_a_head_goes_along_when_a_process_leaves(parser: str, monkeypatch: 
                 there.append(processes)
                 # Both serve "/" here: one leaves, and the other stays.
                 old, new = processes.servings["a"], processes.servings["b"]
-                new.front.own = ("a", "a")
+                new.dispatcher.own = ("a", "a")
                 processes.lines = {("a", "a"): processes.lines["a", "a"]}
                 line = processes.lines["a", "a"]
-                processes.lines["a", "a"] = type(line)((*line.places, processes.places["b"]), 100, -1)
+                processes.lines["a", "a"] = type(line)((*line.entries, processes.places["b"]), 100, -1)
                 processes.routes = processes.routes[-1:]
                 processes.publish()
                 wire = processes.open("a")

@@ -45,8 +45,8 @@ class World:
         self.open += actions
         self.machine.check()
         self.memories.append(pickle.dumps(self.machine))
-        places = table_of(self.machine, 0, dict.fromkeys(self.living, object())).lines.get(KEY)
-        for place in () if places is None else places.places:
+        places = table_of(self.machine, 0, dict.fromkeys(self.living, object())).deployments.get(KEY)
+        for place in () if places is None else places.entries:
             assert place.replica not in self.ended, f"{place.replica} is routed to, and has ended"
         if self.record is not None:
             assert len(self.record.living()) <= self.most, f"more than {self.most}: {self.machine!r}"

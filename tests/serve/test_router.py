@@ -22,7 +22,7 @@ from skate.serve.routing import router as routing
 from skate.serve.routing.board import ONGOING, WAITING, Board
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router
-from skate.serve.routing.table import Line, Place, Route, Table
+from skate.serve.routing.table import DeploymentEntry, ReplicaEntry, Route, Table
 
 KEY = ("app", "d")
 
@@ -113,8 +113,8 @@ class World:
 
     def publish(self, failed: str = "") -> None:
         living = [each for each in self.replicas if not each.dead]
-        places = tuple(Place(each.name, each, 0, -1, "node") for each in living)
-        self.router.update(Line(places, self.limit, self.queue, failed=failed))
+        entries = tuple(ReplicaEntry(each.name, each, 0, -1, "node") for each in living)
+        self.router.update(DeploymentEntry(entries, self.limit, self.queue, failed=failed))
 
     def submit(self) -> None:
         call = Call((f"id{len(self.calls)}", "__call__", "", "app", "", ""), (len(self.calls),), {}, False)
@@ -237,13 +237,13 @@ def test_a_full_queue_says_how_many_wait() -> None:
     assert isinstance(error, BackPressureError) and "num_queued_requests=2" in str(error)
 
 
-@pytest.mark.parametrize("line", [None, Line((), 1, -1, failed="no weights")])
-def test_what_waits_is_answered_when_the_deployment_goes(line: Line | None) -> None:
+@pytest.mark.parametrize("deployment", [None, DeploymentEntry((), 1, -1, failed="no weights")])
+def test_what_waits_is_answered_when_the_deployment_goes(deployment: DeploymentEntry | None) -> None:
     world = World(1, -1)
     world.publish()
     for _ in range(3):
         world.submit()
-    world.router.update(line)
+    world.router.update(deployment)
     assert all(isinstance(each.error, DeploymentUnavailableError) for each in world.calls)
     world.submit()
     assert isinstance(world.calls[-1].error, DeploymentUnavailableError)
@@ -285,11 +285,11 @@ def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[
         world.start()
     loads = [900, 10, 10, 10]
     shown = [boards(load) for load in loads]
-    places = tuple(
-        Place(each.name, each, os.getpid(), board.fd, "node")
+    entries = tuple(
+        ReplicaEntry(each.name, each, os.getpid(), board.fd, "node")
         for each, board in zip(world.replicas, shown, strict=True)
     )
-    world.router.update(Line(places, 1000, -1))
+    world.router.update(DeploymentEntry(entries, 1000, -1))
     for _ in range(200):
         world.submit()
     counts = [len(each.under_way) for each in world.replicas]
@@ -306,8 +306,8 @@ def test_what_others_have_filled_is_left_alone(boards: Callable[[int], Board]) -
     world = World(5, -1)
     world.start()
     board = boards(5)
-    places = (Place("r0", world.replicas[0], os.getpid(), board.fd, "node"),)
-    world.router.update(Line(places, 5, -1))
+    entries = (ReplicaEntry("r0", world.replicas[0], os.getpid(), board.fd, "node"),)
+    world.router.update(DeploymentEntry(entries, 5, -1))
     world.submit()
     assert not world.sent and len(world.router.waiting) == 1
     board.cells[ONGOING] = 4
@@ -321,7 +321,9 @@ def test_it_has_a_turn_where_clients_over_http_wait(boards: Callable[[int], Boar
     world = World(5, -1)
     world.start()
     board = boards(5)
-    world.router.update(Line((Place("r0", world.replicas[0], os.getpid(), board.fd, "node"),), 5, -1))
+    world.router.update(
+        DeploymentEntry((ReplicaEntry("r0", world.replicas[0], os.getpid(), board.fd, "node"),), 5, -1)
+    )
     world.submit()
     world.submit()
     world.router.join_queue()
@@ -359,9 +361,11 @@ def test_a_stopped_replica_gets_nothing_while_another_is_there(
     world = World(10, -1)
     world.start()
     world.start()
-    silent = Place("r0", world.replicas[0], pid, board.fd, "node", models=("m",))
+    silent = ReplicaEntry("r0", world.replicas[0], pid, board.fd, "node", models=("m",))
     world.router.update(
-        Line((silent, Place("r1", world.replicas[1], os.getpid(), boards(3).fd, "node")), 10, -1)
+        DeploymentEntry(
+            (silent, ReplicaEntry("r1", world.replicas[1], os.getpid(), boards(3).fd, "node")), 10, -1
+        )
     )
     model = Call(("id", "__call__", "", "app", "m", ""), (0,), {}, False)
     world.router.submit(model)
@@ -375,7 +379,7 @@ def test_a_stopped_replica_gets_nothing_while_another_is_there(
     assert [len(each.under_way) for each in world.replicas] == [3, 10]
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
-    world.router.update(Line((silent,), 10, -1))
+    world.router.update(DeploymentEntry((silent,), 10, -1))
     world.submit()
     assert len(world.replicas[0].under_way) == 4  # there is no other
     world.router.update(None)
@@ -386,9 +390,9 @@ def test_a_stopped_replica_gets_no_connection_while_another_is_there(
 ) -> None:
     """From another application's process, from a full sibling, and when a sibling ends."""
     pid, board = stopped
-    silent = Place("r0", None, pid, board.fd, "node", mailbox=b"silent")
-    answers = Place("r1", None, os.getpid(), boards(3).fd, "node", mailbox=b"answers")
-    table = Table(0, {("a", "A"): Line((silent, answers), 10, -1)}, (Route("a", "/", "A"),))
+    silent = ReplicaEntry("r0", None, pid, board.fd, "node", mailbox=b"silent")
+    answers = ReplicaEntry("r1", None, os.getpid(), boards(3).fd, "node", mailbox=b"answers")
+    table = Table(0, {("a", "A"): DeploymentEntry((silent, answers), 10, -1)}, (Route("a", "/", "A"),))
     for own in (("b", "B"), ("a", "A")):
         dispatcher = Dispatcher(own, "own", "node")
         dispatcher.full = lambda: True
@@ -406,9 +410,9 @@ def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:
     world = World(2, -1)
     for _ in range(3):
         world.start()
-    places = [Place(each.name, each, 0, -1, "node") for each in world.replicas]
-    places[1] = Place("r1", world.replicas[1], 0, -1, "node", models=("m",))
-    world.router.update(Line(tuple(places), 2, -1))
+    entries = [ReplicaEntry(each.name, each, 0, -1, "node") for each in world.replicas]
+    entries[1] = ReplicaEntry("r1", world.replicas[1], 0, -1, "node", models=("m",))
+    world.router.update(DeploymentEntry(tuple(entries), 2, -1))
 
     def ask() -> None:
         world.calls.append(Call(("id", "__call__", "", "app", "m", ""), (len(world.calls),), {}, False))

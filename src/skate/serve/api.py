@@ -405,7 +405,7 @@ def get_deployment_handle(
         raise RayServeException(_not_running("there is no deployment")) from None
     if local_deployments.find((app_name, deployment_name)) is not None:
         return DeploymentHandle(deployment_name, app_name)
-    if _check_exists and watch.current().table.lines.get((app_name, deployment_name)) is None:
+    if _check_exists and watch.current().table.deployments.get((app_name, deployment_name)) is None:
         known = skate.get(controller.status.remote()).applications.get(app_name)
         if known is None or deployment_name not in known.deployments:
             have = (

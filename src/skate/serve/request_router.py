@@ -45,12 +45,12 @@ class RunningReplica:
     @property
     def actor_id(self) -> Any:
         """The id of its actor."""
-        return self._target.place.actor._actor_id
+        return self._target.entry.actor._actor_id
 
     @property
     def node_id(self) -> str:
         """The node that the replica runs on."""
-        said: str = self._target.place.node
+        said: str = self._target.entry.node
         return said
 
     @property
@@ -72,12 +72,12 @@ class RunningReplica:
     @property
     def routing_stats(self) -> dict[str, Any]:
         """The last result of its object's `record_routing_stats`."""
-        return dict(self._target.place.stats or {})
+        return dict(self._target.entry.stats or {})
 
     @property
     def replica_metadata(self) -> dict[str, Any]:
         """The result of its object's `record_replica_metadata`, called once, when the replica is ready."""
-        return dict(self._target.place.metadata or {})
+        return dict(self._target.entry.metadata or {})
 
     async def get_queue_len(self, *, deadline_s: float) -> int:
         """Return `queue_len`, without a request to the replica."""

@@ -313,7 +313,10 @@ class Controller:
         self.table.version = newest.version + 1
         if said["listens"]:
             boxes = [
-                place.mailbox for line in newest.lines.values() for place in line.places if place.mailbox
+                entry.mailbox
+                for each in newest.deployments.values()
+                for entry in each.entries
+                if entry.mailbox
             ]
             sock = await fetch_from_any(boxes)
             self.keeper = SocketOwner(sock or listen(self.options.host, self.options.port))

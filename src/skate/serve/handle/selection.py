@@ -21,13 +21,13 @@ class ReplicaSelection:
     """A replica with a reserved place for one request."""
 
     def __init__(self, router: Any, target: Any, meta: tuple[Any, ...]) -> None:
-        place = target.place
-        self.replica_id: str = place.replica
-        self.node_id: str = place.node
-        self.node_ip: str = place.node_ip
+        entry = target.entry
+        self.replica_id: str = entry.replica
+        self.node_id: str = entry.node
+        self.node_ip: str = entry.node_ip
         self.port: int | None = None
         self.availability_zone: str | None = None
-        self.replica_metadata: dict[str, Any] = dict(place.metadata or {})
+        self.replica_metadata: dict[str, Any] = dict(entry.metadata or {})
         self._router = router
         self._target = target
         self._meta = meta
@@ -74,10 +74,10 @@ async def chosen(
     )
     call = Call(meta, args, kwargs, said["stream"])
     while True:
-        line = router.line
-        if router.gone or (line is not None and line.failed):
+        deployment = router.deployment
+        if router.gone or (deployment is not None and deployment.failed):
             raise DeploymentUnavailableError(DeploymentID(handle.deployment_name, handle.app_name))
-        target = None if line is None else router._choose(call, line)
+        target = None if deployment is None else router._choose(call, deployment)
         if target is not None:
             target.inflight += 1
             break

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skate.serve.routing.board import View
-from skate.serve.routing.table import Key, Line, Place, Route, Table
+from skate.serve.routing.table import DeploymentEntry, Key, ReplicaEntry, Route, Table
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,16 @@ class Dispatcher:
         self.table = table
         self.only_own = all(self.own == (route.app, route.ingress) for route in table.routes)
         living = {
-            place.replica: place for line in table.lines.values() for place in line.places if place.mailbox
+            entry.replica: entry
+            for deployment in table.deployments.values()
+            for entry in deployment.entries
+            if entry.mailbox
         }
         for name in [name for name in self._views if name not in living]:
             self._views.pop(name).close()
-        for name, place in living.items():
+        for name, entry in living.items():
             if name not in self._views:
-                self._views[name] = View(place.pid, place.fd, place.node, self.node)
+                self._views[name] = View(entry.pid, entry.fd, entry.node, self.node)
 
     def decide(self, path: str) -> Decision:
         """Decide where a request for a path is served."""
@@ -90,68 +93,74 @@ class Dispatcher:
         """
         if path not in GUARDED:
             return HERE
-        lines = self.table.lines
-        places = [place for line in lines.values() for place in line.places if place.guarded]
-        if self.own in lines and lines[self.own].guarded:
+        deployments = self.table.deployments
+        entries = [
+            entry for deployment in deployments.values() for entry in deployment.entries if entry.guarded
+        ]
+        if self.own in deployments and deployments[self.own].guarded:
             return HERE
-        if not places and not any(line.guarded for line in lines.values()):
+        if not entries and not any(deployment.guarded for deployment in deployments.values()):
             return HERE
-        here = [place for place in places if place.mailbox and place.node == self.node]
+        here = [entry for entry in entries if entry.mailbox and entry.node == self.node]
         if here:
-            return Transfer(tuple(place.mailbox for place in self.not_stopped(here)), foreign=True)
+            return Transfer(tuple(entry.mailbox for entry in self.not_stopped(here)), foreign=True)
         return Reject(503, _NO_KEYS, 1)
 
     def _choose(self, key: Key, route: Route) -> Decision:
-        line = self.table.lines.get(key)
+        deployment = self.table.deployments.get(key)
         mine = key == self.own
-        if line is None:
+        if deployment is None:
             return HERE if mine else Reject(503, f"the application {route.app!r} is not ready", 1)
         others = [
-            place
-            for place in line.places
-            if place.mailbox and place.replica != self.own_replica and place.node == self.node
+            entry
+            for entry in deployment.entries
+            if entry.mailbox and entry.replica != self.own_replica and entry.node == self.node
         ]
         if not others:
             if mine:  # even while draining, because no other process can
                 return HERE
-            return self._without_replicas(key, route, line)
+            return self._without_replicas(key, route, deployment)
         if mine and not self.draining:
             # This process is full, but another one is better only if it has room now.
             free = [
-                place
-                for place in others
-                if self._load(place) < line.max_ongoing and not self._is_stopped(place)
+                entry
+                for entry in others
+                if self._load(entry) < deployment.max_ongoing and not self._is_stopped(entry)
             ]
             return Transfer(self._ordered(free)) if free else HERE
         return Transfer(self._ordered(others), foreign=not mine)
 
-    def _without_replicas(self, key: Key, route: Route, line: Line) -> Decision:
-        if line.failed:
-            return Reject(503, f"the application {route.app!r} could not be deployed", line.retry_after_s)
-        if not line.been_ready:
+    def _without_replicas(self, key: Key, route: Route, deployment: DeploymentEntry) -> Decision:
+        if deployment.failed:
+            return Reject(
+                503, f"the application {route.app!r} could not be deployed", deployment.retry_after_s
+            )
+        if not deployment.been_ready:
             return Reject(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)
         waiting = self.queued(key)
-        if 0 <= line.max_queued <= waiting:
+        if 0 <= deployment.max_queued <= waiting:
             return Reject(
-                line.status_code, f"{waiting} requests are already waiting", line.retry_after_s or 1
+                deployment.status_code,
+                f"{waiting} requests are already waiting",
+                deployment.retry_after_s or 1,
             )
         return Hold(key)
 
-    def _load(self, place: Place) -> int:
-        view = self._views.get(place.replica)
+    def _load(self, entry: ReplicaEntry) -> int:
+        view = self._views.get(entry.replica)
         return 0 if view is None else view.load()
 
-    def _is_stopped(self, place: Place) -> bool:
-        view = self._views.get(place.replica)
+    def _is_stopped(self, entry: ReplicaEntry) -> bool:
+        view = self._views.get(entry.replica)
         return view is not None and view.stopped()
 
-    def not_stopped(self, places: list[Place]) -> list[Place]:
+    def not_stopped(self, entries: list[ReplicaEntry]) -> list[ReplicaEntry]:
         """Leave out the stopped processes, whose mailboxes still accept connections, unless all are stopped."""
-        return [place for place in places if not self._is_stopped(place)] or places
+        return [entry for entry in entries if not self._is_stopped(entry)] or entries
 
-    def _ordered(self, places: list[Place]) -> tuple[bytes, ...]:
-        places = self.not_stopped(places)
-        drawn = random.sample(places, min(2, len(places)))
+    def _ordered(self, entries: list[ReplicaEntry]) -> tuple[bytes, ...]:
+        entries = self.not_stopped(entries)
+        drawn = random.sample(entries, min(2, len(entries)))
         best = sorted(drawn, key=self._load)
-        rest = [place for place in places if place not in best]
-        return tuple(place.mailbox for place in (*best, *rest))
+        rest = [entry for entry in entries if entry not in best]
+        return tuple(entry.mailbox for entry in (*best, *rest))

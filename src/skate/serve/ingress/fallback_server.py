@@ -28,7 +28,9 @@ class FallbackServer:
 
     def update(self, table: Table) -> None:
         """Apply a table, and accept only while no replica can."""
-        taken = any(place.mailbox for line in table.lines.values() for place in line.places)
+        taken = any(
+            entry.mailbox for deployment in table.deployments.values() for entry in deployment.entries
+        )
         self.serving.accept(not taken)
         self.serving._changed(table)
 

@@ -235,13 +235,15 @@ class GrpcServer:
             release(around.children, failed)
 
     def _applications(self) -> list[str]:
-        return sorted({app for app, _ in watch.current().table.lines})
+        return sorted({app for app, _ in watch.current().table.deployments})
 
     async def _may_know(self, said: dict[str, Any]) -> bool:
         """Return True if a request may list the applications: if there are API keys, it needs one."""
-        lines = list(watch.current().table.lines.values())
-        holders = [next((each for each in line.places if each.guarded), None) for line in lines]
-        if not any(holders) and not any(line.guarded for line in lines):
+        deployments = list(watch.current().table.deployments.values())
+        holders = [
+            next((each for each in deployment.entries if each.guarded), None) for deployment in deployments
+        ]
+        if not any(holders) and not any(deployment.guarded for deployment in deployments):
             return True
         kind, _, key = str(said.get("authorization", "")).partition(" ")
         if kind.lower() != "bearer":
@@ -273,8 +275,8 @@ class GrpcServer:
         stream: bool,
         around: context.RequestContext,
     ) -> Any:
-        line = watch.current().table.lines.get(self._own)
-        others = line is not None and len(line.places) > 1
+        deployment = watch.current().table.deployments.get(self._own)
+        others = deployment is not None and len(deployment.entries) > 1
         gate = self.replica.gate
         if app == self._own[0] and not (others and (gate.full or around.multiplexed_model_id)):
             return self._here(name, request, grpc_context, stream)

@@ -27,7 +27,7 @@ from skate.serve.ingress.socket_owner import fetch_from_any
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 from skate.serve.routing.board import ACCEPTING, CONNECTIONS, Board
-from skate.serve.routing.table import Key, Place, Table
+from skate.serve.routing.table import Key, ReplicaEntry, Table
 
 #: How many connections to accept at once: a few if other replicas share the socket, all of them if none does.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
@@ -108,8 +108,10 @@ class HttpServer:
     def _changed(self, table: Table) -> None:
         self.dispatcher.update(table)
         if self.dispatcher.own is not None:
-            line = table.lines.get(self.dispatcher.own)
-            known = line is not None and any(each.mailbox == self.mailbox for each in line.places)
+            deployment = table.deployments.get(self.dispatcher.own)
+            known = deployment is not None and any(
+                each.mailbox == self.mailbox for each in deployment.entries
+            )
             self.accept(known and not self.dispatcher.draining)
         held, self.held = self.held, {}
         for waiting in held.values():
@@ -118,22 +120,24 @@ class HttpServer:
         if held:
             self.demand()
 
-    def own_siblings(self) -> list[Place]:
+    def own_siblings(self) -> list[ReplicaEntry]:
         """Return the other replicas of this deployment, which get its connections when it leaves."""
-        line = self.dispatcher.table.lines.get(self.dispatcher.own) if self.dispatcher.own else None
-        if line is None:
+        deployment = (
+            self.dispatcher.table.deployments.get(self.dispatcher.own) if self.dispatcher.own else None
+        )
+        if deployment is None:
             return []
-        return [each for each in line.places if each.mailbox and each.mailbox != self.mailbox]
+        return [each for each in deployment.entries if each.mailbox and each.mailbox != self.mailbox]
 
     def successors(self) -> tuple[bytes, ...]:
         """Return the targets for connections when this process leaves: its siblings, or else any process."""
-        places = self.own_siblings() or [
-            place
-            for line in self.dispatcher.table.lines.values()
-            for place in line.places
-            if place.mailbox and place.mailbox != self.mailbox and place.node == self.dispatcher.node
+        entries = self.own_siblings() or [
+            entry
+            for deployment in self.dispatcher.table.deployments.values()
+            for entry in deployment.entries
+            if entry.mailbox and entry.mailbox != self.mailbox and entry.node == self.dispatcher.node
         ]
-        return tuple(place.mailbox for place in self.dispatcher.not_stopped(places))
+        return tuple(entry.mailbox for entry in self.dispatcher.not_stopped(entries))
 
     # -- connections
 

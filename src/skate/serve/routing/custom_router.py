@@ -38,7 +38,7 @@ class CustomChoice:
         known = self._known
         self._known = {}
         for target in targets:
-            name = target.place.replica
+            name = target.entry.replica
             one = known.get(name)
             if one is None or one._target is not target:
                 one = RunningReplica(ReplicaID(name, self.deployment_id), target, limit)
@@ -48,7 +48,7 @@ class CustomChoice:
 
     def died(self, target: Any) -> None:
         """Notify the router that a replica's process has ended."""
-        one = self._known.pop(target.place.replica, None)
+        one = self._known.pop(target.entry.replica, None)
         if one is not None:
             self.router.on_replica_actor_died(one.replica_id)
 
@@ -101,7 +101,7 @@ class CustomChoice:
             self.router.on_request_completed(self._id(target), pending.metadata.internal_request_id)
 
     def _id(self, target: Any) -> ReplicaID:
-        return ReplicaID(target.place.replica, self.deployment_id)
+        return ReplicaID(target.entry.replica, self.deployment_id)
 
 
 def at_once(coroutine: Any) -> Any:

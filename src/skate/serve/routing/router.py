@@ -26,7 +26,7 @@ from skate.serve.exceptions import (
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.board import View
 from skate.serve.routing.call import Call
-from skate.serve.routing.table import Key, Line, Place
+from skate.serve.routing.table import DeploymentEntry, Key, ReplicaEntry
 
 #: The first and the longest pause between checks for room, while other processes fill the replicas; in seconds.
 _RETRY_SECONDS = 0.003
@@ -38,15 +38,15 @@ _REPORT_SECONDS = 0.1
 class Target:
     """A replica, as one router sees it."""
 
-    __slots__ = ("place", "view", "inflight", "call", "stream", "models", "dead")
+    __slots__ = ("entry", "view", "inflight", "call", "stream", "models", "dead")
 
-    def __init__(self, place: Place, own_node: str) -> None:
-        self.place = place
-        self.view = View(place.pid, place.fd, place.node, own_node)
+    def __init__(self, entry: ReplicaEntry, own_node: str) -> None:
+        self.entry = entry
+        self.view = View(entry.pid, entry.fd, entry.node, own_node)
         self.inflight = 0
-        self.call = place.actor.call
-        self.stream = place.actor.stream
-        self.models = set(place.models)
+        self.call = entry.actor.call
+        self.stream = entry.actor.stream
+        self.models = set(entry.models)
         #: True if a request failed because the replica has ended; the controller may not have noticed yet.
         self.dead = False
 
@@ -64,7 +64,7 @@ class Router:
 
     def __init__(self, key: Key, own_node: str) -> None:
         self.key = key
-        self.line: Line | None = None
+        self.deployment: DeploymentEntry | None = None
         self.gone = False
         self.waiting: deque[Call] = deque()
         self._targets: dict[str, Target] = {}
@@ -75,25 +75,25 @@ class Router:
 
     # -- updates by the controller
 
-    def update(self, line: Line | None) -> None:
+    def update(self, deployment: DeploymentEntry | None) -> None:
         """Update the replicas; None if the deployment no longer exists."""
         with self._lock:
-            self.line = line
-            self.gone = line is None
-            places = {} if line is None else {place.replica: place for place in line.places}
-            for name in [name for name in self._targets if name not in places]:
+            self.deployment = deployment
+            self.gone = deployment is None
+            entries = {} if deployment is None else {entry.replica: entry for entry in deployment.entries}
+            for name in [name for name in self._targets if name not in entries]:
                 self._targets.pop(name).view.close()
-            for name, place in places.items():
+            for name, entry in entries.items():
                 known = self._targets.get(name)
                 if known is None:
-                    self._targets[name] = Target(place, self._own_node)
+                    self._targets[name] = Target(entry, self._own_node)
                 else:
-                    known.place = place
-                    known.models |= set(place.models)
+                    known.entry = entry
+                    known.models |= set(entry.models)
             self._ready = [each for each in self._targets.values() if not each.dead]
-            if line is not None and line.router is not None:
-                self._custom = self._make_custom(line.router)
-            lost = list(self.waiting) if line is None or line.failed else []
+            if deployment is not None and deployment.router is not None:
+                self._custom = self._make_custom(deployment.router)
+            lost = list(self.waiting) if deployment is None or deployment.failed else []
             if lost:
                 self.waiting.clear()
         for call in lost:
@@ -106,8 +106,8 @@ class Router:
             from skate.serve.routing.custom_router import CustomChoice
 
             self._custom = CustomChoice(config, self.key, self._own_node)
-        assert self.line is not None
-        self._custom.update(self._ready, self.line.max_ongoing)
+        assert self.deployment is not None
+        self._custom.update(self._ready, self.deployment.max_ongoing)
         return self._custom
 
     def _unavailable(self) -> BaseException:
@@ -126,9 +126,9 @@ class Router:
 
         A request that is sent `again` was accepted before, so it is queued first and never rejected.
         """
-        line = self.line
-        if line is None or line.failed:
-            if self.gone or line is not None:
+        deployment = self.deployment
+        if deployment is None or deployment.failed:
+            if self.gone or deployment is not None:
                 call.settle(None, self._unavailable())
                 return
             target = None
@@ -136,7 +136,7 @@ class Router:
             target = None
         else:
             try:
-                target = self._choose(call, line)
+                target = self._choose(call, deployment)
             except Exception as error:  # a custom router may raise anything; the caller receives it
                 call.settle(None, error)
                 return
@@ -147,15 +147,18 @@ class Router:
             if again:
                 self.waiting.appendleft(call)
                 waiting = -1
-            elif line is not None and 0 <= line.max_queued <= len(self.waiting):
+            elif deployment is not None and 0 <= deployment.max_queued <= len(self.waiting):
                 waiting = len(self.waiting)
             else:
                 self.waiting.append(call)
                 waiting = -1
         if waiting >= 0:
-            assert line is not None
+            assert deployment is not None
             call.settle(
-                None, BackPressureError(waiting, line.max_queued, line.status_code, line.retry_after_s)
+                None,
+                BackPressureError(
+                    waiting, deployment.max_queued, deployment.status_code, deployment.retry_after_s
+                ),
             )
             return
         retry_thread.watch(self)
@@ -179,13 +182,13 @@ class Router:
         """Send waiting requests while there is room."""
         while self.waiting:
             with self._lock:
-                line = self.line
-                if not self.waiting or line is None:
+                deployment = self.deployment
+                if not self.waiting or deployment is None:
                     return
                 call = self.waiting[0]
                 wrong = target = None
                 try:
-                    target = self._choose(call, line)
+                    target = self._choose(call, deployment)
                 except Exception as error:  # a custom router may raise anything; the caller receives it
                     wrong = error
                 if wrong is not None:
@@ -206,12 +209,12 @@ class Router:
         free.
         """
         with self._lock:
-            line = self.line
-            if not self.waiting or line is None:
+            deployment = self.deployment
+            if not self.waiting or deployment is None:
                 return
             call = self.waiting[0]
             try:
-                target = self._choose(call, dataclasses.replace(line, max_ongoing=sys.maxsize))
+                target = self._choose(call, dataclasses.replace(deployment, max_ongoing=sys.maxsize))
             except Exception:  # raised by a user's router; `send_waiting` passes it to the caller
                 return
             if target is None or target.inflight or not target.view.waiting():
@@ -220,10 +223,10 @@ class Router:
             target.inflight += 1
         self._send(target, call, counted=True)
 
-    def _choose(self, call: Call, line: Line) -> Target | None:
+    def _choose(self, call: Call, deployment: DeploymentEntry) -> Target | None:
         ready = self._ready
         count = len(ready)
-        limit = line.max_ongoing
+        limit = deployment.max_ongoing
         if self._custom is not None:
             target: Target | None = self._custom.choose(call, limit)
             return target
@@ -314,7 +317,7 @@ class Router:
     def _died_early(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
         """Return True if the replica ended before it started a request. A replica that has ended is no longer used."""
         name, fields = failure
-        if name != "ActorDiedError" or fields.get("actor_id") != target.place.actor._skate_id:
+        if name != "ActorDiedError" or fields.get("actor_id") != target.entry.actor._skate_id:
             return False
         if not target.dead:
             target.dead = True

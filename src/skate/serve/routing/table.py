@@ -9,7 +9,7 @@ Key = tuple[str, str]  # application, deployment
 
 
 @dataclass(frozen=True)
-class Place:
+class ReplicaEntry:
     """A replica that accepts requests."""
 
     replica: str
@@ -30,10 +30,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Line:
+class DeploymentEntry:
     """The state of a deployment for routers."""
 
-    places: tuple[Place, ...]
+    entries: tuple[ReplicaEntry, ...]
     max_ongoing: int
     max_queued: int
     status_code: int = 503
@@ -63,7 +63,7 @@ class Table:
     """The complete table, with its version."""
 
     version: int = -1
-    lines: dict[Key, Line] = field(default_factory=dict)
+    deployments: dict[Key, DeploymentEntry] = field(default_factory=dict)
     #: Longest prefix first.
     routes: tuple[Route, ...] = ()
     #: The complete state of the controller, for its restart.

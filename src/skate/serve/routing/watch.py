@@ -39,7 +39,7 @@ class Watch:
             with self._lock:
                 found = self.routers.setdefault(key, Router(key, self.node))
             if self.table.version >= 0:
-                found.update(self.table.lines.get(key))
+                found.update(self.table.deployments.get(key))
         return found
 
     def on_change(self, call: Callable[[Table], None]) -> None:
@@ -68,7 +68,7 @@ class Watch:
                 return
             self.table = table
         for key, router in list(self.routers.items()):
-            router.update(table.lines.get(key))
+            router.update(table.deployments.get(key))
         for call in list(self._callbacks):
             call(table)
 
