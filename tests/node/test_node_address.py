@@ -47,6 +47,12 @@ def test_the_default_is_loopback() -> None:
         Settings.of("local", {"_node_ip_address": 1})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_session() -> None:
+    """End what an earlier test module has left."""
+    ray.shutdown()
+
+
 @ray.remote
 def look(fail: bool = False) -> Any:
     if fail:

@@ -37,12 +37,17 @@ def growing(config: dict[str, Any]) -> None:
     if checkpoint is not None:
         step = int(Path(checkpoint.path, "step").read_text())
     request = tune.get_context().get_trial_resources()
+    cpus = request.required_resources["CPU"]
     mark = Path(config["mark"]) if "mark" in config else None
     steps = config["steps"]
-    if mark is not None and request.required_resources["CPU"] >= 3 and config["score"] == 2:
+    if mark is not None and cpus >= 3 and config["score"] == 2:
         mark.touch()
         steps = max(steps, step + 3)  # so that it reports what it runs on
-    while step < steps or (mark is not None and not mark.exists() and step < 2000):
+    while (
+        step < steps
+        or (mark is not None and not mark.exists() and step < 2000)
+        or (cpus < config.get("until_cpus", 0) and step < 2000)
+    ):
         step += 1
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "step").write_text(str(step))
@@ -50,7 +55,7 @@ def growing(config: dict[str, Any]) -> None:
                 {
                     "step": step,
                     "score": config.get("score", 0),
-                    "cpus": request.required_resources["CPU"],
+                    "cpus": cpus,
                     "bundles": len(request.bundles),
                     "restored": checkpoint is not None,
                 },
@@ -77,9 +82,15 @@ def fit(
 
 def test_the_last_trial_gets_everything(tmp_path: Path) -> None:
     scheduler = ResourceChangingScheduler(resources_allocation_function=DistributeResources())
-    short, long = fit(tmp_path, growing, {"steps": tune.grid_search([3, 40])}, scheduler)
+    space = {
+        "steps": tune.grid_search([3, 40]),
+        "until_cpus": tune.sample_from(lambda spec: 4 if spec.config.steps == 40 else 0),
+    }
+    short, long = fit(tmp_path, growing, space, scheduler)
     assert [line["step"] for line in short] == [1, 2, 3]
-    assert [line["step"] for line in long] == list(range(1, 41)), "no step is lost, and none is taken twice"
+    assert [line["step"] for line in long] == list(range(1, len(long) + 1)), (
+        "no step is lost, and none is taken twice"
+    )
     assert long[0]["cpus"] == 1
     assert not long[0]["restored"]
     assert long[-1]["cpus"] == 4, "nothing else runs"
