@@ -43,6 +43,8 @@ def growing(config: dict[str, Any]) -> None:
     if mark is not None and cpus >= 3 and config["score"] == 2:
         mark.touch()
         steps = max(steps, step + 3)  # so that it reports what it runs on
+    if cpus == config.get("until_cpus"):
+        steps = max(steps, step + 3)
     while (
         step < steps
         or (mark is not None and not mark.exists() and step < 2000)
