@@ -18,7 +18,7 @@ from skate.util.state import list_jobs, list_workers
 SOURCE = Path(ray.__file__).parent
 #: The default, and places that listen on loopback for programs of this machine.
 MAY_NAME_LOOPBACK = {
-    "protocol/fields.py",
+    "protocol/values.py",
     "private_names/cluster_test_kit.py",
     "util/tpu.py",
     "serve/config/http.py",

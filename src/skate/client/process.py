@@ -18,8 +18,8 @@ from skate.client.object import large_values, views
 from skate.client.object.object_ref import ObjectRef
 from skate.client.session.link import Link
 from skate.protocol import messages as m
-from skate.protocol.fields import LOOPBACK
 from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
+from skate.protocol.values import LOOPBACK
 from skate.wire import values
 from skate.wire.pump import Pump
 

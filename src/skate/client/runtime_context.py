@@ -9,7 +9,7 @@ from skate.client import deprecation
 from skate.client.session import session
 from skate.core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from skate.core.resource.resources import DEVICES, to_amounts
-from skate.protocol.fields import LOOPBACK
+from skate.protocol.values import LOOPBACK
 
 if TYPE_CHECKING:
     from skate.client.process import Process

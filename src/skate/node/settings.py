@@ -10,7 +10,7 @@ from skate import procfs
 from skate.core.resource.resources import UNIT, to_units
 from skate.node.memory import memory_readings
 from skate.node.spill.spill_target import SpillPlace
-from skate.protocol.fields import LOOPBACK
+from skate.protocol.values import LOOPBACK
 
 #: Settings of Ray that have no meaning here and are accepted without effect.
 _WITHOUT_EFFECT = {

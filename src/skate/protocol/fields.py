@@ -5,7 +5,7 @@ A dict may have entries that are not checked: those are read by the receiver of 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias, TypedDict
+from typing import Annotated, Any, TypeAlias, TypedDict
 
 from skate.protocol.check import Length, Passes, Range, Value, is_condition, is_strategy
 from skate.protocol.record import Record
@@ -38,9 +38,6 @@ ArgumentValues: TypeAlias = tuple[tuple[int | str, ObjectId, int, Any], ...]
 #: A value passed by a process: kind and payload.
 Kind: TypeAlias = Annotated[int, Value()]
 #: An error in place of a value: the name of an exception class, and its fields.
-#: The address of a node that no other machine can reach.
-LOOPBACK: Final = "127.0.0.1"
-
 ErrorValue: TypeAlias = tuple[str, dict[str, Any]]
 
 

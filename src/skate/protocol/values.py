@@ -21,3 +21,6 @@ PARTIAL: Final = 3  # failed after the first results: returns are (error, result
 
 #: Client id of the shell around a node, whose effects are not messages.
 SHELL: Final = -1
+
+#: The address of a node that no other machine can reach.
+LOOPBACK: Final = "127.0.0.1"

@@ -9,7 +9,7 @@ from typing import Any
 
 from skate.core.resource.capacity import Capacity
 from skate.core.task.task import Task
-from skate.protocol.fields import LOOPBACK
+from skate.protocol.values import LOOPBACK
 
 #: The last lost nodes that are remembered, as in Ray.
 DEAD_MAX = 1000

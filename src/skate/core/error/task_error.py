@@ -8,13 +8,11 @@ running the user's constructor. Public as ``skate.exceptions.RayTaskError``.
 from __future__ import annotations
 
 import os
-import pickle
-import traceback
 from types import new_class
 from weakref import WeakValueDictionary
 
 from skate.core.error import exception_state
-from skate.protocol.fields import LOOPBACK
+from skate.protocol.values import LOOPBACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +33,9 @@ class RayError(Exception):
 
     def to_bytes(self) -> bytes:
         """Return the error as bytes for `from_bytes`: the exception, and its text for readers that cannot unpickle it."""
+        import pickle  # rarely needed
+        import traceback  # rarely needed
+
         text = "".join(traceback.format_exception(type(self), self, self.__traceback__))
         return pickle.dumps((pickle.dumps(self), text))
 
@@ -44,6 +45,8 @@ class RayError(Exception):
 
         Unpickling runs code: pass only trusted bytes.
         """
+        import pickle  # rarely needed
+
         blob, text = pickle.loads(b)
         try:
             error: RayError = pickle.loads(blob)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from typing import Any
 
@@ -50,13 +49,18 @@ def _of_pydantic(base: Any) -> type[WrongField] | None:
         """Return the single error, in pydantic's format."""
         return [{"type": "value_error", "loc": self.where, "msg": str(self), "input": None}]
 
+    def as_json(self: WrongField, **_: object) -> str:
+        import json  # rarely needed
+
+        return json.dumps(errors(self))
+
     named = {
         "__module__": __name__,
         "__qualname__": "WrongField",
         "__str__": lambda self: self.args[0],
         "__repr__": lambda self: f"WrongField({self.args[0]!r})",
         "errors": errors,
-        "json": lambda self, **_: json.dumps(errors(self)),
+        "json": as_json,
         "error_count": lambda self: 1,
     }
     try:
