@@ -1,8 +1,8 @@
 """The tables of a node as rows: tasks, actors, objects, references, workers, environments, nodes, groups.
 
-Everybody who lists something gets the same rows: the state API, `ray.nodes()`, `skate status`, `placement_group_table`. Rows are
-dicts of msgpack types; the client that asked translates names and numbers into the terms of the public API. Rows are made one
-by one, so that whoever has many to make can do other work in between. This module changes nothing.
+The state API, `ray.nodes()`, `skate status` and `placement_group_table` get the same rows. Rows are dicts of msgpack types; the
+client that asked translates names and numbers into the terms of the public API. Rows are made one by one, so a survey of a
+large table can let other messages pass in between. This module changes nothing.
 """
 
 from __future__ import annotations
