@@ -134,13 +134,11 @@ class AsyncioMode:
                 None  # break the cycle with the task's context, or the call's objects wait for the collector
             )
             executor.end_call(running)
-            if executor.departure.terminating:
-                self.terminate()
 
     def leave(self, error: BaseException | None = None) -> None:
         """End the actor. Callable in any thread."""
         if not self.executor.final:
-            self.executor.departure.actor(error)
+            self.executor.end_actor(error)
         self._on_loop(self._end)
         if self.direct:
             self.executor.pump.kick()
@@ -157,14 +155,10 @@ class AsyncioMode:
 
     def terminate(self) -> None:
         """Handle SIGTERM: leave once no call runs."""
-        if self.direct:
-            self.executor.pump.kick()
-            return
         self.loop.call_soon_threadsafe(self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        departure = self.executor.departure
-        if departure.terminating and departure.may_leave():
+        if self.executor.may_leave():
             self._end()
 
     # -- output

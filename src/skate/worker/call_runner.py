@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from types import MethodType
-from typing import Any, Protocol
+from typing import Any
 
 from skate.client.object.object_ref import ObjectRef
 from skate.client.process import Process
@@ -21,32 +21,21 @@ from skate.worker.templates import WorkerTemplate
 from skate.worker.worker_core import Running, WorkerCore
 
 
-class Departure(Protocol):
-    """How a worker ends."""
-
-    terminating: bool
-
-    def actor(self, error: BaseException | None = None) -> None:
-        """End the actor, at its own request."""
-
-    def may_leave(self) -> bool:
-        """Return True if nothing runs any more that has to end first."""
-
-
 class CallRunner(WorkerCore):
     """The tables of a worker, guarded by `lock`, and the code that runs its calls."""
 
     __slots__ = (
-        "context", "departure", "lock", "mode", "process", "pump",
+        "context", "lock", "mode", "process", "pump", "terminating",
     )  # fmt: skip
 
     process: Process
     context: WorkerContext
     lock: Any
     pump: Pump
-    departure: Departure
     #: Runs the calls of a concurrent actor; None for other workers.
     mode: Any
+    #: True after SIGTERM: the worker leaves once its concurrent calls have ended.
+    terminating: bool
 
     def call(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
         """Run a call in the current thread, and answer it."""
@@ -171,11 +160,14 @@ class CallRunner(WorkerCore):
             self.mode.run(running, message)
 
     def end_call(self, running: Running) -> None:
-        """Record the end of a concurrent call, and start the next of its group."""
+        """Record the end of a concurrent call, and start the next of its group. After SIGTERM, leave with the last call."""
         with self.lock:
             following = self.end(running)
         if following is not None:
             self.mode.run(*following)
+        if self.terminating:
+            self.mode.terminate()
+            self.pump.kick()
 
     def cancel_call(self, running: Running) -> None:
         """Cancel a concurrent call, if it runs in a coroutine."""
@@ -258,6 +250,14 @@ class CallRunner(WorkerCore):
     def left(self, running: Running, error: BaseException) -> None:
         """End the worker, as its call requested."""
         raise NotImplementedError
+
+    def end_actor(self, error: BaseException | None = None) -> None:
+        """End the actor at its own request."""
+        raise NotImplementedError
+
+    def may_leave(self) -> bool:
+        """Return True if SIGTERM ends the worker, and no call runs any more."""
+        return False
 
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
         """Report the end of a task."""

@@ -33,10 +33,8 @@ class Executor(CallRunner):
     """The tables of a worker with a lock, a channel and signal handlers, and the loop that runs queued work."""
 
     __slots__ = (
-        "_interrupt", "_main", "channel", "interrupts", "prefix", "readers", "slot", "system", "title",
+        "_interrupt", "_main", "channel", "departure", "interrupts", "prefix", "readers", "slot", "system", "title",
     )  # fmt: skip
-
-    departure: WorkerExit
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         super().__init__(
@@ -51,6 +49,7 @@ class Executor(CallRunner):
         #: Futures of async streams that wait for their readers.
         self.readers: list[Any] = []
         self.mode = None
+        self.terminating = False
         self.system: SystemCalls | None = None
         #: The prefix of an actor's output lines.
         self.prefix = ""
@@ -96,7 +95,7 @@ class Executor(CallRunner):
     def on_interrupt(self, number: int, frame: Any) -> None:
         """Handle SIGINT in the main thread: cancel the running task if requested, and nothing else."""
         running = self.running
-        if self.departure.terminating and running is not None:
+        if self.terminating and running is not None:
             if self.interrupts.now(frame):
                 raise SystemExit(TERMINATED)
             return
@@ -121,17 +120,12 @@ class Executor(CallRunner):
         queue = self.queue
         pump = self.pump
         templates = self.templates
-        departure = self.departure
         while True:
             if not queue:
                 if self.leaving:
                     return
                 with self.lock:
-                    pump.wait(
-                        lambda: (
-                            bool(queue) or self.leaving or (departure.terminating and departure.may_leave())
-                        )
-                    )
+                    pump.wait(lambda: bool(queue) or self.leaving or (self.terminating and self.may_leave()))
                 if not queue:
                     if self.leaving or pump.closed:
                         return
@@ -274,6 +268,14 @@ class Executor(CallRunner):
             # The process exits, as a program would; the node treats that as a crash.
             self.departure.crash(error)
         elif self.mode is None:
-            self.departure.actor(error)
+            self.end_actor(error)
         else:
             self.mode.leave(error)
+
+    def end_actor(self, error: BaseException | None = None) -> None:
+        """End the actor at its own request."""
+        self.departure.actor(error)
+
+    def may_leave(self) -> bool:
+        """Return True if SIGTERM ends the worker, and no call runs any more."""
+        return self.terminating and self.departure.may_leave()

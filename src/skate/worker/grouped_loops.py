@@ -83,5 +83,5 @@ class GroupedLoops:
     def leave(self, error: BaseException | None = None) -> None:
         """End the actor. Callable in any thread."""
         if not self.executor.final:
-            self.executor.departure.actor(error)
+            self.executor.end_actor(error)
         self.executor.pump.kick()

@@ -73,8 +73,6 @@ class ThreadedMode:
         finally:
             executor.context.enter(None)
             executor.end_call(running)
-            if executor.departure.terminating:
-                executor.pump.kick()
 
     def arrived(self) -> None:
         """Do nothing: the main thread takes the call from the executor's queue."""
@@ -88,5 +86,5 @@ class ThreadedMode:
 
     def leave(self, error: BaseException) -> None:
         """End the actor; called in the thread of a call."""
-        self.executor.departure.actor(error)
+        self.executor.end_actor(error)
         self.executor.pump.kick()

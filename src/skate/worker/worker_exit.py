@@ -19,7 +19,6 @@ class WorkerExit:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.terminating = False
         self.exit_code = 0
         self._shutdown_wanted = True
         #: An actor whose constructor has not succeeded.
@@ -51,7 +50,7 @@ class WorkerExit:
         executor = self._executor
         if executor.process.closed:  # a child forked by user code
             raise SystemExit(128 + number)
-        self.terminating = True
+        executor.terminating = True
         self._shutdown_wanted = False
         if executor.running is not None:
             if executor.interrupts.now(frame):
@@ -66,11 +65,11 @@ class WorkerExit:
     @property
     def by_signal(self) -> bool:
         """Return True if SIGTERM ends the process, rather than an earlier exit of its own."""
-        return self.terminating and self.exit_code == TERMINATED
+        return self._executor.terminating and self.exit_code == TERMINATED
 
     def meant(self, error: BaseException) -> bool:
         """Return True, and end the worker, if SIGTERM caused the error of a call."""
-        if not self.terminating or not isinstance(error, (KeyboardInterrupt, SystemExit)):
+        if not self._executor.terminating or not isinstance(error, (KeyboardInterrupt, SystemExit)):
             return False
         self.crash(SystemExit(TERMINATED))
         return True

@@ -49,7 +49,7 @@ class InlineWorker(CallRunner):
         self.context = WorkerContext(process)
         #: The calls of an asyncio actor; None for other workers.
         self.mode: AsyncCalls | None = None
-        self.departure = _Departure(self)
+        self.terminating = False
         self.concurrent = False
         #: Unfinished streams, oldest first.
         self.streams: dict[bytes, Stream] = {}
@@ -204,7 +204,13 @@ class InlineWorker(CallRunner):
         if self.actor is None and not isinstance(error, ActorExit):
             self.failed(running, error, time.perf_counter())
             return
-        self.departure.actor(error)
+        self.end_actor(error)
+
+    def end_actor(self, error: BaseException | None = None) -> None:
+        """End the actor at its own request."""
+        with self.lock:
+            self.tell(m.Exiting(m.EXITING, "exit_actor"))
+            self.lose(self, "left")
 
     # -- what a task sees
 
@@ -245,26 +251,6 @@ class InlineWorker(CallRunner):
         if self.mode is not None:
             self.mode.close()
         self.actor = None
-
-
-class _Departure:
-    """Ends an actor, as `WorkerExit` ends a process. No signal ends it."""
-
-    terminating = False
-
-    def __init__(self, worker: InlineWorker) -> None:
-        self._worker = worker
-
-    def actor(self, error: BaseException | None = None) -> None:
-        """End the actor at its own request."""
-        worker = self._worker
-        with worker.lock:
-            worker.tell(m.Exiting(m.EXITING, "exit_actor"))
-            worker.lose(worker, "left")
-
-    def may_leave(self) -> bool:
-        """Return True: nothing has to end first."""
-        return True
 
 
 class Stream:
