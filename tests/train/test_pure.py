@@ -14,7 +14,7 @@ from skate.train.configs import CheckpointConfig, FailureConfig, RunConfig, Scal
 from skate.train.controller.failures import causes_first, described
 from skate.train.controller.ranks import places
 from skate.train.controller.worker_capacity import fitting_together, why_not
-from skate.train.storage.retention_policy import Kept, best_first, score, to_delete
+from skate.train.storage.retention_policy import KeptCheckpoint, best_first, score, to_delete
 from skate.train.worker.train_function import call, takes_config
 
 NODES = [{"CPU": 4.0, "GPU": 1.0}, {"CPU": 2.0}]
@@ -68,7 +68,9 @@ def test_ranks_are_a_permutation_with_the_workers_of_a_node_together(nodes: list
 )
 def test_the_best_and_the_last_are_kept(scores: list[Any], keep: int, order: str, ranked: bool) -> None:
     config = CheckpointConfig(keep, "s" if ranked else None, order)
-    there = [Kept(str(at), {} if value is None else {"s": value}, at) for at, value in enumerate(scores)]
+    there = [
+        KeptCheckpoint(str(at), {} if value is None else {"s": value}, at) for at, value in enumerate(scores)
+    ]
     gone = to_delete(there, config)
     left = [each for each in there if each not in gone]
     assert len(left) <= keep + 1 and len(left) >= min(keep, len(there))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skate import tune
-from skate.train.storage.retention_policy import Kept
+from skate.train.storage.retention_policy import KeptCheckpoint
 from skate.tune.execution.commands import Note, Save, Start, Stop, Write
 from skate.tune.execution.machine import Machine
 from skate.tune.execution.settings import Settings
@@ -208,7 +208,9 @@ def test_median_stopping_pauses() -> None:
 
 
 def give_checkpoint(trial: Trial, at: int) -> None:
-    trial.kept.append(Kept(f"checkpoint_{at:06d}", {"training_iteration": at, "time_total_s": float(at)}, at))
+    trial.kept.append(
+        KeptCheckpoint(f"checkpoint_{at:06d}", {"training_iteration": at, "time_total_s": float(at)}, at)
+    )
 
 
 def test_pbt_by_hand() -> None:

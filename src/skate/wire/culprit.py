@@ -85,7 +85,7 @@ def find_culprits(
     a value, and raises if that fails; cloudpickle by default. depth: the most levels to descend; a part that
     fails there is reported unchanged. limit: the most culprits to find.
     """
-    walk = _Walk(probe or dumps_nowhere, depth, limit)
+    walk = _Walk(probe or check_serializable, depth, limit)
     shown = name or own_name(obj)
     walk.visit(obj, (_root_label(obj, shown),), (shown,), None)
     return walk.culprits
@@ -120,7 +120,7 @@ def own_name(obj: Any) -> str:
     return getattr(obj, "__name__", None) or _type_name(obj)
 
 
-class _Nowhere(io.RawIOBase):
+class _NullWriter(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
@@ -128,12 +128,12 @@ class _Nowhere(io.RawIOBase):
         return len(data)
 
 
-def dumps_nowhere(obj: Any) -> None:
+def check_serializable(obj: Any) -> None:
     """Serialize a value and discard the bytes, without copying large buffers; raises cloudpickle's errors."""
     # Imported here because only errors need it, and it costs start-up time.
     import cloudpickle
 
-    cloudpickle.Pickler(_Nowhere(), protocol=5, buffer_callback=lambda buffer: None).dump(obj)
+    cloudpickle.Pickler(_NullWriter(), protocol=5, buffer_callback=lambda buffer: None).dump(obj)
 
 
 class _Walk:

@@ -252,4 +252,4 @@ def test_states_are_all_that_moves_of_what_is_aggregated(way: str) -> None:
     assert len(dataset.take_all()) == 10
     executor: Any = dataset._last_run
     moved = [each for each in executor.topology.operators if isinstance(each, ExchangeRunning)]
-    assert moved[0].tally.rows_in <= 40
+    assert moved[0].counters.rows_in <= 40

@@ -127,7 +127,7 @@ class Shuffling(DatasetBase):
         """
         if key is None or not key:
             raise ValueError(
-                "The 'key' parameter cannot be None or empty for sorting: pass one or several "
+                "The 'key' parameter cannot be None for sorting, or empty: pass one or several "
                 f"columns, got {key!r}"
             )
         keys = self._known_keys(key, "key")

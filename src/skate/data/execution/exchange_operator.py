@@ -62,7 +62,7 @@ class ExchangeRunning(Running):
     # -- input
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         taken = self.taken[source]
         if not self.kernel.keeps_empty:
             if not bundle.rows and taken:
@@ -235,7 +235,7 @@ class ExchangeRunning(Running):
 
     def done(self, work: Work, result: Any = None) -> None:
         self.running -= 1
-        self.tally.seconds.append(work.seconds)
+        self.counters.seconds.append(work.seconds)
         self._left -= 1
         if work.kind == "sample":
             self.samples[work.extra] = result

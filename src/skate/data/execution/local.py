@@ -51,7 +51,7 @@ class LocalRunner:
 
     def start(self, work: Work) -> None:
         """Begin a piece of work; `events` continues it."""
-        work.operator.tally.here += 1
+        work.operator.counters.here += 1
         self._watch = place.Watch()
         self._active = (work, self._run(work))
 

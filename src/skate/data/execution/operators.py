@@ -84,7 +84,7 @@ class Outputs:
         self.ready_bytes = self.waiting_bytes = 0
 
 
-class Tally:
+class OperatorCounters:
     """Counters for statistics."""
 
     __slots__ = (
@@ -132,7 +132,7 @@ class Running:
         self.apart = False  # its work is never done in the driver
         self.queued_bytes = 0
         self.cpus = 1.0  # resources that one of its tasks requests
-        self.tally = Tally()
+        self.counters = OperatorCounters()
         self.tasks = 0
         self.bytes_out = 0
 
@@ -164,12 +164,12 @@ class Running:
     def count(self, bundle: Bundle) -> None:
         """Count an output block in the statistics."""
         self.bytes_out += bundle.bytes
-        self.tally.give(bundle)
+        self.counters.give(bundle)
 
     def done(self, work: Work, result: Any = None) -> None:
         """Record that a piece of work has ended."""
         self.running -= 1
-        self.tally.seconds.append(work.seconds)
+        self.counters.seconds.append(work.seconds)
         self.outputs.end(work.sequence)
 
     def stop(self) -> None:
@@ -228,7 +228,7 @@ class ChainRunning(Running):
         self._next = 0
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         self._gathered.append(bundle)
         self._gathered_rows += bundle.rows
         enough = self._gathered_rows >= self.rows_at_least

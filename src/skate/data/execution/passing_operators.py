@@ -38,7 +38,7 @@ class LimitRunning(Running):
         return 0
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         if self.full:
             return
         if bundle.rows > self.left:
@@ -68,7 +68,7 @@ class UnionRunning(Running):
         return self._held[source] if source > self.outputs.head else 0
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         self._held[source] += bundle.bytes
         self.count(bundle)
         self.outputs.add(source, bundle)
@@ -100,7 +100,7 @@ class OrderRunning(Running):
         return 0
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         self._taken.append(bundle)
 
     def end(self, source: int) -> None:
@@ -130,7 +130,7 @@ class MixRunning(Running):
         return sum(bundle.bytes for bundle in self._queues[source])
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         if not self.full:
             self._queues[source].append(bundle)
             self._deal()
@@ -176,7 +176,7 @@ class ZipRunning(Running):
         return self._bytes[source]
 
     def take(self, bundle: Bundle, source: int) -> None:
-        self.tally.rows_in += bundle.rows
+        self.counters.rows_in += bundle.rows
         # One empty block is kept, because it carries the columns.
         queue = self._queues[source]
         if bundle.rows or (not self._seen[source] and not queue):

@@ -93,7 +93,7 @@ class Progress:
         if operator.finished:
             return 1.0
         before = min((self.share(each) for each in self._topology.inputs_of(operator)), default=1.0)
-        ended = len(operator.tally.seconds)
+        ended = len(operator.counters.seconds)
         there = operator.tasks + len(getattr(operator, "queue", ()))
         return before * (ended / there if there else 0.0)
 
@@ -107,7 +107,7 @@ class Progress:
 
 def cells(operator: Running, seconds: float) -> tuple[str, str, str, str, str]:
     """Return the text cells of one operator's line."""
-    rows = operator.tally.rows_out
+    rows = operator.counters.rows_out
     waiting = operator.outputs.bytes + operator.queued_bytes
     rate = f"{rows / seconds:,.0f}" if seconds > 0 else ""
     state = "done" if operator.finished else str(operator.running)

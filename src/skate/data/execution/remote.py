@@ -232,7 +232,7 @@ class RemoteRunner:
                 del self._single[ref]
         pool = self._pools.pop(id(operator), None)
         if pool is not None:
-            operator.tally.actors = pool.made
+            operator.counters.actors = pool.made
             pool.kill()
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class RemoteRunner:
         self._streams.clear()
         self._single.clear()
         for pool in self._pools.values():
-            pool.operator.tally.actors = pool.made
+            pool.operator.counters.actors = pool.made
             pool.kill()
         self._pools.clear()
         self._holders.clear()

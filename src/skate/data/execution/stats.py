@@ -15,12 +15,12 @@ def report(operators: Sequence[Running], seconds: float, errors: int) -> str:
     lines: list[str] = []
     number = 0
     for operator in operators:
-        if operator.tally.rows_of_blocks or operator.tasks:
+        if operator.counters.rows_of_blocks or operator.tasks:
             number += 1
             lines += _of(number, operator, seconds)
     if not operators:
         return ""
-    last = operators[-1].tally
+    last = operators[-1].counters
     lines.append(f"Total: {rows_text(last.rows_out)} in {seconds:.2f} s{_rate(last.rows_out, seconds)}")
     if errors:
         lines.append(f"{errors} pieces of work failed and were skipped (max_errored_blocks)")
@@ -28,27 +28,27 @@ def report(operators: Sequence[Running], seconds: float, errors: int) -> str:
 
 
 def _of(number: int, operator: Running, seconds: float) -> list[str]:
-    tally = operator.tally
-    blocks = len(tally.rows_of_blocks)
+    counters = operator.counters
+    blocks = len(counters.rows_of_blocks)
     where = _where(operator)
     lines = [f"Operator {number} {operator.name}: {blocks} blocks{where}"]
     if blocks:
-        least, most = min(tally.rows_of_blocks), max(tally.rows_of_blocks)
+        least, most = min(counters.rows_of_blocks), max(counters.rows_of_blocks)
         lines.append(
-            f"  rows     {tally.rows_out:,} out"
-            + (f" of {tally.rows_in:,} in" if operator.inputs else "")
-            + f"; a block {least:,} to {most:,}, {tally.rows_out // blocks:,} on average"
+            f"  rows     {counters.rows_out:,} out"
+            + (f" of {counters.rows_in:,} in" if operator.inputs else "")
+            + f"; a block {least:,} to {most:,}, {counters.rows_out // blocks:,} on average"
         )
-        low, high = min(tally.bytes_of_blocks), max(tally.bytes_of_blocks)
+        low, high = min(counters.bytes_of_blocks), max(counters.bytes_of_blocks)
         lines.append(
-            f"  bytes    {size_text(tally.bytes_out)}; a block {size_text(low)} to {size_text(high)}, "
-            f"{size_text(tally.bytes_out // blocks)} on average"
+            f"  bytes    {size_text(counters.bytes_out)}; a block {size_text(low)} to {size_text(high)}, "
+            f"{size_text(counters.bytes_out // blocks)} on average"
         )
-    if tally.seconds:
-        total = sum(tally.seconds)
+    if counters.seconds:
+        total = sum(counters.seconds)
         lines.append(
-            f"  work     {total:.3f} s in {len(tally.seconds)} pieces, {min(tally.seconds):.3f} to {max(tally.seconds):.3f} s"
-            f"{_rate(tally.rows_out, total)}"
+            f"  work     {total:.3f} s in {len(counters.seconds)} pieces, "
+            f"{min(counters.seconds):.3f} to {max(counters.seconds):.3f} s{_rate(counters.rows_out, total)}"
         )
     return lines
 
@@ -56,11 +56,11 @@ def _of(number: int, operator: Running, seconds: float) -> list[str]:
 def _where(operator: Running) -> str:
     if not operator.tasks:
         return ""
-    here = operator.tally.here
+    here = operator.counters.here
     away = operator.tasks - here
     parts = []
     if away:
-        actors = operator.tally.actors
+        actors = operator.counters.actors
         parts.append(f"{away} {'calls of ' + str(actors) + ' actors' if actors else 'tasks'}")
     if here:
         parts.append(f"{here} pieces ran in this process")
@@ -92,11 +92,11 @@ def summary(operators: Sequence[Any], seconds: float) -> dict[str, Any]:
         "operators": [
             {
                 "name": each.name,
-                "rows_in": each.tally.rows_in,
-                "rows_out": each.tally.rows_out,
-                "bytes_out": each.tally.bytes_out,
-                "blocks": len(each.tally.rows_of_blocks),
-                "work_seconds": sum(each.tally.seconds),
+                "rows_in": each.counters.rows_in,
+                "rows_out": each.counters.rows_out,
+                "bytes_out": each.counters.bytes_out,
+                "blocks": len(each.counters.rows_of_blocks),
+                "work_seconds": sum(each.counters.seconds),
                 "tasks": each.tasks,
             }
             for each in operators

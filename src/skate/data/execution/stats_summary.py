@@ -95,12 +95,12 @@ def summary_of(run: Executor | None, name: str | None, uuid: str = "") -> Datase
     operators = [
         OperatorStatsSummary(
             each.name,
-            each.tally.rows_in,
-            each.tally.rows_out,
-            each.tally.bytes_out,
-            len(each.tally.rows_of_blocks),
+            each.counters.rows_in,
+            each.counters.rows_out,
+            each.counters.bytes_out,
+            len(each.counters.rows_of_blocks),
             each.tasks,
-            sum(each.tally.seconds),
+            sum(each.counters.seconds),
         )
         for each in run.topology.operators
     ]

@@ -12,7 +12,7 @@ from skate.data.block.batcher import batches_of
 from skate.data.block.table import FORMATS
 from skate.data.iteration.frameworks import FrameworkBatches
 from skate.data.iteration.local_shuffle import shuffled
-from skate.data.iteration.prefetch import Ahead
+from skate.data.iteration.prefetch import Prefetcher
 from skate.data.plan import knowledge
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Loop:
         tables = self._iterator._open()
         flow = self._through(tables.flow)
         if self._ahead:
-            return iter(Ahead(flow, self._ahead, tables.stop))
+            return iter(Prefetcher(flow, self._ahead, tables.stop))
         return flow
 
     def __repr__(self) -> str:

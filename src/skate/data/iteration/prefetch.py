@@ -15,7 +15,7 @@ class _Raised:
         self.error = error
 
 
-class Ahead:
+class Prefetcher:
     """Runs a generator in its own thread, at most `depth` values ahead of the consumer.
 
     `stop` is called when the consumer needs no more; it must make the generator's next step return or raise.

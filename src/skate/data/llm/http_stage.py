@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     content: bytes
 
 
-class Pace:
+class RateLimiter:
     """Spaces the start of requests evenly, `qps` per second; None means no limit."""
 
     def __init__(self, qps: int | None) -> None:
@@ -64,7 +64,7 @@ class HttpRequestCall(StageCall):
         self.max_retries = max_retries
         self.base_wait = base_retry_wait_time_in_s
         self._at_once = _AT_ONCE if qps else 1
-        self._pace = Pace(qps)
+        self._limiter = RateLimiter(qps)
         self._session_factory = session_factory
 
     def outputs(self, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
@@ -94,7 +94,7 @@ class HttpRequestCall(StageCall):
         body = body_of(payload, self.headers)
         why = ""
         for attempt in range(self.max_retries + 1):
-            await self._pace.turn()
+            await self._limiter.turn()
             try:
                 answer = Answer(*await client.post(self.url, body.content, body.headers))
             except (OSError, asyncio.TimeoutError) as error:

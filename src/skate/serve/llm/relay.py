@@ -46,7 +46,7 @@ class Sent:
     count: int
 
 
-class Inflow:
+class IncomingStream:
     """The incoming response of one request, by handle and by socket."""
 
     def __init__(self, destination: Destination) -> None:
@@ -104,7 +104,7 @@ class Inbox:
     """The ingress's end of the sockets: one listening socket for all replicas, created on first use."""
 
     def __init__(self) -> None:
-        self._flows: dict[int, Inflow] = {}
+        self._flows: dict[int, IncomingStream] = {}
         self._numbers = itertools.count(secrets.randbits(62))
         self._address = f"skate-llm-{os.getpid()}-{secrets.token_hex(8)}"
         self._server: asyncio.Task[Any] | None = None
@@ -118,7 +118,7 @@ class Inbox:
         if self._server is None:
             self._server = asyncio.create_task(self._listen())
         await asyncio.shield(self._server)
-        flow = Inflow(Destination(self._address, next(self._numbers)))
+        flow = IncomingStream(Destination(self._address, next(self._numbers)))
         self._flows[flow.destination.stream] = flow
         answers = ask(flow.destination)
         reader = asyncio.create_task(flow.read(answers))
@@ -150,7 +150,7 @@ class Inbox:
 class _Frames(asyncio.Protocol):
     """The incoming side of one replica's connection."""
 
-    def __init__(self, flows: dict[int, Inflow], links: set[Any]) -> None:
+    def __init__(self, flows: dict[int, IncomingStream], links: set[Any]) -> None:
         self._flows = flows
         self._links = links
         self._transport: Any = None

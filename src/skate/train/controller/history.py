@@ -11,7 +11,7 @@ from skate.train.configs import CheckpointConfig
 from skate.train.modes import ReportedCheckpoint, ReportedCheckpointStatus
 from skate.train.storage import filesystem as files
 from skate.train.storage.journal import Journal
-from skate.train.storage.retention_policy import Kept, best_first, to_delete
+from skate.train.storage.retention_policy import KeptCheckpoint, best_first, to_delete
 from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Reported
 
@@ -24,7 +24,7 @@ class History:
         self.config = config
         self.journal = Journal(folder)
         self.last_metrics: dict[str, Any] | None = None
-        self.kept: list[Kept] = []
+        self.kept: list[KeptCheckpoint] = []
         self.rows: list[dict[str, Any]] = []
         self._elsewhere: dict[str, Checkpoint] = {}
         self._status: dict[str, ReportedCheckpointStatus] = {}
@@ -76,7 +76,7 @@ class History:
             if name is not None:
                 self._deleted.discard(name)
                 self.kept = [each for each in self.kept if each.name != name]
-                self.kept.append(Kept(name, entry["metrics"], self._index))
+                self.kept.append(KeptCheckpoint(name, entry["metrics"], self._index))
                 if "path" in entry:
                     self._elsewhere[name] = _checkpoint_of(entry["path"])
             self._index += 1
@@ -125,7 +125,7 @@ class History:
                 entry["path"] = _url_of(elsewhere)
             entry["checkpoint"] = name
             self.kept = [each for each in self.kept if each.name != name]
-            self.kept.append(Kept(name, dict(first.metrics), self._index))
+            self.kept.append(KeptCheckpoint(name, dict(first.metrics), self._index))
             self._status[name] = ReportedCheckpointStatus.COMMITTED
         self.last_metrics = first.metrics
         self.rows.append(first.metrics)
@@ -167,7 +167,7 @@ class History:
 
     # -- contents
 
-    def checkpoint(self, kept: Kept) -> Checkpoint:
+    def checkpoint(self, kept: KeptCheckpoint) -> Checkpoint:
         """The checkpoint of an entry."""
         return self._elsewhere.get(kept.name) or self.folder.checkpoint(kept.name)
 
@@ -180,7 +180,7 @@ class History:
         """Return the kept checkpoints with their metrics: oldest first, or worst first if they are ranked."""
         return [(self.checkpoint(each), dict(each.metrics)) for each in self._in_order()]
 
-    def _in_order(self) -> list[Kept]:
+    def _in_order(self) -> list[KeptCheckpoint]:
         ranked = sorted(self.kept, key=lambda each: each.index)
         attribute = self.config.checkpoint_score_attribute
         if attribute is not None:

@@ -11,7 +11,7 @@ from skate.train.configs import CheckpointConfig
 
 
 @dataclass
-class Kept:
+class KeptCheckpoint:
     """An existing checkpoint: its name, and the metrics that rank 0 reported with it."""
 
     name: str
@@ -35,18 +35,18 @@ def score(metrics: Mapping[str, Any], attribute: str) -> float | None:
     return number if number == number else None
 
 
-def best_first(there: Sequence[Kept], attribute: str, order: str) -> list[Kept]:
+def best_first(there: Sequence[KeptCheckpoint], attribute: str, order: str) -> list[KeptCheckpoint]:
     """Sort checkpoints by score, best first; those without one come last, newer ones first among equals."""
     sign = -1.0 if order == "max" else 1.0
 
-    def key(each: Kept) -> tuple[bool, float, int]:
+    def key(each: KeptCheckpoint) -> tuple[bool, float, int]:
         found = score(each.metrics, attribute)
         return (found is None, 0.0 if found is None else sign * found, -each.index)
 
     return sorted(there, key=key)
 
 
-def to_delete(there: Sequence[Kept], config: CheckpointConfig | OfTune) -> list[Kept]:
+def to_delete(there: Sequence[KeptCheckpoint], config: CheckpointConfig | OfTune) -> list[KeptCheckpoint]:
     """Select the checkpoints to delete, oldest first; the last one always stays, because a run resumes from it."""
     keep = config.num_to_keep
     if keep is None or len(there) <= keep:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate.train.storage.retention_policy import Kept, to_delete
+from skate.train.storage.retention_policy import KeptCheckpoint, to_delete
 from skate.tune.error import UnknownMetricError
 from skate.tune.execution.cluster import Cluster
 from skate.tune.execution.commands import (
@@ -338,7 +338,7 @@ class Machine:
         index = int(name.rpartition("_")[2])
         trial.next_checkpoint = max(trial.next_checkpoint, index + 1)
         trial.kept = [each for each in trial.kept if each.name != name]
-        trial.kept.append(Kept(name, dict(metrics), index))
+        trial.kept.append(KeptCheckpoint(name, dict(metrics), index))
         self._commands.append(Commit(trial, name, _progress(metrics)))
 
     def _prune(self, trial: Trial) -> None:
@@ -383,7 +383,7 @@ class Machine:
         """True if the trial can start now."""
         return not self._waits(trial) and self._fits(trial)
 
-    def save_trial(self, trial: Trial) -> Kept | None:
+    def save_trial(self, trial: Trial) -> KeptCheckpoint | None:
         """Save a trial; return its newest checkpoint if it is available, as with functions, which save themselves."""
         if self.settings.can_save(trial) and trial.status == Trial.RUNNING:
             trial.saving += 1

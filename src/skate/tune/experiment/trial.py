@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
-from skate.train.storage.retention_policy import Kept, best_first
+from skate.train.storage.retention_policy import KeptCheckpoint, best_first
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import CheckpointConfig
 from skate.tune.error import TuneError
@@ -126,7 +126,7 @@ class Trial:
         self.pickled_error: Exception | None = None
         self.start_time: float | None = None
         #: Its existing checkpoints, oldest first.
-        self.kept: list[Kept] = []
+        self.kept: list[KeptCheckpoint] = []
         self.next_checkpoint = 0
         #: The checkpoint from which it continues next, with its progress.
         self.source: Source | None = None
@@ -372,7 +372,7 @@ class Trial:
     # -- checkpoints
 
     @property
-    def latest(self) -> Kept | None:
+    def latest(self) -> KeptCheckpoint | None:
         """The newest checkpoint."""
         return max(self.kept, key=lambda each: each.index) if self.kept else None
 
@@ -386,7 +386,7 @@ class Trial:
         """True if there is a checkpoint."""
         return bool(self.kept)
 
-    def ranked(self) -> list[Kept]:
+    def ranked(self) -> list[KeptCheckpoint]:
         """All checkpoints, oldest first, or worst first if they are ranked."""
         config = self.checkpoint_config
         if config.checkpoint_score_attribute is None:
@@ -434,7 +434,7 @@ class Source:
         return f"Source({self.name} of {self.trial_id}, iteration {self.iteration})"
 
 
-def source_of(trial: Trial, kept: Kept) -> Source:
+def source_of(trial: Trial, kept: KeptCheckpoint) -> Source:
     """Create the source for one of a trial's checkpoints."""
     metrics = kept.metrics
     return Source(

@@ -8,7 +8,7 @@ import pickle
 from typing import Any
 
 from skate.air.flat import plain
-from skate.train.storage.retention_policy import Kept
+from skate.train.storage.retention_policy import KeptCheckpoint
 from skate.tune.configs import CheckpointConfig
 from skate.tune.experiment.trial import Source, Trial
 from skate.tune.metrics import History
@@ -164,7 +164,9 @@ def trial_of_state(state: dict[str, Any]) -> Trial:
     trial.results = state["results"]
     trial.num_failures = state["failed"]
     trial.error_text = state["error"]
-    trial.kept = [Kept(name, with_config(metrics, trial), index) for name, index, metrics in state["kept"]]
+    trial.kept = [
+        KeptCheckpoint(name, with_config(metrics, trial), index) for name, index, metrics in state["kept"]
+    ]
     trial.next_checkpoint = state["next"]
     trial.source = None if state["source"] is None else Source(*state["source"])
     return trial

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.train.storage.retention_policy import Kept
+from skate.train.storage.retention_policy import KeptCheckpoint
 from skate.train.storage.run_folder import RunFolder
 from skate.tune.experiment.trial import Trial, source_of
 from skate.tune.journal.codec import trial_of, trial_of_state, unpacked, with_config
@@ -80,7 +80,9 @@ class Replay:
 
     def _keep(self, trial: Trial, name: str, metrics: dict[str, Any]) -> None:
         index = int(name.rpartition("_")[2])
-        trial.kept = [each for each in trial.kept if each.name != name] + [Kept(name, dict(metrics), index)]
+        trial.kept = [each for each in trial.kept if each.name != name] + [
+            KeptCheckpoint(name, dict(metrics), index)
+        ]
         trial.next_checkpoint = max(trial.next_checkpoint, index + 1)
         trial.source = None
 
