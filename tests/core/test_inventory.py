@@ -45,7 +45,7 @@ class Asked(Rig):
                 ((_, _, ok, (parts, missing)),) = replies
                 assert ok and not missing
                 return parts, steps
-            assert self.core.timers, "nothing goes on"
+            assert self.core.timers, "no survey is in progress"
             self.tick(2 * surveys.PAUSE_SECONDS)
             steps += 1
 
@@ -127,7 +127,7 @@ def test_only_as_many_rows_are_made_as_are_wanted(monkeypatch: pytest.MonkeyPatc
     ((_, _, _, (parts, _)),) = rig.heard(1, m.REPLY)
     assert len(rows(parts, "tasks")) == len(made) == 3
     rig.begin("tasks", limit=3)
-    assert len(made) == 3, "nobody asked for the reasons"
+    assert len(made) == 3, "no query needs the reasons"
 
 
 def test_rows_are_chosen_by_their_columns() -> None:
