@@ -66,6 +66,22 @@ def test_what_waits_behind_a_long_task_is_asked_back_once_another_worker_could_r
     assert rig.worker_of(behind) == other
 
 
+def test_what_waits_behind_a_stream_is_asked_back_even_if_the_stream_yields_all_the_time():
+    rig = Rig(cpus=2)
+    quick(rig)
+    stream = rig.submit(name="quick", streaming=True)
+    other = rig.submit(name="quick")
+    behind = [rig.submit(name="quick") for _ in range(2)]
+    worker = rig.worker_of(stream)
+    assert worker in {rig.worker_of(task) for task in behind}
+    rig.done(rig.worker_of(other), other)
+    for index in range(1, 10):
+        rig.now += STALL_SECONDS / 3
+        rig.say(worker, m.ITEM, stream, index, m.INLINE, b"", ())
+        rig.tick(0.0)
+    assert len(rig.heard(worker, m.TAKE_BACK)) == 1
+
+
 def test_a_blocked_worker_lends_its_cpu_and_gets_nothing_more_to_do():
     rig = Rig()
     worker = quick(rig)

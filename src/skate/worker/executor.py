@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 #: The exit code of a worker whose task was cancelled with `force=True`.
 FORCED = 143
+#: Seconds between two looks for messages while a stream is written.
+DRAIN_SECONDS = 0.005
 
 
 class Executor(CallRunner):
     """The tables of a worker with a lock, a channel and signal handlers, and the loop that runs queued work."""
 
     __slots__ = (
-        "_interrupt", "_main", "channel", "departure", "interrupts", "prefix", "readers", "slot", "system", "title",
+        "_drain_at", "_interrupt", "_main", "channel", "departure", "interrupts", "prefix", "readers", "slot", "system", "title",
     )  # fmt: skip
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
@@ -54,6 +56,7 @@ class Executor(CallRunner):
         #: The prefix of an actor's output lines.
         self.prefix = ""
         self._interrupt: bytes | None = None
+        self._drain_at = 0.0
         self.interrupts = Interrupts(self.pump, whole_imports=True)
         self._main = threading.get_ident()
         self.departure = WorkerExit(self)
@@ -209,8 +212,16 @@ class Executor(CallRunner):
     # -- streams
 
     def flush(self) -> None:
-        """Write queued messages. The lock is held."""
+        """Write queued messages, and handle arrived ones now and then. The lock is held.
+
+        A thread that yields values without a pause keeps the background thread from running: it writes each value, and has
+        the lock and Python's own lock back before the other thread wakes up. The other thread then handles no message.
+        """
         self.channel.flush()
+        now = time.perf_counter()
+        if now >= self._drain_at:
+            self._drain_at = now + DRAIN_SECONDS
+            self.pump.drain()
 
     def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
         """Wait until fewer than `limit` values of a stream are unread."""

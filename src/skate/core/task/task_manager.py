@@ -315,7 +315,6 @@ class TaskManager:
         if worker is None:
             return
         task = worker.outstanding.get(task_id)
-        worker.progress = self.clock.now
         oid = task_id + index.to_bytes(4, "little")
         if task is not None and task.attempt:
             task.run_again = (task.attempt, index)
