@@ -59,12 +59,13 @@ SHARE_OF_ANY: dict[str, int] = {
     "dag": 23,
     "data": 14,
     "experimental": 26,
+    "fabric": 1,
     "llm": 4,
     "node": 4,
     "private_names": 11,
     "runtime_env": 9,
     "serve": 15,
-    "simulation": 5,
+    "simulation": 4,
     "train": 22,
     "tune": 24,
     "util": 14,
@@ -73,6 +74,9 @@ SHARE_OF_ANY: dict[str, int] = {
 }
 #: Definitions of the engine that nothing of Skate uses: public names of Ray, and what tests look at.
 USED_BY_PROGRAMS_OR_TESTS = {
+    # Events of connections and drains, for the carrier of a cluster.
+    "skate.fabric.directory.drained",
+    "skate.fabric.directory.reconnected",
     *(
         f"skate.client.runtime_context.{name}"
         for name in (

@@ -40,7 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "node": {"protocol", "core", "wire", "fabric", "runtime_env", "exceptions"},
     "client": {"protocol", "core", "wire", "node", "fabric", "runtime_env", "exceptions"},
     "worker": {"protocol", "core", "wire", "client", "runtime_env", "exceptions"},
-    "simulation": {"protocol", "core", "client", "wire", "worker"},
+    "simulation": {"protocol", "core", "client", "fabric", "wire", "worker"},
 }
 # Modules that import nothing of Skate; all but the pure layers may import them.
 BELOW_ALL = {"lazy_loader", "procfs", "resources"}

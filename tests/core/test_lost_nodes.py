@@ -9,14 +9,14 @@ import pytest
 from skate.core.cluster.membership import DEAD_MAX
 from skate.core.node import NodeCore
 from skate.protocol import messages as m
-from skate.simulation.nodes.world import World
+from skate.simulation.nodes.star import Star
 from skate.simulation.programs.spec import CPU, Spec, method
 from tests.core.worlds import world
 
 ITEM = ("item", True, ())
 
 
-def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[World, Any]:
+def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[Star, Any]:
     """Lose the node that has a driver's values, and request the first of them."""
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
@@ -36,7 +36,7 @@ def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = Non
     return nodes, driver
 
 
-def outcomes_of_refs(nodes: World, driver: Any) -> list[str]:
+def outcomes_of_refs(nodes: Star, driver: Any) -> list[str]:
     return [nodes.observer.result(ref) for ref in driver.frame.refs]
 
 
@@ -137,7 +137,7 @@ def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(ret
 SERVICE = {"actor_name": "a", "namespace": "", "detached": True, "max_restarts": 0, "max_task_retries": 0}
 
 
-def borrowed_on_a_third_node(large: bool, owner_is_driver: bool) -> tuple[World, list[Any]]:
+def borrowed_on_a_third_node(large: bool, owner_is_driver: bool) -> tuple[Star, list[Any]]:
     """A value that a process of the second node owns, and the refs to it in a program on the third, behind a gate."""
     nodes = world(1, 1, 1)
     head = nodes.nodes[0].driver()

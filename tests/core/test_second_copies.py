@@ -11,13 +11,13 @@ import pytest
 from skate.protocol import messages as m
 from skate.protocol.states import CopyState
 from skate.simulation.faults.rates import MIB, NO_FAULTS
-from skate.simulation.nodes.world import World
+from skate.simulation.nodes.star import Star
 from skate.simulation.programs.spec import Spec
 
 
-def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[World, Any]:
+def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[Star, Any]:
     """Create a driver's value on the second node, without retries, and read it on others."""
-    nodes = World(random.Random(1), [1, 1, 1, 1], faults=replace(NO_FAULTS, arena_bytes=arena_bytes))
+    nodes = Star(random.Random(1), [1, 1, 1, 1], faults=replace(NO_FAULTS, arena_bytes=arena_bytes))
     driver = nodes.nodes[0].driver()
     driver.todo.append(("submit", Spec("first", large=True, strategy=on(nodes, 1))))
     for number in readers:
@@ -26,17 +26,17 @@ def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[Wor
     return nodes, driver
 
 
-def on(nodes: World, number: int) -> Any:
+def on(nodes: Star, number: int) -> Any:
     return ("node", nodes.nodes[number].node_id, True)
 
 
-def result(nodes: World, driver: Any) -> str:
+def result(nodes: Star, driver: Any) -> str:
     driver.todo.append(("get", 0))
     nodes.settle()
     return nodes.observer.result(driver.frame.refs[0])
 
 
-def copies(nodes: World, number: int) -> int:
+def copies(nodes: Star, number: int) -> int:
     return len(nodes.nodes[number].core.remote_objects.copies.here)
 
 

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from skate.simulation.nodes.world import World
+from skate.simulation.nodes.star import Star
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_node_that_was_given_up_hears_the_first_of_what_was_under_way_and_nothing_after(seed: int) -> None:
-    world = World(random.Random(seed), [1, 1, 1])
+    world = Star(random.Random(seed), [1, 1, 1])
     down = world.down[1]
     down.clear()
     said = [("message", number) for number in range(5)]
@@ -20,7 +20,7 @@ def test_a_node_that_was_given_up_hears_the_first_of_what_was_under_way_and_noth
     node = world.nodes[1]
     node.fenced = True
     world.fenced[1] = 1.0
-    world.lose(node, 0)
+    world.lose(node)
     kept = len(down)
     world.post(0, 1, said[3])
     world.post(2, 1, said[4])
@@ -30,7 +30,7 @@ def test_a_node_that_was_given_up_hears_the_first_of_what_was_under_way_and_noth
 
 
 def test_a_node_that_was_killed_hears_nothing() -> None:
-    world = World(random.Random(1), [1, 1, 1])
+    world = Star(random.Random(1), [1, 1, 1])
     world.post(0, 1, ("message", 1))
     world.kill(world.nodes[1])
     assert not world.down[1]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from skate.core.object.object_table import ObjectTable
-from tests.simulation.planted import BUGS, RUNS, SEEDS, SEEDS_OF_NODES, Bug
-from tests.simulation.planted.bug import Outdated, found, noticed, planted, source
+from tests.simulation.planted import BUGS, RUNS, SEEDS, SEEDS_OF_LANES, SEEDS_OF_NODES, SEEDS_OF_WATCHES, Bug
+from tests.simulation.planted.bug import CASES, Outdated, found, noticed, planted, source
 from tests.simulation.planted.reach import changed, seeds_of
 
 CHECKED = [(bug, kind) for bug in BUGS if not bug.rare for kind in bug.runs]
@@ -25,7 +25,14 @@ DOCS = Path(__file__).parents[2] / "docs" / "planted_bugs.md"
 def passed() -> Iterator[dict[str, dict[str, list[int]]]]:
     """The seeds that come by the place of each bug; all of them pass while none is planted."""
     often = [bug for bug in BUGS if not bug.rare]
-    counts = {"node": SEEDS, "cluster": SEEDS_OF_NODES}
+    counts = {
+        "node": SEEDS,
+        "cluster": SEEDS_OF_NODES,
+        "lanes": SEEDS_OF_LANES,
+        "watch": SEEDS_OF_WATCHES,
+        "case": len(CASES),
+        "borrowed": 4,
+    }
     yield {
         kind: seeds_of([bug for bug in often if kind in bug.runs], run, range(counts[kind]))
         for kind, run in RUNS.items()

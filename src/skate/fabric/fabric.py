@@ -2,8 +2,9 @@
 
 Nothing above it depends on how messages are sent. Nothing here waits: the loop of a node is its pump, not
 asyncio, so operations that take time end with a call of the handler, under the engine lock. A fabric promises
-that messages between two members arrive in order and at most once, also if one has passed through a third;
-that `left` is called once, after the last message of that member; and that every `fetch` ends.
+that messages between two members arrive in order and at most once; that nothing which follows from a binding
+message (`protocol/causality.py`) reaches its receiver before it; that `left` is called once, after the last
+message of that member; and that every `fetch` ends. A star has this order by itself, `order` gives it to a mesh.
 """
 
 from __future__ import annotations

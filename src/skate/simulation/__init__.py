@@ -2,7 +2,8 @@
 
     programs    what scripted tasks and drivers do: specs, the author that draws them at random, themes of weights
     processes   scripted drivers and workers: the real cores of client and worker, with programs instead of user code
-    nodes       a `cluster` is one core, its processes and the channels between them; a `world` has several nodes
+    nodes       a `cluster` is one core, its processes and the channels between them; a `world` has several nodes, connected
+                by a `star` or a `mesh`; in a `watched_mesh` directories decide which nodes are dead
     faults      how often each fault happens in a run, and how it strikes a node
     checks      what must hold: for users (`observer`), for grants in transit (`accounts`), for waits at the end (`quiescence`)
     scale       the scale study: CPU cost of the core as a cluster grows

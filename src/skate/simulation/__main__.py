@@ -25,7 +25,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1000, metavar="N", help="number of runs; default: 1000")
     parser.add_argument("--start", type=int, default=0, metavar="N", help="the first seed; default: 0")
     parser.add_argument(
-        "--kind", choices=(*KINDS, "all"), default="all", help="one node, several nodes, or all; default: all"
+        "--kind",
+        choices=(*KINDS, "all"),
+        default="all",
+        help="one node, several in a star (cluster), in a mesh, or the first two (all)",
     )
     parser.add_argument(
         "--ops", type=int, default=OPERATIONS, metavar="N", help="operations per run; default: %(default)s"

@@ -1,9 +1,11 @@
 """Whole runs from one seed: random programs with faults, then heal and drain.
 
     run_node     one node and its processes
-    run_cluster  several nodes
+    run_cluster  several nodes, with a star of channels
+    run_mesh     several nodes, with channels between all of them
+    run_watched  the same, with links that are cut and nodes that are stopped for seconds
 
-Both raise an `AssertionError` if a rule was broken, and return the simulated node or nodes.
+All raise an `AssertionError` if a rule was broken, and return the simulated node or nodes.
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ from dataclasses import replace
 
 from skate.simulation.faults.rates import MIB, NO_FAULTS, Faults
 from skate.simulation.nodes.cluster import Cluster
+from skate.simulation.nodes.mesh import Mesh
+from skate.simulation.nodes.star import Star
+from skate.simulation.nodes.watched_mesh import WatchedMesh
 from skate.simulation.nodes.world import World
 from skate.simulation.processes.process import Process
 from skate.simulation.programs.author import Author
-from skate.simulation.programs.spec import Spec
+from skate.simulation.programs.lender import Lender
+from skate.simulation.programs.wanderer import Wanderer
 
 OPERATIONS = 60
 MORE_STEPS = 1500
@@ -59,7 +65,7 @@ def run_cluster(
     faultless, free, faults = manner(seed, rng)
     cpus = [rng.choice((1, 2)) for _ in range(rng.choice((2, 3, 4)))]
     drawn = rng.choice(CHECK_EVERY)
-    world = World(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
+    world = Star(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
     author = Wanderer(rng, len(cpus), free=free, failures=not faultless, most_cpus=max(cpus))
     drivers = [world.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
     world.observer.faultless = faultless
@@ -68,6 +74,48 @@ def run_cluster(
     if faultless:
         all_fine(world)
     return world
+
+
+def run_mesh(
+    seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
+) -> Mesh:
+    """Run several nodes without a center, and programs that lend values from one node to another."""
+    rng = random.Random(seed)
+    faultless, free, faults = manner(seed, rng)
+    faults = faults.between_nodes(rng) if seed % 8 else faults
+    cpus = [rng.choice((1, 2)) for _ in range(rng.choice((3, 4)))]
+    drawn = rng.choice(CHECK_EVERY)
+    mesh = Mesh(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
+    lend(mesh, cpus, faultless, free, operations)
+    return mesh
+
+
+def run_watched(
+    seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
+) -> WatchedMesh:
+    """Run the same while links are cut and nodes are stopped for seconds, so that directories have to decide who is dead."""
+    rng = random.Random(seed)
+    _, free, faults = manner(seed | 2, rng)
+    faults = replace(
+        faults, partition=rng.choice((0.003, 0.01)), link=rng.choice((0, 0.01)), giving_up=0.0, jump=0.0
+    )
+    cpus = [rng.choice((1, 2)) for _ in range(rng.choice((3, 4, 5)))]
+    drawn = rng.choice(CHECK_EVERY)
+    mesh = WatchedMesh(rng, cpus, faults=faults, log=log, check_every=check_every or drawn)
+    lend(mesh, cpus, False, free, operations)
+    return mesh
+
+
+def lend(mesh: Mesh, cpus: list[int], faultless: bool, free: bool, operations: int) -> None:
+    """Let drivers of a mesh run programs that lend values, to the end."""
+    rng = mesh.rng
+    author = Lender(rng, len(cpus), free=free, failures=not faultless, most_cpus=max(cpus))
+    drivers = [mesh.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
+    mesh.observer.faultless = faultless
+    play(mesh, author, drivers, operations)
+    mesh.drain(patient=not free)
+    if faultless:
+        all_fine(mesh)
 
 
 def manner(seed: int, rng: random.Random) -> tuple[bool, bool, Faults]:
@@ -99,40 +147,3 @@ def all_fine(ran: Cluster | World) -> None:
     """Assert that every call succeeded in a run without failures."""
     bad = {ran.specs[i]: outcome for i, outcome in ran.outcomes.items() if outcome not in FINE}
     assert not bad, f"nothing failed, but: {bad}"
-
-
-class Wanderer(Author):
-    """Places tasks and actors on all nodes."""
-
-    def __init__(self, rng: random.Random, nodes: int, *, free: bool, failures: bool, most_cpus: int) -> None:
-        super().__init__(rng, gpus=False, free=free, failures=failures, most_cpus=most_cpus)
-        self.nodes = nodes
-        self.far = rng.choice((0.6, 0.6, 0.95))  # how often a place is asked for
-
-    def where(self, spec: Spec) -> None:
-        """Draw a placement for a spec."""
-        rng = self.rng
-        kind = rng.random() * 0.6 / self.far
-        number = rng.randrange(self.nodes)
-        node_id = f"node{number:04}".encode() + bytes(20)
-        if kind < 0.2:
-            spec.strategy = ("spread",)
-        elif kind < 0.35:
-            spec.strategy = ("node", node_id, rng.random() < 0.5 or self.failures)
-        elif kind < 0.45:
-            spec.strategy = ("labels", (("zone", "in", (str(number % 2),)),), ())
-        elif kind < 0.6 and not self.failures:
-            spec.request = {**spec.request, f"at{number}": 10}
-
-    def task(self, depth: int) -> Spec:
-        """Draw a plain task for any node."""
-        spec = super().task(depth)
-        if spec.request.get("CPU", 0) <= 10_000:
-            self.where(spec)
-        return spec
-
-    def actor(self) -> tuple[Spec, dict[str, object]]:
-        """Return an actor class and how the actor is to live, anywhere."""
-        spec, life = super().actor()
-        self.where(spec)
-        return spec, life

@@ -6,7 +6,9 @@ from tests.simulation.planted import (
     actors,
     attempts,
     clients,
+    directory,
     groups,
+    lanes,
     leases,
     memory,
     nodes,
@@ -16,12 +18,37 @@ from tests.simulation.planted import (
 )  # fmt: skip
 from tests.simulation.planted.bug import RUNS, Bug
 
-FAMILIES = (waking, memory, leases, attempts, actors, groups, streams, nodes, workers, clients)
+FAMILIES = (
+    waking,
+    memory,
+    leases,
+    attempts,
+    actors,
+    groups,
+    streams,
+    nodes,
+    workers,
+    clients,
+    lanes,
+    directory,
+)
 BUGS: tuple[Bug, ...] = tuple(bug for family in FAMILIES for bug in family.BUGS)
 #: Seeds that are tried in the tests with each bug that is not rare, of one node and of several; and in a long run. Those that do
 #: not come by the place of a bug are not run with it.
 SEEDS = 60
 SEEDS_OF_NODES = 60
+SEEDS_OF_LANES = 200
+SEEDS_OF_WATCHES = 60
 SEEDS_LONG = 1000
 
-__all__ = ["BUGS", "FAMILIES", "RUNS", "SEEDS", "SEEDS_LONG", "SEEDS_OF_NODES", "Bug"]
+__all__ = [
+    "BUGS",
+    "FAMILIES",
+    "RUNS",
+    "SEEDS",
+    "SEEDS_LONG",
+    "SEEDS_OF_LANES",
+    "SEEDS_OF_NODES",
+    "SEEDS_OF_WATCHES",
+    "Bug",
+]

@@ -16,7 +16,8 @@ NOTICERS = {
     "arena": "the allocator", "gone": "the check for leftovers at the end", "drain": "a caller without an answer",
     "reconcile": "the grants at the end", "record": "a run without end",
     "process": "a process notified twice, or not at all", "worker": "a worker notified wrongly",
-    "runs": "a failure where nothing broke",
+    "runs": "a failure where nothing broke", "finish": "the end of a run of lanes", "net": "the causal past of each member",
+    "run_borrowed": "a borrowed value that is lost",
 }  # fmt: skip
 
 

@@ -20,6 +20,10 @@ from typing import Any
 
 from skate.simulation.nodes import cluster
 from skate.simulation.runs import run_cluster, run_node
+from tests.fabric import test_directory, test_order
+from tests.fabric.adversary import run_lanes
+from tests.fabric.watched import run_watch
+from tests.simulation.third_party import run_borrowed
 
 # A run without a bug ends after half as many steps; one that never ends with a bug need not take long to be noticed.
 STEPS_MAX = 40_000
@@ -28,9 +32,36 @@ STEPS_MAX = 40_000
 NOTICED = (AssertionError, ValueError, KeyError)
 
 
+@dataclass
+class Case:
+    """A test of the order or the directory, as a run."""
+
+    name: str
+    steps: int = 0
+
+
+CASES = [
+    each
+    for tests in (test_order, test_directory)
+    for name, each in sorted(vars(tests).items())
+    if name.startswith("test_") and not each.__code__.co_argcount
+]
+
+
+def run_case(number: int) -> Case:
+    """Run one of the tests that have no arguments."""
+    test = CASES[number % len(CASES)]
+    test()
+    return Case(test.__name__)
+
+
 RUNS: dict[str, Callable[[int], object]] = {
     "node": partial(run_node, check_every=1),
     "cluster": partial(run_cluster, check_every=1),
+    "lanes": run_lanes,
+    "watch": run_watch,
+    "case": run_case,
+    "borrowed": run_borrowed,
 }
 
 

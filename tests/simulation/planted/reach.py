@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -82,9 +82,7 @@ def seeds_of(bugs: Iterable[Bug], run: Callable[[int], object], seeds: Iterable[
     return passed
 
 
-def passing(bugs: Iterable[Bug], seeds: range) -> dict[str, dict[str, list[int]]]:
+def passing(bugs: Collection[Bug], seeds: range) -> dict[str, dict[str, list[int]]]:
     """The same for each kind of run."""
-    every = list(bugs)
-    return {
-        kind: seeds_of([bug for bug in every if kind in bug.runs], run, seeds) for kind, run in RUNS.items()
-    }
+    of_kind = {kind: [bug for bug in bugs if kind in bug.runs] for kind in RUNS}
+    return {kind: seeds_of(some, RUNS[kind], seeds) for kind, some in of_kind.items() if some}

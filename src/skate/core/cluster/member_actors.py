@@ -152,4 +152,9 @@ class MemberActors(ActorDirectory):
     def host_lost(self, actor: Actor, calls: list[Task], reason: str) -> None:
         """Let the calls that were at an actor wait for the head's report."""
         actor.state = RESTARTING
-        self._doubtful.setdefault(actor.actor_id, []).extend(calls)
+        doubtful = self._doubtful.setdefault(actor.actor_id, [])
+        for call in calls:
+            if call.cancelled:  # it does not run again, whatever the head reports
+                self.task_manager.cancelled(call)
+            else:
+                doubtful.append(call)

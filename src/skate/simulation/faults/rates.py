@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import random
 
 #: Faults drawn once per step; the others are drawn per event.
-BY_STEP = ("worker", "driver", "node", "delay", "partition", "stop", "jump")
+BY_STEP = ("worker", "driver", "node", "delay", "partition", "stop", "jump", "link", "reset", "detour")
 PAUSES = (0.001, 0.01, 0.1, 1.0)  # seconds for which something is held
 JUMPS = (0.05, 0.5, 5.0, 100.0)  # seconds that a clock leaps ahead
 MIB = 1 << 20
@@ -36,6 +36,9 @@ class Faults:
     effect: float = 0.0  # a process, or its node, is killed while the decisions of a step are carried out; by step of a core
     delay: float = 0.0  # a channel is held for a while; by step
     partition: float = 0.0  # nothing reaches or leaves a node for a while; by step
+    link: float = 0.0  # in a mesh, nothing passes from one node to another for a while; by step
+    reset: float = 0.0  # in a mesh, two nodes lose their connection and its last writes; by step
+    detour: float = 0.0  # in a mesh, two nodes reach each other only through the head for a while; by step
     giving_up: float = 0.0  # then the head declares the node dead, which lives a little longer; by partition
     stop: float = 0.0  # a worker is stopped for a while, as by SIGSTOP; by step
     slow: float = 0.0  # a node is slow in everything; by node
@@ -63,7 +66,8 @@ class Faults:
 
     def harmless_only(self) -> Faults:
         """Return only the harmless ones of these faults."""
-        harmless = {name: getattr(self, name) for name in ("delay", "stop", "slow", "jump", "partition")}
+        names = ("delay", "stop", "slow", "jump", "partition", "link", "reset", "detour")
+        harmless = {name: getattr(self, name) for name in names}
         # Little memory is harmless where there is disk enough.
         return replace(Faults(), **harmless, outside=self.outside, arena_bytes=self.arena_bytes)
 
@@ -93,6 +97,16 @@ class Faults:
             arena_bytes=pick((MIB // 2, MIB, MIB, 8 * MIB)),
             disks=pick((1, 1, 2)),
             disk_bytes=pick((0, MIB, 16 * MIB, 64 * MIB)),
+        )
+
+    def between_nodes(self, rng: random.Random) -> Faults:
+        """Return these faults and some of a mesh."""
+        pick = rng.choice
+        return replace(
+            self,
+            link=pick((0, 0.01, 0.05)),
+            reset=pick((0, 0, 0.005, 0.03)),
+            detour=pick((0, 0, 0.005)),
         )
 
 

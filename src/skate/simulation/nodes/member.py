@@ -131,7 +131,7 @@ class Node(Cluster):
 
     def break_partition(self) -> None:
         """Cut this node off."""
-        if self.number in self.world.members:
+        if self.world.is_member(self.number):
             self.fault("partition")
             self.world.cut(self)
 

@@ -1,13 +1,13 @@
-"""Several nodes among scripted drivers and workers: the star of channels between them, and nodes that join and are lost.
+"""Several nodes among scripted drivers and workers: their turns, faults, and the end of a run.
 
-Each node is a `Cluster` with its own core, processes and memory; they share one observer. Frames go from a node to the head and
-on from there, in order; the last frames of a lost node may be lost.
+Each node is a `Cluster` with its own core, processes and memory; they share one observer. The channels between them are those of
+a `Star` or of a `Mesh`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from skate.core import invariants
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     import random
 
 SLOW_PACE = 0.1
-Frame = tuple[int, int, tuple[Any, ...]]
 
 
-class World:
-    """All nodes, and the channels between them."""
+class World(ABC):
+    """All nodes; subclasses add the channels between them."""
 
     def __init__(
         self,
@@ -51,9 +50,6 @@ class World:
         self.impatient = False
         self.gates: set[str] = set()
         self.nodes: dict[int, Node] = {}
-        self.up: dict[int, deque[Frame]] = {}  # from a node to the head
-        self.down: dict[int, deque[Frame]] = {}  # from the head to a node
-        self.members: list[int] = []  # as the head knows them
         self.held: dict[int, float] = {}  # nodes that are cut off, until when
         self.fenced: dict[int, float] = {}  # nodes that the head has given up, until when they live
         self.lost = 0
@@ -70,21 +66,27 @@ class World:
         """The outcomes of the drivers' calls."""
         return self.observer.outcomes
 
+    # -- channels
+
+    @abstractmethod
     def add(self, cpus: int, site: int | None = None) -> Node:
         """Add a node; at the site of a lost node, it is that node under a new id."""
-        number = len(self.nodes)
-        node = self.nodes[number] = Node(self, number, cpus, number if site is None else site)
-        if number != HEAD:
-            self.up[number], self.down[number] = deque(), deque()
-            for other in (HEAD, *self.members):
-                node.meet(other, self.nodes[other].info())
-            for other in self.members:
-                self._post_down(HEAD, other, ("joined", number, node.info()))
-            self.members.append(number)
-            self.nodes[HEAD].meet(number, node.info())
-            node.apply()
-            self.nodes[HEAD].apply()
-        return node
+
+    @abstractmethod
+    def is_member(self, number: int) -> bool:
+        """Return True if a node other than the head is one of the cluster."""
+
+    @abstractmethod
+    def post(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
+        """Queue a frame."""
+
+    @abstractmethod
+    def lose(self, node: Node) -> None:
+        """Remove a node that was killed or given up."""
+
+    @abstractmethod
+    def channel_events(self) -> list[tuple[Any, Any]]:
+        """Return the events of channels that can happen next."""
 
     # -- faults
 
@@ -98,20 +100,16 @@ class World:
             self.observer.forget(driver)
         node.processes.clear()
         if self.fenced.pop(node.number, None) is None:
-            self.lose(node, self.rng.randrange(len(self.up[node.number]) + 1))
+            self.lose(node)
         self.held.pop(node.number, None)
 
-    def lose(self, node: Node, frames: int) -> None:
-        """Remove a node: the head learns of it, and does not receive its last frames."""
+    def count_lost(self, node: Node) -> None:
+        """Count a lost node."""
         self.lost += 1
         self.observer.lost(node)
-        up = self.up[node.number]
-        for _ in range(frames):
-            up.pop()
-        up.append((node.number, HEAD, ("end",)))
-        down = self.down[node.number]
-        for _ in range(self.rng.randrange(len(down) + 1) if node.alive else len(down)):
-            down.pop()
+
+    def restart(self, node: Node) -> None:
+        """Add a lost node again, perhaps."""
         if self.rng.random() < self.faults.restart:
             self.observer.counts["fault restart"] += 1
             self.add(node.cpus, node.site)
@@ -124,7 +122,7 @@ class World:
             self.observer.counts["fault giving up"] += 1
             node.fenced = True
             self.fenced[node.number] = until
-            self.lose(node, len(self.up[node.number]))
+            self.lose(node)
         else:
             self.record("cut", node.number)
             self.held[node.number] = until
@@ -137,45 +135,6 @@ class World:
             node.slow = False
             node.heal()
 
-    # -- frames
-
-    def post(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
-        """Queue a frame."""
-        if source == HEAD:
-            self._post_down(source, to, frame)
-        elif source not in self.fenced:
-            self.up[source].append((source, to, frame))
-
-    def _post_down(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
-        # No frame follows those that a node lost when it was declared dead: a channel has no gaps.
-        if to in self.members and to not in self.fenced:
-            self.down[to].append((source, to, frame))
-
-    def carry_up(self, number: int) -> None:
-        """Have the head handle a frame from a node, or pass it on."""
-        source, to, frame = self.up[number].popleft()
-        self.record("up", source, to, frame)
-        self.observer.counts["messages"] += 1
-        if frame[0] == "end":
-            self.members.remove(number)
-            del self.up[number]
-            for other in self.members:
-                self._post_down(HEAD, other, ("left", number))
-            self.nodes[HEAD].lose(number)
-            self.nodes[HEAD].apply()
-        elif to == HEAD:
-            self.nodes[HEAD].hear(source, frame)
-        else:
-            self._post_down(source, to, frame)
-
-    def carry_down(self, number: int) -> None:
-        """Deliver a frame to a node."""
-        source, to, frame = self.down[number].popleft()
-        if self.nodes[number].alive:
-            self.record("down", source, to, frame)
-            self.observer.counts["messages"] += 1
-            self.nodes[number].hear(source, frame)
-
     def record(self, *what: Any) -> None:
         """Write an event into the log, of which `digest` is the hash."""
         Cluster.record(self, *what)  # type: ignore[arg-type]
@@ -184,16 +143,13 @@ class World:
 
     def events(self) -> list[tuple[Any, Any]]:
         """Return the events that can happen next."""
-        now = self.now
         found: list[tuple[Any, Any]] = []
         for node in self.nodes.values():
             if node.alive:
                 found += node.events()
-        held = {number for number, until in self.held.items() if until > now} if self.held else ()
-        found += [(self.carry_up, n) for n, frames in self.up.items() if frames and n not in held]
-        found += [(self.carry_down, n) for n, frames in self.down.items() if frames and n not in held]
+        found += self.channel_events()
         if self.fenced:
-            found += [(self.fence, number) for number, until in self.fenced.items() if until <= now]
+            found += [(self.fence, number) for number, until in self.fenced.items() if until <= self.now]
         return found
 
     def fence(self, number: int) -> None:
@@ -218,7 +174,7 @@ class World:
         """Execute one event; return False if none is possible."""
         kind = self.faults.struck(self.rng)
         if kind:
-            getattr(self.victim(kind), "break_" + kind)()
+            self.strike(kind)
         events = self.events()
         while not events:
             release = self.next_release()
@@ -233,6 +189,10 @@ class World:
             self.tick()
         return True
 
+    def strike(self, kind: str) -> None:
+        """Inject a fault."""
+        getattr(self.victim(kind), "break_" + kind)()
+
     def victim(self, kind: str) -> Node:
         """The node that a fault strikes: if it is to be lost or cut off, the one that others would miss most, by preference."""
         living = [node for node in self.nodes.values() if node.alive]
@@ -242,8 +202,12 @@ class World:
 
     def tick(self) -> float | None:
         """Advance the time of all nodes; returns the seconds until the next tick."""
-        wanted = [node.tick() for node in list(self.nodes.values()) if node.alive]
+        wanted = [node.tick() for node in list(self.nodes.values()) if self.is_running(node)]
         return min((seconds for seconds in wanted if seconds is not None), default=None)
+
+    def is_running(self, node: Node) -> bool:
+        """Return True if time passes on a node."""
+        return node.alive
 
     # -- the end of a run
 
@@ -327,4 +291,4 @@ class World:
             self.settle()
 
     def __repr__(self) -> str:
-        return f"<World {list(self.nodes.values())} steps={self.steps}>"
+        return f"<{type(self).__name__} {list(self.nodes.values())} steps={self.steps}>"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.client.object import views
+from skate.core.cluster.lineage import PUT
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
 from skate.simulation.processes.frame import Frame
@@ -283,7 +284,7 @@ class Worker(Process):
             views.let_go(ref)
         granted.clear()
         for operation in running.spec.program:
-            if operation[0] in ("fail", "crash", "exit", "item", "give", "work", "gate", "stash"):
+            if operation[0] in ("fail", "crash", "exit", "item", "give", "work", "gate", "stash", "unstash"):
                 yield from getattr(self, "task_" + operation[0])(running, *operation[1:])
             else:
                 yield from self.perform(operation, frame, running.task_id)
@@ -361,6 +362,13 @@ class Worker(Process):
         ref = running.frame.pick(number)
         if ref is not None:
             self.stash.append(ref)
+        yield None
+
+    def task_unstash(self, running: Running, number: int) -> Thread:
+        """Take a ref of a value that was put out of the actor, which keeps it too: such values never wait for anything."""
+        kept = [ref for ref in self.stash if ref._id[:4] == PUT]
+        if kept:
+            running.frame.refs.append(kept[number % len(kept)])
         yield None
 
     def block(self, ready: Callable[[], bool], parent: bytes, what: Any) -> Thread:

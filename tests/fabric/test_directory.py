@@ -1,0 +1,238 @@
+"""The directory: one verdict about each member, and none about one that still runs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skate.fabric.directory import (
+    ALIVE,
+    DEAD,
+    DEAD_MAX,
+    DRAINING,
+    HEAD,
+    JOINING,
+    SUSPECT,
+    Bury,
+    HeadDirectory,
+    MemberDirectory,
+    Refuse,
+    Timing,
+)
+from tests.fabric.watched import FAULT_KINDS, FAULT_SECONDS, Fault, inflict, run_watch, steady
+
+T = Timing()
+
+
+def test_nobody_dies_while_nothing_happens() -> None:
+    watch = steady()
+    watch.run(300.0)
+    watch.agree()
+    assert not watch.buried and not watch.relays
+
+
+def test_a_process_that_ends_is_dead_at_once() -> None:
+    watch = steady()
+    watch.kill(3)
+    assert watch.buried[3][0] == watch.now and watch.states()[3] == DEAD
+    watch.run(10.0)
+    watch.agree()
+
+
+def test_the_end_of_a_connection_alone_is_no_verdict() -> None:
+    watch = steady()
+    assert not watch.head.disconnected(3)
+    watch.run(30.0)
+    assert watch.states()[3] == ALIVE
+    watch.head.reconnected(3)
+    assert not watch.head.unregistered(3)
+
+
+def test_a_short_cut_is_no_death() -> None:
+    watch = steady()
+    watch.isolate({3}, 2.0)
+    watch.run(60.0)
+    watch.agree()
+    assert not watch.buried
+
+
+def test_a_member_that_is_cut_off_leaves_before_the_head_gives_it_up() -> None:
+    watch = steady()
+    began = watch.now
+    watch.isolate({3}, 30.0)
+    watch.run(10.0)
+    assert began + T.silence - T.beat - 0.2 <= watch.left[3] <= watch.buried[3][0]
+    assert watch.buried[3][0] <= began + T.silence + T.ask + 1.0
+    assert "was not heard for" in watch.buried[3][1] and "also not by 3 others" in watch.buried[3][1]
+    watch.run(60.0)
+    watch.agree()
+
+
+def test_a_pair_that_is_cut_goes_through_another_member() -> None:
+    for pairs in ([(3, HEAD)], [(HEAD, 3)], [(3, HEAD), (HEAD, 3)]):
+        watch = steady()
+        for pair in pairs:
+            watch.cut(*pair, 60.0)
+        watch.run(50.0)
+        assert watch.relays and not watch.buried
+        watch.agree()
+
+
+def test_a_member_that_was_stopped_leaves_when_it_continues() -> None:
+    watch = steady()
+    watch.stopped[3] = watch.now + 20.0
+    watch.run(10.0)
+    assert watch.states()[3] == DEAD and not watch.members[3].left
+    watch.run(20.0)
+    assert watch.members[3].left.startswith("is cut off")
+    watch.agree()
+
+
+def test_a_head_that_was_stopped_buries_nobody() -> None:
+    watch = steady()
+    watch.stopped[HEAD] = watch.now + 20.0
+    watch.run(15.0)
+    assert all(member.is_headless for member in watch.members.values())
+    watch.run(60.0)
+    watch.agree()
+    assert not watch.buried and not any(member.is_headless for member in watch.members.values())
+
+
+def test_the_clock_of_a_head_whose_loop_did_not_turn_is_not_trusted() -> None:
+    head = HeadDirectory(1, 0.0)
+    for number in (1, 2):
+        head.register(number, 0.0)
+        head.heard(number, 0.0)
+    head.tick(0.1)
+    head.tick(100.0)
+    assert [member.state for member in head.members.values()] == [ALIVE, ALIVE]
+
+
+def test_members_go_on_without_a_head_for_the_grace_time() -> None:
+    watch = steady()
+    watch.stopped[HEAD] = watch.now + 1000.0
+    watch.run(T.silence + T.grace - 2.0)
+    assert not watch.left
+    watch.run(5.0)
+    assert set(watch.left) == {1, 2, 3, 4}
+    assert "has not heard the head" in watch.members[1].left
+
+
+def test_a_head_that_lost_most_members_doubts_itself() -> None:
+    watch = steady(7)
+    watch.isolate({1, 2, 3, 4}, 40.0)
+    watch.run(35.0)
+    assert not watch.buried and watch.head.is_in_doubt(watch.now)
+    assert not watch.left, "the four hear nothing of the head, and are most of the seven"
+    watch.run(60.0)
+    watch.agree()
+    assert not watch.buried
+
+
+def test_the_head_believes_the_silence_of_most_after_the_grace_time() -> None:
+    watch = steady(7)
+    watch.isolate({1, 2, 3, 4}, 200.0)
+    watch.run(T.silence + T.grace + 8.0)
+    assert set(watch.buried) == {1, 2, 3, 4} == set(watch.left)
+    watch.agree()
+
+
+def test_a_minority_that_is_cut_off_leaves() -> None:
+    watch = steady(7)
+    watch.isolate({1, 2}, 30.0)
+    watch.run(10.0)
+    assert set(watch.left) == {1, 2} == set(watch.buried)
+
+
+def test_a_head_with_one_member_wins_the_tie() -> None:
+    watch = steady(2)
+    watch.isolate({1}, 30.0)
+    watch.run(10.0)
+    assert set(watch.left) == {1} == set(watch.buried)
+
+
+def test_a_dead_member_that_speaks_is_refused() -> None:
+    head = HeadDirectory(1, 0.0)
+    assert head.heard(7, 0.0) == [Refuse(7)], "it is not known"
+    head.register(7, 0.0)
+    head.heard(7, 0.0)
+    head.disconnected(7)
+    head.unregistered(7)
+    assert head.heard(7, 0.0) == [Refuse(7)]
+    member = MemberDirectory(7, 2, 0.0)
+    assert not member.refused(1), "an old head"
+    assert member.refused(2) and member.left == "was declared dead by the head"
+    assert not member.tick(1.0)
+
+
+def test_only_the_newest_head_is_obeyed() -> None:
+    member = MemberDirectory(1, 3, 0.0)
+    assert not member.accepts(2) and member.accepts(3) and member.accepts(4) and not member.accepts(3)
+
+
+def test_one_that_never_speaks_is_no_member() -> None:
+    head = HeadDirectory(1, 0.0)
+    head.register(1, 0.0)
+    assert head.members[1].state == JOINING and not head.members[1].is_living
+    assert head.tick(T.silence) == [Refuse(1)] and not head.members
+
+
+def test_a_drain_ends_with_an_expected_death() -> None:
+    watch = steady()
+    assert watch.head.drain(3, watch.now + 10.0, "spot") and not watch.head.drain(9, 0.0, "")
+    watch.run(5.0)
+    assert watch.states()[3] == DRAINING
+    assert watch.head.drained(3) == [Bury(3, "was drained (spot)", True)]
+    assert not watch.head.drained(3) and not watch.head.drained(2)
+
+
+def test_a_drain_ends_by_its_deadline() -> None:
+    watch = steady()
+    watch.head.drain(3, watch.now + 10.0, "spot")
+    watch.run(11.0)
+    assert watch.buried[3][1] == "was drained (spot), and did not end by the deadline"
+
+
+def test_a_draining_member_that_was_suspected_drains_on() -> None:
+    head = HeadDirectory(1, 0.0)
+    head.register(1, 0.0)
+    head.heard(1, 0.0)
+    for turn in range(51):
+        head.tick(turn * 0.1)
+        head.drain(1, 100.0, "spot")
+    assert head.members[1].state == SUSPECT
+    head.heard(1, 6.0)
+    assert head.members[1].state == DRAINING
+
+
+def test_the_dead_are_forgotten_in_the_end() -> None:
+    head = HeadDirectory(1, 0.0)
+    for number in range(1, DEAD_MAX + 10):
+        head.register(number, 0.0)
+        head.heard(number, 0.0)
+        head.disconnected(number)
+        head.unregistered(number)
+    assert len(head.members) == DEAD_MAX and 1 not in head.members
+
+
+# -- an adversary
+
+FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from(FAULT_KINDS), st.integers(0, 5), st.integers(0, 5), st.sampled_from(FAULT_SECONDS)
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 6), FAULTS)
+def test_no_member_runs_on_that_was_declared_dead(count: int, faults: list[Fault]) -> None:
+    inflict(steady(count), faults)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_nor_in_long_runs(block: int) -> None:
+    for seed in range(block, 100, 4):
+        run_watch(seed)
