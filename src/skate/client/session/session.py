@@ -209,13 +209,16 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             from skate.client import tracing  # as in init
 
             tracing.stop()
+        # Neither Ctrl-C nor a library that fails to end its work may leave a session that nobody can end.
         try:
             for end in endings:
                 end()
-            attach(None)
-        finally:  # Ctrl-C between the two must not leave a host that cannot be ended
-            if host is not None:
-                host.shutdown()
+        finally:
+            try:
+                attach(None)
+            finally:
+                if host is not None:
+                    host.shutdown()
 
 
 class RayContext(Mapping[str, Any]):
