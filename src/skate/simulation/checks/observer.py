@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from skate.core.cluster.lineage import NOT_RECORDED
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION, DEAD
 from skate.simulation.programs.spec import CPU, Spec
@@ -88,7 +89,7 @@ class Observer:
         """Assert that an error ends a call only when all its attempts are used up."""
         counts = self.counts
         if (
-            "is not remembered" in fields.get("reason_message", "")
+            NOT_RECORDED in fields.get("reason_message", "")
             and counts["nodes lost"]
             and not counts["fault unreadable"]
         ):
