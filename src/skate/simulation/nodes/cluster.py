@@ -42,6 +42,7 @@ class Cluster(FaultInjector):
     """One node, its processes and the channels between them."""
 
     number = 0  # among several nodes
+    now = 0.0  # the clock; that of several nodes is their world's, which a new node does not set back
     fenced = False  # removed by the head of several nodes although it still runs
 
     def __init__(
@@ -56,7 +57,6 @@ class Cluster(FaultInjector):
         check_every: int = 1,
     ) -> None:
         self.rng = rng
-        self.now = 0.0
         total = {"CPU": cpus * CPU}
         if gpus:
             total["GPU"] = gpus * CPU
