@@ -54,7 +54,7 @@ CHECKS_OF_THE_SIMULATOR = {
 REACH_THROUGHS = 18
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
-    "client": 18,
+    "client": 17,
     "core": 2,
     "dag": 23,
     "data": 14,

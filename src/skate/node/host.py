@@ -305,6 +305,8 @@ class NodeHost:
             case effects.FindStopped(cid, number, any_id):
                 pids = tuple(sorted(stopped_among(self.pool.by_pid)))
                 self.tell(se.StoppedFound(se.STOPPED_FOUND, cid, number, any_id, pids))
+            case effects.ReadOutput(key, where):
+                self.tell(se.OutputRead(se.OUTPUT_READ, key, self.output.rows(where)))
             case effects.ForgetJob(job):
                 if self.drivers is not None:
                     self.pool.end_job(job)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn, TypeAlias
 
+from skate.protocol.fields import Where
 from skate.protocol.record import Record
 
 # -- clients
@@ -47,6 +48,13 @@ class FindStopped(Record):
     cid: int
     number: int
     any_id: bytes
+
+
+class ReadOutput(Record):
+    """Read the last output of workers for survey `key`, of those with certain columns. Answered by `OutputRead`."""
+
+    key: bytes
+    where: Where
 
 
 class ForgetJob(Record):
@@ -132,6 +140,7 @@ ShellEffect: TypeAlias = (
     | KillWorker
     | EndTask
     | FindStopped
+    | ReadOutput
     | ForgetJob
     | Pull
     | ServeReads

@@ -22,14 +22,6 @@ class Cluster(Protocol):
         """Become its driver."""
 
 
-class Output(Protocol):
-    """The output of workers, kept by a host."""
-
-    @property
-    def tails(self) -> Mapping[tuple[int, str], Any]:
-        """The last lines by worker: (pid, "out" or "err")."""
-
-
 class Host(Protocol):
     """The host of a session: a node in this process, a connection to one elsewhere, local mode, or a cluster for tests."""
 
@@ -40,10 +32,6 @@ class Host(Protocol):
     @property
     def address(self) -> str:
         """The address at which other programs reach the node; empty if they cannot."""
-
-    @property
-    def output(self) -> Output | None:
-        """The output of workers, or None if another process keeps it."""
 
     def preload(self, name: str) -> None:
         """Import a module for future workers to share. No-op if another process starts them."""

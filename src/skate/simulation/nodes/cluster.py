@@ -14,7 +14,15 @@ from skate.core.node import SHELL, NodeCore, admit_client
 from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
-from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
+from skate.protocol.effects import (
+    DISK_EFFECTS,
+    EndTask,
+    KillWorker,
+    ReadOutput,
+    ServeReads,
+    ShellEffect,
+    Spawn,
+)
 from skate.protocol.fields import Death
 from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation.checks import accounts, quiescence
@@ -297,6 +305,8 @@ class Cluster(FaultInjector):
                 process = self.processes.get(cid)
                 if process is not None and process.alive and cid not in self.doomed:
                     self.doomed.append(cid)
+            case ReadOutput(key, _):
+                self.tell(se.OutputRead(se.OUTPUT_READ, key, ()))
             case EndTask(cid, sequence):
                 process = self.processes.get(cid)
                 if isinstance(process, Worker) and process.alive and process.begun == sequence:
