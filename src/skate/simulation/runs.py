@@ -113,7 +113,7 @@ def lend(mesh: Mesh, cpus: list[int], faultless: bool, free: bool, operations: i
     drivers = [mesh.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
     mesh.observer.faultless = faultless
     play(mesh, author, drivers, operations)
-    mesh.drain(patient=not free)
+    mesh.drain(without_timeouts=not free)
     if faultless:
         all_fine(mesh)
 
