@@ -87,7 +87,7 @@ class Cluster(FaultInjector):
         self.disk = Disk(self)
         self.gates: set[str] = set()
         self.pace: dict[str, float] = {}  # weights from 0 to 1 of "arrive", "deliver", "act" and other events
-        self.impatient = False  # a wait in `get` may time out
+        self.timeouts_allowed = False  # a wait in `get` may time out
         self.merciful = True  # a deadlocked wait ends with an error
         #: Waits that the node has reported as deadlocked: (process, number).
         self.verdicts: list[tuple[Process, int]] = []
@@ -351,7 +351,7 @@ class Cluster(FaultInjector):
 
     def timed_out(self, process: Process) -> bool:
         """Return True if a wait of this process times out."""
-        return self.impatient
+        return self.timeouts_allowed
 
     def condemns(self, process: Process, number: int) -> bool:
         """Handle the verdict that a wait can never end; return False if it shall continue."""
@@ -373,18 +373,18 @@ class Cluster(FaultInjector):
             # Ever longer steps, for a core that only polls for changes.
             self.now += max(wanted, self.now - quiet_since, 1e-3)
 
-    def drain(self, patient: bool = True) -> None:
+    def drain(self, without_timeouts: bool = True) -> None:
         """End a run: no more faults, every program finishes, everything is released and must disappear.
 
-        If not `patient`, waits without end may time out, as in programs that deadlock on their own.
+        If not `without_timeouts`, waits without end may time out, as in programs that deadlock on their own.
         """
         self.heal()
         self.settle()
         quiescence.check([self])
         drivers = [process for process in self.processes.values() if not process.is_worker]
         self.close(drivers[0], every_actor=False)
-        if not patient:
-            self.impatient = True
+        if not without_timeouts:
+            self.timeouts_allowed = True
             self.settle()
             self.close(drivers[0], every_actor=True)
         for process in drivers:

@@ -240,7 +240,7 @@ class LocalHost:
             memory=memory,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
             facts={"address": settings.node_ip_address},
-            patient=True,  # nothing runs here while no thread waits
+            local_mode=True,  # nothing runs here while no thread waits
         )
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(DRIVER, self.pump, node_id, job)  # type: ignore[arg-type]
