@@ -282,7 +282,7 @@ class RemoteObjects:
         if record is not None and waited and there:
             record.writer = None
             objects.fill(record, m.ARENA, (offset, size), record.held or held)
-            if record.kind == m.ARENA:
+            if record.kind == m.ARENA and objects.get(oid) is record:  # it may have been dropped since
                 self.copies.keep(record)
         else:
             self.spill_manager.release(offset)

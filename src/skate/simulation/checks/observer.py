@@ -50,7 +50,8 @@ class Observer:
         self._over: dict[bytes, int] = {}
         self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
         self._accepted: set[tuple[int, bytes, int]] = set()
-        self._constructed: set[tuple[bytes, int, int]] = set()
+        #: Where each actor was constructed for each restart, on nodes that are not lost.
+        self._constructed: dict[tuple[bytes, int, int], Cluster] = {}
         #: Of each call: actor, caller, its number in the caller's order.
         self._callers: dict[bytes, tuple[bytes, int, int]] = {}
         self._order: dict[tuple[bytes, int], int] = {}
@@ -189,7 +190,7 @@ class Observer:
         self._hosts[actor_id] = worker
         key = (actor_id, restart, self._untold[actor_id])
         assert key not in self._constructed, f"{running.spec} is constructed twice for restart {restart}"
-        self._constructed.add(key)
+        self._constructed[key] = worker.cluster
         name = self.lives[actor_id].get("actor_name")
         for other_id, other in self._hosts.items() if name else ():
             if other_id == actor_id or self.lives[other_id].get("actor_name") != name:
@@ -273,6 +274,8 @@ class Observer:
         """Record the loss of a node, whose attempts other nodes may not know of."""
         self.counts["nodes lost"] += 1
         self._final.clear()
+        # It may have restarted an actor, and not have reported it.
+        self._constructed = {key: there for key, there in self._constructed.items() if there is not cluster}
         for task_id, worker in self._places.items():
             if worker.cluster is cluster:  # of the first there its node knows, and it costs a retry
                 self._untold[task_id] += self._stays[task_id] - 1
