@@ -54,6 +54,8 @@ from skate.core.schedule.worker_history import WorkerHistory
 from skate.core.schedule.worker_record import Worker
 from skate.core.shell_handlers import Handler, ShellHandlers, of_the_shell
 from skate.core.state.inventory import Inventory
+from skate.core.state.metric_table import MetricTable
+from skate.core.state.node_metrics import NodeMetrics
 from skate.core.state.queries import Queries
 from skate.core.state.snapshot import Snapshot
 from skate.core.state.surveys import Surveys
@@ -221,8 +223,12 @@ class NodeCore:
         self.wait_registry = WaitRegistry(tables)
         self.wait_explainer = WaitExplainer(tables, self.wait_registry.by_client, self.memory_pressure)
         self.inventory = Inventory(tables, self.wait_explainer)
+        self.metrics = MetricTable()
+        self.inventory.add("metrics", NodeMetrics(tables, self.metrics).scan)
         self.surveys = Surveys(tables, self.inventory, self.later)
-        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups)
+        self.queries = Queries(
+            tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics
+        )
         self.jobs = JobTable(self.task_manager, self.actor_manager, self.scheduler, self.function_table, self)
 
     def _register(self) -> None:
@@ -372,6 +378,7 @@ class NodeCore:
         """Drop all holds and waits of a process or peer that is gone; `called` is true if it may have made calls."""
         self.lifetimes.forget_client(cid, called)
         self.surveys.forget(cid)
+        self.metrics.forget(cid)
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid
