@@ -41,7 +41,7 @@ class Observer:
         self._stays: Counter[bytes] = Counter()  # attempts begun on the node of the last attempt
         self._hosts: dict[bytes, Worker] = {}  # of actors
         #: Attempts that a node may not have reported before it was lost, by task.
-        self._untold: Counter[bytes] = Counter()
+        self._unreported: Counter[bytes] = Counter()
         #: Tasks whose last answer was an error that is not retried.
         self._final: set[bytes] = set()
         self._cancelled: set[bytes] = set()
@@ -153,13 +153,13 @@ class Observer:
             self._constructs(worker, running)
         else:
             allowed = self._calls(worker, running)
-        assert allowed < 0 or count <= allowed + 1 + self._untold[task_id], (
+        assert allowed < 0 or count <= allowed + 1 + self._unreported[task_id], (
             f"{spec} begins {count} times, with {allowed} retries"
         )
         assert task_id not in self._final, f"{spec} begins again after an error that is not to be tried again"
         before = self._places.get(task_id)
-        there = before is not None and not before.cluster.fenced and before.runs(task_id, running)
-        assert not there, f"{spec} begins on {worker} while it runs on {before}"
+        still_runs = before is not None and not before.cluster.fenced and before.runs(task_id, running)
+        assert not still_runs, f"{spec} begins on {worker} while it runs on {before}"
         if before is None or before.cluster is not worker.cluster:
             self._stays[task_id] = 0
         self._stays[task_id] += 1
@@ -186,7 +186,7 @@ class Observer:
             f"{running.spec} is in {before} and in {worker}"
         )
         self._hosts[actor_id] = worker
-        key = (actor_id, restart, self._untold[actor_id])
+        key = (actor_id, restart, self._unreported[actor_id])
         assert key not in self._constructed, f"{running.spec} is constructed twice for restart {restart}"
         self._constructed.add(key)
         name = self.lives[actor_id].get("actor_name")
@@ -272,7 +272,7 @@ class Observer:
         self._final.clear()
         for task_id, worker in self._places.items():
             if worker.cluster is cluster:  # of the first there its node knows, and it costs a retry
-                self._untold[task_id] += self._stays[task_id] - 1
+                self._unreported[task_id] += self._stays[task_id] - 1
 
     # -- resources and memory
 
