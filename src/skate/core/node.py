@@ -291,14 +291,14 @@ class NodeCore:
         return {
             m.REPORT: self.peers.report,
             m.VALUE: self.remote_objects.value,
-            m.COPY: self.remote_objects.copies.told,
+            m.COPY: self.remote_objects.copies.copy_changed,
             m.FORWARD: self.task_forwarder.forwarded,
             m.FINISHED: self.task_forwarder.finished,
             m.RETRIED: self.task_forwarder.retried,
             m.RESULT: self.task_forwarder.result,
             m.STREAM: self.task_forwarder.streamed,
             m.STREAM_END: self.task_forwarder.stream_ended,
-            m.SURVEY: self.surveys.asked,
+            m.SURVEY: self.surveys.survey,
             m.SURVEYED: self.surveys.surveyed,
             m.SURVEY_END: self.surveys.survey_ended,
         }

@@ -33,7 +33,7 @@ class Job:
         return f"<Job {self.job} driver={self.driver}>"
 
 
-class Door(Protocol):
+class Connections(Protocol):
     """Adds and removes processes."""
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
@@ -59,7 +59,7 @@ class JobTable:
         actor_manager: ActorManager,
         scheduler: Scheduler,
         functions: FunctionTable,
-        door: Door,
+        connections: Connections,
     ) -> None:
         self.task_manager = task_manager
         self.tasks = task_manager.tasks
@@ -70,7 +70,7 @@ class JobTable:
         self.scheduler = scheduler
         self.registry: Registry
         self.function_table = functions
-        self.door = door
+        self.connections = connections
         self.jobs: dict[str, Job] = {}
         #: Jobs without a driver that still have live parts.
         self.ended: set[str] = set()
@@ -78,7 +78,7 @@ class JobTable:
     def begin(self, cid: int, job: str, namespace: str) -> None:
         """Add the job of a new driver."""
         self.jobs[job] = Job(job, namespace, cid)
-        self.door.connect(cid, job, namespace, True)
+        self.connections.connect(cid, job, namespace, True)
 
     def named_in(self, env_key: str) -> tuple[str, str]:
         """Return job and namespace of a worker started for an environment; empty while the node has only one program."""
@@ -97,7 +97,7 @@ class JobTable:
                 self._end_actor(actor, reason)
         self.registry.end_job(job.job, staying)
         self._end_workers(job.job, staying)
-        self.door.disconnect(cid)
+        self.connections.disconnect(cid)
 
     @staticmethod
     def _stays(actor: Actor, staying: set[int]) -> bool:

@@ -112,7 +112,7 @@ class Surveys:
 
     # -- of other nodes
 
-    def asked(self, cid: int, message: m.Survey) -> None:
+    def survey(self, cid: int, message: m.Survey) -> None:
         """SURVEY: run a survey for a peer; pass on each answer as it comes, then the end."""
         _, key, *_ = message
         self._start(cid, None, message)
