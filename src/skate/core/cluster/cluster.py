@@ -12,6 +12,7 @@ from skate.core.actor.actor_table import Actor
 from skate.core.cluster.membership import Peer
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.cluster.registry import Handler, Registry
+from skate.core.job.job_table import JobTable
 from skate.protocol.states import PLAIN
 
 
@@ -40,6 +41,15 @@ class Door(Protocol):
         """Drop all holds and waits of a process or peer that is gone."""
 
 
+class Jobs(Protocol):
+    """The jobs of the cluster."""
+
+    table: JobTable
+
+    def node_left(self, peer: Peer) -> None:
+        """End the jobs whose drivers were at a lost node."""
+
+
 class Cluster:
     """Several nodes. Operations that concern a single component are called there directly."""
 
@@ -53,6 +63,7 @@ class Cluster:
         users: Sequence[User],
         member_registry: Callable[[], Registry],
     ) -> None:
+        self._jobs: Jobs
         self._peers = peers
         self._door = door
         self._users = users
@@ -78,9 +89,10 @@ class Cluster:
 
     # -- the registry
 
-    def connect(self, registry: Registry, users: Sequence[RegistryUser]) -> None:
-        """Set the registry that this node starts with, its own, and the components that ask it."""
+    def connect(self, registry: Registry, users: Sequence[RegistryUser], jobs: Jobs) -> None:
+        """Set the registry that this node starts with, its own, the components that ask it, and the jobs of all nodes."""
         self._registry_users = users
+        self._jobs = jobs
         self._use(registry)
 
     def _use(self, registry: Registry) -> None:
@@ -144,6 +156,7 @@ class Cluster:
                 self._task_forwarder.lost(task, peer)
         peer.outstanding.clear()
         self._door.forget(cid)
+        self._jobs.node_left(peer)
         peers.scheduler.dispatch_all()
         peers.pump()
         self._remote_objects.admission.pump()
