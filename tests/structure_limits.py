@@ -54,14 +54,14 @@ CHECKS_OF_THE_SIMULATOR = {
 REACH_THROUGHS = 18
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
-    "client": 18,
+    "client": 17,
     "core": 2,
     "dag": 23,
     "data": 14,
     "experimental": 26,
     "fabric": 1,
     "llm": 4,
-    "node": 4,
+    "node": 3,
     "private_names": 11,
     "runtime_env": 9,
     "serve": 15,

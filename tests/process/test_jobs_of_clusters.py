@@ -79,7 +79,7 @@ def test_settings_of_a_driver_reach_workers_of_other_nodes(
 def test_a_detached_actor_on_another_node_outlives_its_driver(
     cluster: Cluster, run: Callable[..., Program], program: Callable[..., Program], tmp_path: Path
 ) -> None:
-    """It keeps the settings of its job and can start more work; other actors end with the driver."""
+    """The actor keeps the settings of its job and can start more work; other actors end with the driver."""
     folder = with_rules(tmp_path / "first", "red")
     first = program(
         PROGRAM

@@ -300,6 +300,7 @@ class NodeCore:
             m.SURVEY: self.surveys.asked,
             m.SURVEYED: self.surveys.surveyed,
             m.SURVEY_END: self.surveys.survey_ended,
+            m.LEAVING: self.cluster.leaving,
             **self.cluster_jobs.handlers,
         }
 

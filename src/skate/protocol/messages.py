@@ -72,6 +72,7 @@ from skate.protocol.peer_messages import (
     JobPaused,
     JobPrinted,
     JobQuiet,
+    Leaving,
     Report,
     Reserve,
     Reserved,
@@ -192,6 +193,7 @@ JOB_CLOSED: Final = 75
 JOB_PRINTED: Final = 76
 JOB_PAUSED: Final = 77
 JOB_QUIET: Final = 78
+LEAVING: Final = 79
 
 # a driver in a separate process <-> its node
 ATTACH: Final = 80
@@ -218,7 +220,7 @@ __all__ = [
     "Fetch", "Finished", "Forget", "Forward", "Free", "FreeTuple", "Freed", "Function", "GROUP", "Group", "HOLD",
     "Hold", "INLINE", "INVOKE", "ITEM", "Invoke", "Item", "ItemTuple", "JOB", "JOB_CLOSED", "JOB_OVER", "JOB_PAUSED",
     "JOB_PRINTED", "JOB_QUIET", "Job", "JobClosed", "JobOver", "JobPaused", "JobPrinted", "JobQuiet",
-    "KILL", "Kill", "LEASE", "LEAVE", "LEFT",
+    "KILL", "Kill", "LEASE", "LEAVE", "LEAVING", "LEFT", "Leaving",
     "Lease", "Leave", "Left", "OK", "PARTIAL", "PENDING", "PRINTED", "PUBLISH", "PUT", "Printed", "Publish", "Put",
     "READY", "RECALL", "RECALLED", "REFUSED", "REMOTE", "REPLY", "REPORT", "REQUEST", "RESERVE", "RESERVED",
     "RESULT", "RETRIED", "RETURNED", "Ready", "Recall", "Recalled", "Refused", "Reply", "Report", "Request",

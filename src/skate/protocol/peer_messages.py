@@ -198,6 +198,13 @@ class JobQuiet(Record):
     job: str
 
 
+class Leaving(Record):
+    """Announce that the sender leaves the cluster; the reason continues the sentence "node x ..."."""
+
+    tag: Literal[79]
+    reason: str
+
+
 #: The messages that only nodes send to each other.
 BetweenNodes: TypeAlias = (
     Forward
@@ -219,4 +226,5 @@ BetweenNodes: TypeAlias = (
     | JobPrinted
     | JobPaused
     | JobQuiet
+    | Leaving
 )  # fmt: skip

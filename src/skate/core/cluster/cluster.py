@@ -13,6 +13,7 @@ from skate.core.cluster.membership import Peer
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.cluster.registry import Handler, Registry
 from skate.core.job.job_table import JobTable
+from skate.protocol import messages as m
 from skate.protocol.states import PLAIN
 
 
@@ -146,7 +147,7 @@ class Cluster:
         peer = self._members.alive.pop(cid, None)
         if peer is None:
             return
-        self._members.bury(peer, reason)
+        self._members.bury(peer, peer.leaving or reason)
         peers.clients.pop(cid, None)
         peers.members_changed(lost=True)
         self.registry.node_left(peer)
@@ -160,6 +161,11 @@ class Cluster:
         peers.scheduler.dispatch_all()
         peers.pump()
         self._remote_objects.admission.pump()
+
+    def leaving(self, cid: int, message: m.Leaving) -> None:
+        """LEAVING: a node says why it is about to leave."""
+        _, reason = message
+        self._members.alive[cid].leaving = reason
 
     # -- operations that concern several components
 

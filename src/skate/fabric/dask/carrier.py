@@ -74,6 +74,8 @@ class DaskCarrier:
         self._arguments = self.security.get_connection_args(self.role)
         self._mailbox: Mailbox | None = None
         self._engine: EngineThread | None = None
+        #: Where Dask's own folder is made; the node's, which is cleaned after a node that was killed.
+        self.parent_folder: str | None = None
         self._folder = ""
         self._closed = False
 
@@ -88,7 +90,7 @@ class DaskCarrier:
         if not self.security.require_encryption and not self._host.startswith(LOOPBACK):
             raise ValueError(f"{self._host} can be reached from other machines, so the cluster needs a token")
         self._mailbox = Mailbox(self._pump)
-        self._folder = tempfile.mkdtemp(prefix="skate-engine-")
+        self._folder = tempfile.mkdtemp(prefix="skate-engine-", dir=self.parent_folder)
         try:
             self._engine = EngineThread()
             self._engine.run(self._begin(timeout), timeout + END_SECONDS)

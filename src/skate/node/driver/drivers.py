@@ -83,8 +83,8 @@ class Drivers:
         self.output = output
         #: The address of the cluster of machines that the node belongs to, if it does.
         self.cluster = ""
-        #: What drivers are told when the node ends.
-        self.why_closing = "it was stopped"
+        #: Why the node has to leave its cluster, once it has.
+        self.why_lost = ""
         self.drivers: dict[int, Driver] = {}
         self._listener = listener
         self._strangers: set[Channel] = set()
@@ -366,7 +366,7 @@ class Drivers:
         self.host.pump.remove(self._listener.fileno())
         self._listener.close()
         for driver in list(self.drivers.values()):
-            driver.channel.push(m.Left(m.LEFT, self.why_closing))
+            driver.channel.push(m.Left(m.LEFT, self.why_lost or "it was stopped"))
             driver.channel.flush()
             driver.channel.close()
             if driver.pidfd >= 0:

@@ -5,7 +5,6 @@ Everything here runs under the engine lock.
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -101,7 +100,7 @@ class WorkerPool:
         """Start a worker. Messages to it wait in its socket until it reads."""
         job = self._job_of(cid)
         if job and job not in self.host.jobs:
-            self._cannot_start(cid, OSError(errno.ESRCH, f"its job {job} has ended"))
+            self._refuse(cid, f"its job {job} has ended")
             return
         try:
             ours, theirs = socket.socketpair()
@@ -151,7 +150,10 @@ class WorkerPool:
         """Fail the task of a worker that cannot be started, because a retry would fail in the same way."""
         if self.host.snapshot.worker(cid) is None:
             return
-        text = f"no worker could be started for it: {self.descriptors.explain(error)}"
+        self._refuse(cid, self.descriptors.explain(error))
+
+    def _refuse(self, cid: int, why: str) -> None:
+        text = f"no worker could be started for it: {why}"
         death = Death("RaySystemError", {"message": text})
         worker = self.workers.get(cid)
         if worker is not None:
