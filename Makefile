@@ -36,7 +36,7 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 $(RAY_VENV)/.made: pyproject.toml
 	@echo "setting up $(RAY_VENV) with $(RAY)"
 	@$(PYTHON) -m venv $(RAY_VENV)
-	@$(RAY_VENV)/bin/python $(PIP) '$(RAY)' '.[dev]' polars
+	@$(RAY_VENV)/bin/python $(PIP) '$(RAY)' '.[dev]' polars virtualenv
 	@$(RAY_VENV)/bin/python -m pip uninstall --quiet --yes skate
 	@touch $@
 

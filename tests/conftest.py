@@ -185,7 +185,12 @@ def nothing_left_by_the_run() -> Iterator[None]:
 def nothing_left_by_the_module(
     request: pytest.FixtureRequest, nothing_left_by_the_run: None
 ) -> Iterator[None]:
+    before = session_running()
     yield from watch(request.node.nodeid)
+    if session_running() and not before:
+        # The next module would fail in its own init(), in every test, and hide this one.
+        sys.modules["skate"].shutdown()
+        pytest.fail(f"{request.node.nodeid} left its session running; end it with shutdown()", pytrace=False)
 
 
 @pytest.fixture(autouse=True)

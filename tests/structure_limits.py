@@ -28,7 +28,7 @@ LIBRARIES_NAMED_BY_THE_ENGINE = {
 LIBRARY_ARROWS: dict[str, set[str]] = {
     "air": {"train", "tune", "util"},
     "dag": {"experimental", "util"},
-    "data": {"llm"},
+    "data": {"llm", "util"},
     "experimental": {"util"},
     "serve": {"llm", "util"},
     "train": {"air", "data", "util"},

@@ -48,14 +48,14 @@ def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
     nodes.settle()
     assert outcomes_of_refs(nodes, driver) == ["ok"] * 3
     assert list(nodes.observer.attempts.values()) == [2]
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_a_stream_without_retries_is_not_run_again() -> None:
     spec = Spec("stream", (ITEM,), streaming=True, large=True)
     nodes, driver = lost_and_asked_for(spec, ("next", 0))
     assert outcomes_of_refs(nodes, driver) == ["ObjectReconstructionFailedError"]
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_what_is_lost_of_a_stream_that_still_runs_is_made_again_by_its_next_attempt() -> None:
@@ -66,7 +66,7 @@ def test_what_is_lost_of_a_stream_that_still_runs_is_made_again_by_its_next_atte
     driver.todo += [("next", 0), ("get", 1)]
     nodes.settle()
     assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_call_is_made_again_by_an_actor_that_lives(
     assert outcomes_of_refs(nodes, driver) == [result]
     [task_id] = [task_id for task_id, each in nodes.specs.items() if each is spec]
     assert nodes.observer.attempts[task_id] == attempts
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_run() -> None:
@@ -107,7 +107,7 @@ def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_ru
     nodes.settle()
     assert outcomes_of_refs(nodes, driver)[2] == "ok"
     assert sorted(nodes.observer.attempts.values()) == [1, 1, 2]
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 @pytest.mark.parametrize("retries", [0, 1])
@@ -131,7 +131,7 @@ def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(ret
         "NodeDiedError",
         "ObjectReconstructionFailedError",
     )
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 SERVICE = {"actor_name": "a", "namespace": "", "detached": True, "max_restarts": 0, "max_task_retries": 0}
@@ -178,7 +178,7 @@ def test_third_node_gets_an_error_for_a_value_whose_owner_was_lost_with_its_node
     assert nodes.observer.result(ref) == "OwnerDiedError"
     del ref
     nodes.gates.add("end")
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
@@ -202,7 +202,7 @@ def test_an_item_lost_on_its_way_is_made_again_by_the_stream(goes_on: bool) -> N
     nodes.settle()
     assert outcomes_of_refs(nodes, driver) == ["ok"] * 2
     assert list(nodes.observer.attempts.values()) == [2]
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_only_the_last_dead_nodes_are_remembered() -> None:

@@ -174,7 +174,7 @@ def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back()
     nodes.settle()
     assert outcome(nodes, spec) == "ok"
     assert driver.frame.refs[0]._kind == m.ARENA, "a value that was asked for is here"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 @pytest.mark.parametrize("retries", [0, 1])
@@ -189,7 +189,7 @@ def test_task_of_a_lost_node_runs_again_elsewhere_if_it_may(retries: int) -> Non
     nodes.gates.add("open")
     nodes.settle()
     assert outcome(nodes, spec) == ("ok" if retries else "NodeDiedError")
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 @pytest.mark.parametrize("retries", [0, 2])
@@ -210,7 +210,7 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
         "ok" if retries else "ObjectReconstructionFailedError"
     )
     assert sorted(nodes.observer.attempts.values()) == ([2, 2] if retries else [1, 1])
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_value_made_again_holds_what_is_in_it_once() -> None:
@@ -226,7 +226,7 @@ def test_value_made_again_holds_what_is_in_it_once() -> None:
     driver.todo.append(("get", 1))
     nodes.settle()
     assert nodes.observer.result(driver.frame.refs[1]) == "ok"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_task_tried_again_does_not_run_with_an_argument_that_was_lost_meanwhile() -> None:
@@ -243,7 +243,7 @@ def test_task_tried_again_does_not_run_with_an_argument_that_was_lost_meanwhile(
     nodes.gates.add("open")
     nodes.settle()
     assert outcome(nodes, second) == "ObjectReconstructionFailedError"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_what_a_refused_bundle_leaves_free_is_used() -> None:
@@ -303,7 +303,7 @@ def test_actor_of_a_lost_node_starts_again_elsewhere_if_it_may(restarts: int) ->
     driver.todo.append(("call", 0, after))
     nodes.settle()
     assert outcome(nodes, after) == ("ok" if restarts else "ActorDiedError")
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_what_only_a_lost_node_could_run_fails_after_a_while() -> None:
@@ -315,7 +315,7 @@ def test_what_only_a_lost_node_could_run_fails_after_a_while() -> None:
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     assert outcome(nodes, spec) == "TaskUnschedulableError"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_a_node_that_joins_takes_what_waited_for_it() -> None:
@@ -330,7 +330,7 @@ def test_a_node_that_joins_takes_what_waited_for_it() -> None:
     nodes.settle()
     assert outcome(nodes, again) == "ok"
     nodes.gates.add("open")
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_a_node_says_which_resource_is_missing_where_it_could_be() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from skate.core.memory.memory_pressure import (
     HELPFUL_OF_LARGEST,
+    HOLD_BACK_SECONDS,
     LOST,
     LOST_ACTOR,
-    PATIENCE_SECONDS,
     RESTARTABLE,
     RETRIABLE,
     Candidate,
@@ -147,7 +147,7 @@ def test_what_never_ends_holds_others_back_for_a_while_only():
     rig.look(900, **w(rig.worker_of(forever), 800))
     waiting = [rig.submit(), rig.submit()]
     assert [rig.state(each) for each in waiting] == [QUEUED, QUEUED]
-    rig.now += PATIENCE_SECONDS + 1
+    rig.now += HOLD_BACK_SECONDS + 1
     rig.look(900, **w(rig.worker_of(forever), 800))
     assert [rig.state(each) for each in waiting] == [SENT, QUEUED]  # one more, and then another wait
     rig.look(900, **w(rig.worker_of(forever), 800), **w(rig.worker_of(waiting[0]), 20))

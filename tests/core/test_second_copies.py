@@ -50,7 +50,7 @@ def test_value_is_there_while_a_node_lives_that_made_or_read_it(lost: tuple[int,
         nodes.kill(nodes.nodes[number])
         nodes.settle()
     assert result(nodes, driver) == ("ok" if there else "ObjectReconstructionFailedError")
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_copy_goes_with_the_last_ref() -> None:
@@ -60,7 +60,7 @@ def test_copy_goes_with_the_last_ref() -> None:
     nodes.settle()
     assert not copies(nodes, 2)
     assert not nodes.nodes[2].core.allocator.used
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_copy_is_the_first_to_go_when_memory_runs_short() -> None:
@@ -76,7 +76,7 @@ def test_copy_is_the_first_to_go_when_memory_runs_short() -> None:
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     assert result(nodes, driver) == "ObjectReconstructionFailedError"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_copy_that_has_become_the_value_is_not_let_go() -> None:
@@ -88,7 +88,7 @@ def test_copy_that_has_become_the_value_is_not_let_go() -> None:
         driver.todo.append(("submit", Spec("fill", large=True, strategy=on(nodes, 2))))
     nodes.settle()
     assert result(nodes, driver) == "ok"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
@@ -100,7 +100,7 @@ def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
     record = owner.core.objects.get(driver.frame.refs[0]._id)
     assert record is None or record.away.place is None
     assert result(nodes, driver) == "ObjectReconstructionFailedError"
-    nodes.drain(patient=True)
+    nodes.drain(without_timeouts=True)
 
 
 def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:

@@ -20,7 +20,7 @@ from skate.fabric.directory import (
     Refuse,
     Timing,
 )
-from tests.fabric.watched import FAULT_KINDS, FAULT_SECONDS, Fault, inflict, run_watch, steady
+from tests.fabric.watched import FAULT_KINDS, FAULT_SECONDS, Fault, doubt, inflict, run_watch, steady
 
 T = Timing()
 
@@ -128,6 +128,18 @@ def test_a_head_that_lost_most_members_doubts_itself() -> None:
     watch.run(60.0)
     watch.agree()
     assert not watch.buried
+
+
+def test_the_head_waits_after_a_doubt_until_one_that_continued_without_it_has_left() -> None:
+    watch = steady()
+    began = watch.now
+    doubt(watch, 3, 8.0)
+    assert not watch.left and not watch.buried and watch.members[3].is_headless
+    watch.run(T.silence + 2.0)
+    assert set(watch.left) == {3} == set(watch.buried)
+    assert watch.left[3] <= began + 8.0 + 2 * T.ask < began + 8.0 + T.silence <= watch.buried[3][0]
+    watch.run(60.0)
+    watch.agree()
 
 
 def test_the_head_believes_the_silence_of_most_after_the_grace_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -33,6 +34,11 @@ class Plain:
                 await request.body()
             except Exception as error:  # like a careless handler
                 return f"continued after {type(error).__name__}"
+        if request.url.path.endswith("/faults"):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(10):
+                [b"x" * size for size in (2_000_000,) * 4]
+            return str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         if request.url.path.endswith("/unread"):
             return "did not look"
         return str(len(await request.body()))
@@ -120,6 +126,11 @@ def test_a_client_that_still_sends_gets_its_answer(port: int) -> None:
 
 def test_a_chunked_body_that_nobody_reads_does_no_harm(port: int) -> None:
     assert post(port, "/plain/unread", b"x" * 10, chunked=True)[:2] == (200, "did not look")
+
+
+def test_memory_of_bodies_is_reused(port: int) -> None:
+    """Ten times 8 MB are 20,000 pages of memory if each of them is new to the process."""
+    assert int(post(port, "/plain/faults", b"")[1]) < 6000
 
 
 def test_refusals_are_counted_under_their_status(port: int) -> None:

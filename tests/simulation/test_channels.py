@@ -1,4 +1,4 @@
-"""Channels between nodes keep the order of what was written, and have no holes."""
+"""Channels between nodes keep the order of what was written, and have no holes; the clock of all nodes is one."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def test_a_node_that_was_killed_hears_nothing() -> None:
     world.post(0, 1, ("message", 1))
     world.kill(world.nodes[1])
     assert not world.down[1]
+
+
+def test_a_new_node_does_not_set_the_clock_back() -> None:
+    world = Star(random.Random(1), [1, 1])
+    world.now = 5.0
+    world.add(1)
+    assert world.now == 5.0

@@ -14,7 +14,7 @@ import pytest
 
 from skate.core.object.object_table import ObjectTable
 from tests.simulation.planted import BUGS, RUNS, SEEDS, SEEDS_OF_LANES, SEEDS_OF_NODES, SEEDS_OF_WATCHES, Bug
-from tests.simulation.planted.bug import CASES, Outdated, found, noticed, planted, source
+from tests.simulation.planted.bug import FEW, Outdated, found, noticed, planted, source
 from tests.simulation.planted.reach import changed, seeds_of
 
 CHECKED = [(bug, kind) for bug in BUGS if not bug.rare for kind in bug.runs]
@@ -30,8 +30,7 @@ def passed() -> Iterator[dict[str, dict[str, list[int]]]]:
         "cluster": SEEDS_OF_NODES,
         "lanes": SEEDS_OF_LANES,
         "watch": SEEDS_OF_WATCHES,
-        "case": len(CASES),
-        "borrowed": 4,
+        **FEW,
     }
     yield {
         kind: seeds_of([bug for bug in often if kind in bug.runs], run, range(counts[kind]))

@@ -120,8 +120,8 @@ class NodeCore:
 
     def _adopt(self, options: NodeOptions) -> None:
         """Apply the options that concern a single component."""
-        self.actor_calls.patient = options.get("patient", False)
-        if self.actor_calls.patient:
+        self.actor_calls.wait_for_restart = options.get("local_mode", False)
+        if self.actor_calls.wait_for_restart:
             self.surveys.slice = math.inf
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
         self.members.here.facts = options.get("facts", {})

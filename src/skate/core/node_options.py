@@ -27,7 +27,7 @@ class NodeOptions(TypedDict, total=False):
     #: Fraction of the memory limit above which a worker is killed.
     kill_share: float
     #: Tasks run only while a thread waits, as in local mode.
-    patient: bool
+    local_mode: bool
     #: The number of the first client.
     first_cid: int
     #: With at most this many peers, placing a task looks at each; with more, an index is used.

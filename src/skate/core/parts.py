@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skate.core.resource.capacity import Capacity
     from skate.core.schedule.scheduler import Scheduler
     from skate.core.state.inventory import Inventory
+    from skate.core.state.surveys import Surveys
     from skate.core.task.task import Task
 
 
@@ -51,6 +52,7 @@ class Parts(Protocol):
     wait_registry: WaitRegistry
     wait_explainer: WaitExplainer
     inventory: Inventory
+    surveys: Surveys
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""

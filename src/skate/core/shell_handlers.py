@@ -49,6 +49,7 @@ class ShellHandlers:
             se.WORKER_STARTED: self.worker_started,
             se.WORKER_LOST: self.worker_lost,
             se.STOPPED_FOUND: self.stopped_found,
+            se.OUTPUT_READ: self.output_read,
             se.PEER_JOINED: self.peer_joined,
             se.PEER_LEFT: self.peer_left,
             se.PULL_DONE: self.pull_done,
@@ -132,6 +133,11 @@ class ShellHandlers:
         """STOPPED_FOUND: answer a query why something waits."""
         _, cid, number, any_id, pids = message
         self._core.wait_explainer.looked(cid, number, any_id, frozenset(pids), self._core.clock.now)
+
+    def output_read(self, message: se.OutputRead) -> None:
+        """OUTPUT_READ: add the output of workers to a survey."""
+        _, key, rows = message
+        self._core.surveys.output_read(key, rows)
 
     # -- other nodes
 

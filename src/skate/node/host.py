@@ -310,6 +310,8 @@ class NodeHost:
                 self.jobs.adopt(effect)
             case effects.CloseJob() | effects.PrintOutput() | effects.PauseOutput() | effects.EndOutput():
                 self._output_of_job(effect)
+            case effects.ReadOutput(key, where):
+                self.tell(se.OutputRead(se.OUTPUT_READ, key, self.output.rows(where)))
             case effects.ForgetJob(job):
                 self.pool.end_job(job)
                 self.jobs.forget(job)

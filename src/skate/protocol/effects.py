@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn, TypeAlias
 
+from skate.protocol.fields import Where
 from skate.protocol.record import Record
 
 # -- clients
@@ -89,6 +90,13 @@ class EndOutput(Record):
 
     job: str
     cid: int
+
+
+class ReadOutput(Record):
+    """Read the last output of workers for survey `key`, of those with certain columns. Answered by `OutputRead`."""
+
+    key: bytes
+    where: Where
 
 
 class ForgetJob(Record):
@@ -179,6 +187,7 @@ ShellEffect: TypeAlias = (
     | PrintOutput
     | PauseOutput
     | EndOutput
+    | ReadOutput
     | ForgetJob
     | Pull
     | ServeReads

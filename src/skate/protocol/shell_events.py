@@ -29,6 +29,7 @@ RESERVE_DONE: Final = 114
 MEMORY_READING: Final = 115
 MEMORY_IDLE: Final = 116
 TRIM_DUE: Final = 117
+OUTPUT_READ: Final = 118
 
 # -- clients
 
@@ -117,6 +118,16 @@ class StoppedFound(Record):
     number: int
     any_id: bytes
     pids: tuple[int, ...]
+
+
+class OutputRead(Record):
+    """Answer `ReadOutput` with one row for each stream of a worker: pid, stream ("out" or "err"), and the lines if one pid was
+    requested.
+    """
+
+    tag: Literal[118]
+    key: bytes
+    rows: tuple[dict[str, Any], ...]
 
 
 # -- other nodes
@@ -216,6 +227,7 @@ ShellEvent: TypeAlias = (
     | WorkerStarted
     | WorkerLost
     | StoppedFound
+    | OutputRead
     | PeerLeft
     | PullDone
     | RemoteRead

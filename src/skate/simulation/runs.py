@@ -51,7 +51,7 @@ def run_node(
     drivers = [cluster.driver() for _ in range(rng.choice((1, 1, 2, 3)))]
     cluster.observer.faultless = faultless
     play(cluster, author, drivers, operations)
-    cluster.drain(patient=not free)
+    cluster.drain(without_timeouts=not free)
     if faultless:
         all_fine(cluster)
     return cluster
@@ -70,7 +70,7 @@ def run_cluster(
     drivers = [world.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
     world.observer.faultless = faultless
     play(world, author, drivers, operations)
-    world.drain(patient=not free)
+    world.drain(without_timeouts=not free)
     if faultless:
         all_fine(world)
     return world
@@ -113,7 +113,7 @@ def lend(mesh: Mesh, cpus: list[int], faultless: bool, free: bool, operations: i
     drivers = [mesh.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
     mesh.observer.faultless = faultless
     play(mesh, author, drivers, operations)
-    mesh.drain(patient=not free)
+    mesh.drain(without_timeouts=not free)
     if faultless:
         all_fine(mesh)
 

@@ -218,6 +218,7 @@ def trainer_failure(loop, tmp_path):
     return caught.value.worker_failures[0]
 
 
+@pytest.mark.chosen_difference("metrics of numpy types are kept", id="D-train-metrics")
 def test_metrics_of_numpy_and_nested(tmp_path):
     import numpy as np
 

@@ -63,6 +63,8 @@ RUNS: dict[str, Callable[[int], object]] = {
     "case": run_case,
     "borrowed": run_borrowed,
 }
+#: Kinds of which only the first runs differ.
+FEW = {"case": len(CASES), "borrowed": 4}
 
 
 class Outdated(Exception):

@@ -7,14 +7,8 @@ from tests.simulation.planted.bug import Bug
 HEAD = "skate.fabric.directory:HeadDirectory."
 MEMBER = "skate.fabric.directory:MemberDirectory."
 
-#: What needs a loss at the right moment: only a long run is sure to notice.
-RARE = {
-    "old answers count when the lease has ended",
-    "a head that was in doubt declares members dead at once",
-}
-
 BUGS = tuple(
-    Bug(name, where, old, new, (run,), name in RARE)
+    Bug(name, where, old, new, (run,))
     for run, name, where, old, new in (
         (
             "watch",

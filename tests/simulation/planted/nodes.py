@@ -19,7 +19,6 @@ RARE = {
     "calls at a lost node run again although they may not",
     "the calls that wait for an actor to be found stay where they are",
     "the task that created several values is dropped with the first of them",
-    "the task that created a value is dropped too early",
     "objects owned by a lost node are still awaited",
     "a message about an earlier plan for a bundle is applied to the current one",
 }

@@ -95,9 +95,6 @@ class AttachedMemory(Memory):
 class Attachment:
     """A session of this process on a node in another process."""
 
-    #: The node keeps the output.
-    output = None
-
     def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
         self.path = path
         self.address = to_address(path)

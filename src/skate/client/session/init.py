@@ -39,20 +39,20 @@ def init(
 
     Args:
         address: None or "local" to start here; other addresses are for clusters.
-        num_cpus: CPUs to schedule by; default those this process may use.
-        num_gpus: GPUs to schedule by; default those found; more than found are faked.
+        num_cpus, num_gpus: to schedule by; default those this process may use. More GPUs than found are faked.
         resources, labels: amounts of custom resources by name; labels of the node, for label selectors.
         object_store_memory: bytes for large values; default 30 % of the memory.
         local_mode: run tasks and actors inline, in this process, for debugging.
         ignore_reinit_error: if a session runs already, return it instead of raising.
         log_to_driver: print what workers print; default True.
-        namespace: where names of actors are looked up; default one of its own.
-        runtime_env: environment of all tasks and actors.
+        namespace, runtime_env: where names of actors are looked up; environment of all tasks and actors.
+        logging_level, logging_format: of the loggers "skate" and "ray", unless configure_logging is False.
         preload: (keyword of ours) modules that workers start with, such as ["torch"].
 
-    The other arguments are accepted for compatibility and have no effect on one machine. Raises RuntimeError if a session
-    runs already, ValueError and TypeError for invalid settings.
+    The other arguments are accepted for compatibility; one that asks for something without effect warns once. Raises
+    RuntimeError if a session runs already, ValueError and TypeError for invalid settings.
     """
+    _apply(dict(locals()))
     return session.init(
         address,
         num_cpus=num_cpus,
@@ -67,3 +67,16 @@ def init(
         runtime_env=runtime_env if runtime_env is not None else getattr(job_config, "runtime_env", None),
         **kwargs,
     )
+
+
+def _apply(given: dict[str, Any]) -> None:
+    """Warn of settings without effect, and set up the loggers."""
+    given |= given.pop("kwargs")
+    from skate.client.session import ignored_settings  # not in workers
+
+    ignored_settings.warn(given, stacklevel=3)
+    level, format = given["logging_level"], given["logging_format"]
+    if given["configure_logging"] and (level != "info" or format is not None):
+        from skate.client.session.logging_level import configure  # few programs change it
+
+        configure(level, format)

@@ -22,14 +22,6 @@ class Cluster(Protocol):
         """Become its driver."""
 
 
-class Output(Protocol):
-    """The output of workers, kept by a host."""
-
-    @property
-    def tails(self) -> Mapping[tuple[int, str], Any]:
-        """The last lines by worker: (pid, "out" or "err")."""
-
-
 class Host(Protocol):
     """The host of a session: a node in this process, a connection to one elsewhere, local mode, or a cluster for tests."""
 
@@ -40,10 +32,6 @@ class Host(Protocol):
     @property
     def address(self) -> str:
         """The address at which other programs reach the node; empty if they cannot."""
-
-    @property
-    def output(self) -> Output | None:
-        """The output of workers, or None if another process keeps it."""
 
     def preload(self, name: str) -> None:
         """Import a module for future workers to share. No-op if another process starts them."""
@@ -59,6 +47,9 @@ _process: Process | None = None
 _host: Host | None = None
 _starting = threading.Lock()
 _in_worker = False
+#: How many sessions of this process have ended, and in `_tied.ended` how many had when the thread was tied to its session.
+_ended = 0
+_tied = threading.local()
 #: Called by `shutdown` while the session still runs, so that libraries can end their work.
 endings: list[Callable[[], None]] = []
 #: Clusters whose head this process hosts, by address: see `cluster_utils`.
@@ -71,6 +62,8 @@ def current() -> Process:
     if process is None:
         if _in_worker:
             raise RuntimeError("this worker is leaving: its node has closed the session")
+        if getattr(_tied, "ended", _ended) != _ended:
+            raise RuntimeError("the session that this thread worked for has ended")
         init()
         process = _process
         assert process is not None
@@ -80,6 +73,21 @@ def current() -> Process:
 def current_or_none() -> Process | None:
     """Return the process of the running session, or None."""
     return _process
+
+
+def tied_to_session(call: Callable[[], None]) -> Callable[[], None]:
+    """Return a function for a new thread that calls `call`, tied to the present session, or to the first one that starts.
+
+    Once that session has ended, what the thread does raises RuntimeError instead of starting another session. For threads
+    that a library has started, and which may still be at work when the program calls `shutdown`.
+    """
+    ended = _ended
+
+    def run() -> None:
+        _tied.ended = ended
+        call()
+
+    return run
 
 
 def attach(process: Process | None, host: Host | None = None, in_worker: bool = False) -> None:
@@ -202,22 +210,27 @@ def _start_node(address: str | None, settings: dict[str, Any]) -> Host:
 
 def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:
     """End the session, with its workers, actors and values, and release its memory. No-op if none runs."""
+    global _ended
     with _starting:
         host, process = _host, _process
         if process is None or _in_worker:
             return
+        _ended += 1
         process.exiting = _exiting_interpreter
         if "SKATE_TRACING_HOOK" in os.environ:
             from skate.client import tracing  # as in init
 
             tracing.stop()
+        # Neither Ctrl-C nor a library that fails to end its work may leave a session that nobody can end.
         try:
             for end in endings:
                 end()
-            attach(None)
-        finally:  # Ctrl-C between the two must not leave a host that cannot be ended
-            if host is not None:
-                host.shutdown()
+        finally:
+            try:
+                attach(None)
+            finally:
+                if host is not None:
+                    host.shutdown()
 
 
 class RayContext(Mapping[str, Any]):

@@ -39,6 +39,8 @@ COLUMNS = {
 }
 #: Kinds with one row for each row of a node.
 LIMITED = frozenset({"tasks", "actors"})
+#: Ids of placement groups end with the job that created them.
+JOB_BYTES = 4
 DRIVER_TASK = "f" * 40
 TYPES = ("NORMAL_TASK", "ACTOR_CREATION_TASK", "ACTOR_TASK")
 #: Columns of a task's error, by the exception that its refs raise.
@@ -329,7 +331,7 @@ def _groups(parts: list[Row]) -> list[Row]:
         {
             "placement_group_id": group["placement_group_id"],
             "name": group["name"],
-            "creator_job_id": process.job.hex(),
+            "creator_job_id": group["placement_group_id"][-2 * JOB_BYTES :],
             "state": group["state"],
             "bundles": [
                 {
@@ -339,7 +341,7 @@ def _groups(parts: list[Row]) -> list[Row]:
                 }
                 for index, bundle in group["bundles"].items()
             ],
-            "is_detached": False,
+            "is_detached": group["detached"],
             "stats": {"scheduling_state": group["why"] or group["state"]},
             "topology_strategy": None,
             "topology_assignments": None,

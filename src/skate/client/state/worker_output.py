@@ -1,23 +1,33 @@
-"""The recent output of workers, as far as the node in this process keeps it."""
+"""The recent output of workers, as far as their nodes keep it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from skate.client.session import session
+from skate.client.state import survey
+from skate.protocol.fields import Where
+
+Row = dict[str, Any]
 
 
-def _output() -> session.Output | None:
-    host = session.host()
-    return None if host is None else host.output
+def kept(timeout: float) -> list[Row]:
+    """Return one row for each stream with kept output: the node's id and address, the pid, and "out" or "err" as stream."""
+    return sorted(_ask({}, timeout), key=lambda row: (row["node_id"], row["pid"], row["stream"]))
 
 
-def kept() -> list[tuple[int, str]]:
-    """Return (pid, "out" or "err") for each worker stream with kept output."""
-    output = _output()
-    return [] if output is None else sorted(output.tails)
+def lines_of(pid: int, stream: str, timeout: float) -> list[Row]:
+    """Return the rows of a process's stream with their last lines; several if nodes have processes with the same pid."""
+    return _ask({"pid": str(pid), "stream": stream}, timeout)
 
 
-def lines_of(pid: int, suffix: str) -> list[str] | None:
-    """Return the last lines of a worker's stream, or None if none are kept."""
-    output = _output()
-    tail = None if output is None else output.tails.get((pid, suffix))
-    return None if tail is None else list(tail.lines)
+def _ask(where: Where, timeout: float) -> list[Row]:
+    process = session.current_or_none()
+    if process is None:
+        raise RuntimeError("no session is running, so no output of workers is kept; call init() first")
+    parts, _ = survey.ask(process, ("output",), timeout, where, 0, False)
+    return [
+        {"node_id": part["node"].hex(), "node_ip": part["ip"], **row}
+        for part in parts
+        for row in part.get("output", ())
+    ]

@@ -73,7 +73,7 @@ class ActorCalls:
         self.disk: Disk
         self._end_if_unwanted: Callable[[Actor], None]
         #: Calls wait for a restarting actor, even if they may not be retried.
-        self.patient = False
+        self.wait_for_restart = False
 
     def connect(
         self,
@@ -155,7 +155,7 @@ class ActorCalls:
         elif actor.state == ALIVE and not actor.leaving:
             if not self._send(actor, task):
                 actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
-        elif actor.state == RESTARTING and not (task.retries or task.attempt or self.patient):
+        elif actor.state == RESTARTING and not (task.retries or task.attempt or self.wait_for_restart):
             self.task_manager.fail(task, restarting(actor))
         else:
             task.state = QUEUED

@@ -23,6 +23,7 @@ from skate.protocol.states import METHOD, WAITING
 
 KEPT_MAX = 10_000
 FAILED = "ObjectReconstructionFailedError"
+NOT_RECORDED = "the task that created it is no longer recorded"  # why a value cannot be reconstructed
 PUT = b"\xff" * 4  # first byte of the ids of put values
 NOBODY = -3  # the client of a task that runs again: its results only fill records
 EVERYTHING = 1 << 60  # the number of items read of a stream that runs again, so that it waits for no reader
@@ -257,10 +258,7 @@ class Lineage:
         elif away is not None and away.final is not None:
             reason, text = away.final
         else:
-            reason, text = (
-                "OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND",
-                "the task that created it is no longer recorded",
-            )
+            reason, text = ("OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", NOT_RECORDED)
         if away is not None and away.lost is not None:
             text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
         elif problem:

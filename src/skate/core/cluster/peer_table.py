@@ -27,7 +27,7 @@ REPORT_SECONDS = 0.002
 #: With more peers, reports become rarer in proportion, so a node's messages per second do not grow with the cluster.
 REPORT_PEERS = 32
 #: How long a task that only a lost node could run waits for another such node.
-PATIENCE_SECONDS = 60.0
+INFEASIBLE_SECONDS = 60.0
 
 
 class Registry(Protocol):
@@ -67,7 +67,7 @@ class PeerTable:
         self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
         self._reported_at = 0.0
-        self._impatient_at = 0.0
+        self._infeasible_at = 0.0
         self._pumping = False
 
     def members_changed(self, lost: bool) -> None:
@@ -75,7 +75,7 @@ class PeerTable:
         self.scheduler.version += 1
         self.where.members_changed()
         if lost:
-            self._impatient_at = self.clock.now + PATIENCE_SECONDS
+            self._infeasible_at = self.clock.now + INFEASIBLE_SECONDS
         else:
             self._reported = None
 
@@ -98,8 +98,8 @@ class PeerTable:
     def wait(self, task: Task) -> None:
         """Make a task wait until a node has room."""
         task.state = QUEUED
-        if not self._impatient_at and self.refusal(task) is not None:
-            self._impatient_at = self.clock.now + PATIENCE_SECONDS
+        if not self._infeasible_at and self.refusal(task) is not None:
+            self._infeasible_at = self.clock.now + INFEASIBLE_SECONDS
         self.waiting.setdefault(self.scheduler.class_of(task), OrderedDict())[task.task_id] = task
 
     def unwait(self, task: Task) -> None:
@@ -171,10 +171,10 @@ class PeerTable:
     def tick(self, now: float) -> float | None:
         """Report free resources to the peers if they have changed; return the seconds until the next tick."""
         again = None
-        if self._impatient_at:
-            again = self._impatient_at - now
+        if self._infeasible_at:
+            again = self._infeasible_at - now
             if again <= 0:
-                self._impatient_at = 0.0
+                self._infeasible_at = 0.0
                 self._give_up()
                 again = None
         state = (self.scheduler.capacity.available, self.placement.pools_free())

@@ -32,7 +32,7 @@ HELPFUL_SHARE = 0.01
 OURS_SHARE = 0.05
 HELPFUL_OF_LARGEST = 0.1
 #: Seconds without a finished task after which one more starts anyway, since the running ones may never end.
-PATIENCE_SECONDS = 30.0
+HOLD_BACK_SECONDS = 30.0
 TOP = 5
 
 # lower ranks go first
@@ -142,7 +142,7 @@ class MemoryPressure:
         if not runs:
             return False
         since = max(self._quiet_since, max(worker.leased_at for worker in runs))
-        return self.clock.now - since < PATIENCE_SECONDS
+        return self.clock.now - since < HOLD_BACK_SECONDS
 
     def _could_give(self, worker: Worker) -> bool:
         if worker.actor is not None or worker.blocked or not worker.outstanding:

@@ -33,7 +33,7 @@ Emit = Callable[[int, m.OfNode], None]
 class SchedClass:
     """Tasks that the scheduler treats alike."""
 
-    __slots__ = ("key", "request", "env_key", "environment", "strategy", "crowd", "queue", "workers")
+    __slots__ = ("key", "request", "env_key", "environment", "strategy", "admission", "queue", "workers")
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SchedClass:
         env_key: str,
         environment: str | None,
         strategy: Strategy | None,
-        crowd: ZeroCpuAdmission | None,
+        admission: ZeroCpuAdmission | None,
     ) -> None:
         self.key = key
         self.request = request
@@ -50,7 +50,7 @@ class SchedClass:
         self.environment = environment
         self.strategy = strategy
         #: Limits how many of its tasks run at once, if no CPU does.
-        self.crowd = crowd
+        self.admission = admission
         self.queue: deque[Task] = deque()
         self.workers: dict[int, Worker] = {}
 
@@ -98,7 +98,7 @@ class Scheduler:
         self.spilled = disk.spilled
         self._lacks = disk.lacks
         #: Tasks that request nothing at all, and those that request other resources than CPUs.
-        self.crowd = ZeroCpuAdmission(capacity)
+        self.admission = ZeroCpuAdmission(capacity)
         self.cpuless = ZeroCpuAdmission(capacity, by_batch=True)
         self.pools: dict[tuple[bytes, int], Capacity] = {}
         self.classes: dict[Any, SchedClass] = {}
@@ -131,16 +131,16 @@ class Scheduler:
                     template.env_key,
                     template.environment,
                     template.strategy,
-                    self._crowd_of(task),
+                    self._admission_of(task),
                 )
             template.sched_class = found
         return found
 
-    def _crowd_of(self, task: Task) -> ZeroCpuAdmission | None:
+    def _admission_of(self, task: Task) -> ZeroCpuAdmission | None:
         request = task.template.request
         if task.kind == CREATION or request.get("CPU"):
             return None
-        return self.cpuless if request else self.crowd
+        return self.cpuless if request else self.admission
 
     def forget_classes(self, used: set[int]) -> None:
         """Drop the classes without tasks that no template uses; `used` has the identities of those in use."""
@@ -217,7 +217,7 @@ class Scheduler:
             self._send_ahead(group)
         if not queue:
             self.waiting.pop(group, None)
-        elif group.crowd is not None:  # they may wait for each other without end
+        elif group.admission is not None:  # they may wait for each other without end
             self.watchful = True
 
     def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
@@ -229,8 +229,8 @@ class Scheduler:
         worker.stalled = worker.asked_back = False
         worker.leased_at = self.clock.now
         group.workers[worker.cid] = worker
-        if group.crowd is not None:
-            group.crowd.members[worker.cid] = worker
+        if group.admission is not None:
+            group.admission.members[worker.cid] = worker
         self._lend(worker, task)
         self._send(worker, task)
 
@@ -265,7 +265,7 @@ class Scheduler:
     def _acquire(self, group: SchedClass, task: Task) -> Any:
         if self.held is not None and self.held():
             return None
-        if group.crowd is not None and group.crowd.full:
+        if group.admission is not None and group.admission.full:
             return None
         strategy = group.strategy
         if strategy is None or not isinstance(strategy, BundleStrategy):
@@ -345,8 +345,8 @@ class Scheduler:
         if group is not None:
             group.workers.pop(worker.cid, None)
             worker.sched_class = None
-            if group.crowd is not None:
-                group.crowd.members.pop(worker.cid, None)
+            if group.admission is not None:
+                group.admission.members.pop(worker.cid, None)
         lease, worker.lease = worker.lease, None
         if lease is not None:
             lease.capacity.release(lease)
@@ -378,8 +378,8 @@ class Scheduler:
         lease = worker.lease
         if lease is not None:
             lease.capacity.return_cpu(lease)
-            if worker.sched_class.crowd is not None:
-                worker.sched_class.crowd.members.pop(worker.cid, None)
+            if worker.sched_class.admission is not None:
+                worker.sched_class.admission.members.pop(worker.cid, None)
             self.dispatch_all()
 
     def unblocked(self, worker: Worker, task_id: bytes) -> None:
@@ -387,8 +387,8 @@ class Scheduler:
         worker.blocked.discard(task_id)
         if not worker.blocked and worker.lease is not None:
             worker.lease.capacity.retake_cpu(worker.lease)
-            if worker.sched_class.crowd is not None:
-                worker.sched_class.crowd.members[worker.cid] = worker
+            if worker.sched_class.admission is not None:
+                worker.sched_class.admission.members[worker.cid] = worker
 
     def remove(self, worker: Worker) -> None:
         """Remove a worker process that has ended."""
@@ -416,22 +416,26 @@ class Scheduler:
                         self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
                         continue
                 again = STALL_SECONDS
-        for more in (self._retire(now), self._let_in(self.crowd, now), self._let_in(self.cpuless, now)):
+        for more in (
+            self._retire(now),
+            self._admit_more(self.admission, now),
+            self._admit_more(self.cpuless, now),
+        ):
             if more is not None and (again is None or more < again):
                 again = more
         self.watchful = again is not None
         return again
 
-    def _let_in(self, crowd: ZeroCpuAdmission, now: float) -> float | None:
+    def _admit_more(self, admission: ZeroCpuAdmission, now: float) -> float | None:
         """Admit more tasks without CPUs when none of those running makes progress."""
-        crowded = [group for group in self.waiting if group.crowd is crowd]
-        if not crowded or not crowd.full:
+        waiting = [group for group in self.waiting if group.admission is admission]
+        if not waiting or not admission.full:
             return None
-        left = crowd.patience(now)
+        left = admission.raise_limit(now)
         if left is None:
-            for group in crowded:
+            for group in waiting:
                 self.dispatch(group)
-            left = crowd.patience(now) if crowd.full else None
+            left = admission.raise_limit(now) if admission.full else None
         return left
 
     def _could_use(self, group: SchedClass) -> bool:
@@ -465,12 +469,14 @@ class Scheduler:
         self.capacity.check()
         for pool in self.pools.values():
             pool.check()
-        for crowd in (self.crowd, self.cpuless):
+        for admission in (self.admission, self.cpuless):
             leased = [
                 worker for worker in self.workers.values() if worker.lease is not None and worker.sched_class
             ]
-            there = {each.cid for each in leased if each.sched_class.crowd is crowd and not each.blocked}
-            assert set(crowd.members) == there, f"{crowd} should be {there}"
+            there = {
+                each.cid for each in leased if each.sched_class.admission is admission and not each.blocked
+            }
+            assert set(admission.members) == there, f"{admission} should be {there}"
         for group in self.classes.values():
             assert bool(group.queue) == (group in self.waiting), group
             for task in group.queue:

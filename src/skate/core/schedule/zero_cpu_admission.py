@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 PER_CPU = 4
 LEAST = 16
 #: Seconds without a finished task before one more is admitted; the pause grows by as much for each further one.
-PATIENCE_SECONDS = 1.0
+RAISE_SECONDS = 1.0
 #: The same for tasks that request other resources; each time, twice as many may run.
-BATCH_PATIENCE_SECONDS = 0.1
+BATCH_RAISE_SECONDS = 0.1
 #: After so long, a process that has not started no longer keeps others from starting.
 START_SECONDS_MAX = 10.0
 
@@ -42,12 +42,12 @@ class ZeroCpuAdmission:
         """True if one more task must wait."""
         return len(self.members) >= self.base + self.extra
 
-    def patience(self, now: float) -> float | None:
-        """Return the seconds until more may be admitted; if that is now, admit them and return None."""
+    def raise_limit(self, now: float) -> float | None:
+        """Raise the limit if it is time to, and return None; otherwise return the seconds until then."""
         if len(self.members) < self.base:
             self.extra = 0
         members = self.members.values()
-        pause = BATCH_PATIENCE_SECONDS if self.by_batch else PATIENCE_SECONDS * (self.extra + 1)
+        pause = BATCH_RAISE_SECONDS if self.by_batch else RAISE_SECONDS * (self.extra + 1)
         if any(worker.ready_at < 0 and now - worker.leased_at < START_SECONDS_MAX for worker in members):
             return pause
         last = max((max(worker.progress, worker.ready_at) for worker in members), default=now)

@@ -335,6 +335,7 @@ class Inventory:
                 "state": "PENDING" if infeasible else group.state.value,
                 "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
                 "why": group.why,
+                "detached": group.detached,
             }
             yield _if_matches(row, where)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from skate.core.state.inventory import HEAD_KINDS, Inventory, Row
 from skate.protocol import messages as m
+from skate.protocol.effects import ReadOutput
 from skate.protocol.fields import Where
 
 if TYPE_CHECKING:
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
 #: Parts of a survey that only the processes themselves know.
 OF_PROCESSES = frozenset({"objects", "jobs", "workers"})
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
-SAME_EVERYWHERE = frozenset({"task", "name", "function", "actor", "object"})
+SAME_EVERYWHERE = frozenset({"task", "name", "function", "actor", "object", "pid", "stream"})
+#: The last output of workers, which the shell keeps.
+OUTPUT = "output"
 #: The work of one step, about 0.7 ms: an entry that is left out counts as 1, a row as more. The seconds before the next step.
 SLICE = 2_000
 ROW_WORK = 4
 PAUSE_SECONDS = 0.001
-#: The node itself among those that a survey waits for.
+#: The node itself and its shell, among those that a survey waits for.
 SELF = 0
+OF_SHELL = m.SHELL
 
 
 class Survey:
@@ -58,6 +62,7 @@ class Surveys:
         self._peers = tables.members.alive
         self._workers = tables.scheduler.workers
         self._emit = tables.out.emit
+        self._shell = tables.out.shell
         self._inventory = inventory
         self._later = later
         #: The work of one step.
@@ -134,6 +139,15 @@ class Surveys:
         self._take(survey, key, part)
         self._end_if_complete(key)
 
+    def output_read(self, key: bytes, rows: tuple[Row, ...]) -> None:
+        """Add the output of this node's workers to a survey."""
+        survey = self.in_progress.get(key)
+        if survey is None:
+            return
+        survey.waiting.discard((self._node_id, OF_SHELL))
+        self._take(survey, key, {**self._inventory.node(), OUTPUT: list(rows)})
+        self._end_if_complete(key)
+
     def forget(self, cid: int) -> None:
         """Stop waiting for the answer of a process or peer that has ended."""
         for key, survey in list(self.in_progress.items()):
@@ -149,6 +163,9 @@ class Surveys:
         rows = self._rows(kinds, where, limit, detail)
         survey = self.in_progress[key] = Survey(cid, number, rows)
         self._add_rows(survey, key)
+        if OUTPUT in kinds:
+            survey.waiting.add((self._node_id, OF_SHELL))
+            self._shell(ReadOutput(key, where))
         if OF_PROCESSES.isdisjoint(kinds):
             return survey
         for process in list(self._clients):

@@ -117,8 +117,8 @@ class ActorPool:
             self._load[actor] -= 1
 
     def kill(self) -> None:
-        """Kill all actors of the pool."""
-        for actor in [*self._load, *self.starting.values()]:
+        """Kill all actors of the pool, unless they have ended with their session."""
+        for actor in [*self._load, *self.starting.values()] if skate.is_initialized() else ():
             try:
                 skate.kill(actor)
             except Exception:  # the actor or the session has already ended

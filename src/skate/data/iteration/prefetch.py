@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from skate.util.session_threads import tied_to_session
+
 _ENDED: Any = object()
 
 
@@ -31,7 +33,8 @@ class Prefetcher:
 
     def __iter__(self) -> Iterator[Any]:
         # Started by the first step: an unused iterator is never closed either.
-        threading.Thread(target=self._work, name="skate-data-prefetch", daemon=True).start()
+        work = tied_to_session(self._work)
+        threading.Thread(target=work, name="skate-data-prefetch", daemon=True).start()
         try:
             while True:
                 with self._changed:

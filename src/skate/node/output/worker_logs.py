@@ -13,8 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from skate.node.output.printer import Printer
+from skate.protocol.fields import Where
 from skate.wire.limits import start_thread
 from skate.wire.output import MARK
 
@@ -135,6 +137,16 @@ class WorkerOutput:
         if worker is not None:
             worker.lost = True
         return self.last_lines.pop(cid, ())
+
+    def rows(self, where: Where) -> tuple[dict[str, Any], ...]:
+        """Return one row for each stream with kept output: pid and stream, and its last lines if a pid is requested."""
+        pid, stream = where.get("pid"), where.get("stream")
+        found = []
+        for (of, suffix), tail in list(self.tails.items()):
+            if pid in (None, str(of)) and stream in (None, suffix):
+                lines = {} if pid is None else {"lines": list(tail.lines)}
+                found.append({"pid": of, "stream": suffix, **lines})
+        return tuple(found)
 
     # -- reading
 

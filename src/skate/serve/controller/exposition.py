@@ -12,6 +12,22 @@ from skate.serve.metrics_http import BOUNDS_MS
 _ASK_SECONDS = 2.0
 
 
+_HELP = {
+    "ray_serve_deployment_queued_queries": "Requests that wait for a replica of the deployment.",
+    "ray_serve_deployment_target_replicas": "Replicas that the deployment is meant to have.",
+    "ray_serve_deployment_replica_healthy": "1 if the last health check of the replica has passed, else 0.",
+    "ray_serve_replica_processing_queries": "Requests at work in the replica.",
+    "ray_serve_replica_pending_queries": "Requests that wait in the replica.",
+    "ray_serve_deployment_request_counter_total": "Requests that the replica has begun.",
+    "ray_serve_deployment_error_counter_total": "Requests that have failed in the replica.",
+    "ray_serve_deployment_processing_time_seconds_total": "Time of the requests that have ended, in seconds.",
+    "ray_serve_deployment_processing_latency_ms": "Times of the requests that have ended, in milliseconds.",
+    "ray_serve_num_http_requests_total": "HTTP requests that were answered.",
+    "ray_serve_num_http_error_requests_total": "HTTP requests that were answered with an error.",
+    "ray_serve_http_request_latency_ms": "Times of HTTP requests, in milliseconds.",
+}
+
+
 class Page:
     """The lines of one page, in which each metric is declared once."""
 
@@ -20,7 +36,7 @@ class Page:
 
     def add(self, name: str, kind: str, value: float, suffix: str = "", **labels: Any) -> None:
         """Add one sample."""
-        lines = self._lines.setdefault(name, [f"# TYPE {name} {kind}"])
+        lines = self._lines.setdefault(name, [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} {kind}"])
         said = ",".join(f'{key}="{_escaped(str(each))}"' for key, each in labels.items())
         lines.append(f"{name}{suffix}{{{said}}} {value:g}")
 

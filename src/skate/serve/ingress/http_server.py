@@ -39,6 +39,8 @@ _SHORT_PAUSE_SECONDS = 0.1
 #: Connections leave this many descriptors, or an eighth of all, to the application. If none is left for a new connection, one
 #: that has been silent for so long is closed.
 _DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
+#: The largest block that malloc takes from the heap, not from a new mapping. The heap keeps twice as many free bytes.
+_HEAP_BLOCK_BYTES_MAX = 16 << 20
 #: Messages that uvicorn logs for each invalid request.
 _MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
 
@@ -390,6 +392,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     """Serve HTTP in a replica, on the shared socket."""
     from skate.serve.ingress.application import Ingress  # imports starlette
 
+    _reuse_memory_of_bodies()
     order = replica.order
     watching = watch.current()
     dispatcher = Dispatcher((order.app, order.name), order.replica, watching.node)
@@ -412,6 +415,15 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
 
     watching.on_change(changed)
     return serving
+
+
+def _reuse_memory_of_bodies() -> None:
+    """Make malloc reuse the memory of request bodies instead of returning it to the kernel after each of them.
+
+    Freeing one block raises the thresholds of glibc's malloc to its size. A body of 1 MB otherwise costs 350 page faults. The
+    block is never touched, so it takes no memory.
+    """
+    bytes(_HEAP_BLOCK_BYTES_MAX)
 
 
 class Demand:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from skate.core.cluster.lineage import NOT_RECORDED
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION, DEAD
 from skate.simulation.programs.spec import CPU, Spec
@@ -40,7 +41,7 @@ class Observer:
         self._places: dict[bytes, Worker] = {}
         self._stays: Counter[bytes] = Counter()  # attempts begun on the node of the last attempt
         self._hosts: dict[bytes, Worker] = {}  # of actors
-        #: Attempts that a node may not have reported before it was lost, by task.
+        #: Attempts that cost no retry, by task: a node may not have reported them before it was lost, or the result had gone.
         self._untold: Counter[bytes] = Counter()
         #: Tasks whose last answer was an error that is not retried.
         self._final: set[bytes] = set()
@@ -88,7 +89,7 @@ class Observer:
         """Assert that an error ends a call only when all its attempts are used up."""
         counts = self.counts
         if (
-            "is not remembered" in fields.get("reason_message", "")
+            NOT_RECORDED in fields.get("reason_message", "")
             and counts["nodes lost"]
             and not counts["fault unreadable"]
         ):
@@ -241,7 +242,9 @@ class Observer:
         """Record that a node is about to handle a message from a process."""
         word = message[0]
         if word == m.DONE:
-            _, task_id, status, _, _, retriable = message
+            _, task_id, status, returns, _, retriable = message
+            if status == m.OK and cluster.core.objects.vanished(task_id, returns):
+                self._untold[task_id] += 1  # it runs again, and no retry is counted
             self.accepts(cluster, process, task_id, status == m.FAILED and not retriable)  # type: ignore[arg-type]
         elif word == m.EXITING:
             known = cluster.core.scheduler.workers.get(process.cid)

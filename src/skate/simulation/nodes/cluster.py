@@ -14,7 +14,15 @@ from skate.core.node import SHELL, NodeCore, admit_client
 from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
-from skate.protocol.effects import DISK_EFFECTS, EndTask, KillWorker, ServeReads, ShellEffect, Spawn
+from skate.protocol.effects import (
+    DISK_EFFECTS,
+    EndTask,
+    KillWorker,
+    ReadOutput,
+    ServeReads,
+    ShellEffect,
+    Spawn,
+)
 from skate.protocol.fields import Death
 from skate.protocol.states import DEAD, ENDED, SENT, GroupState
 from skate.simulation.checks import accounts, quiescence
@@ -42,6 +50,7 @@ class Cluster(FaultInjector):
     """One node, its processes and the channels between them."""
 
     number = 0  # among several nodes
+    now = 0.0  # the clock; that of several nodes is their world's, which a new node does not set back
     fenced = False  # removed by the head of several nodes although it still runs
 
     def __init__(
@@ -56,7 +65,6 @@ class Cluster(FaultInjector):
         check_every: int = 1,
     ) -> None:
         self.rng = rng
-        self.now = 0.0
         total = {"CPU": cpus * CPU}
         if gpus:
             total["GPU"] = gpus * CPU
@@ -79,7 +87,7 @@ class Cluster(FaultInjector):
         self.disk = Disk(self)
         self.gates: set[str] = set()
         self.pace: dict[str, float] = {}  # weights from 0 to 1 of "arrive", "deliver", "act" and other events
-        self.impatient = False  # a wait in `get` may time out
+        self.timeouts_allowed = False  # a wait in `get` may time out
         self.merciful = True  # a deadlocked wait ends with an error
         #: Waits that the node has reported as deadlocked: (process, number).
         self.verdicts: list[tuple[Process, int]] = []
@@ -297,6 +305,8 @@ class Cluster(FaultInjector):
                 process = self.processes.get(cid)
                 if process is not None and process.alive and cid not in self.doomed:
                     self.doomed.append(cid)
+            case ReadOutput(key, _):
+                self.tell(se.OutputRead(se.OUTPUT_READ, key, ()))
             case EndTask(cid, sequence):
                 process = self.processes.get(cid)
                 if isinstance(process, Worker) and process.alive and process.begun == sequence:
@@ -341,7 +351,7 @@ class Cluster(FaultInjector):
 
     def timed_out(self, process: Process) -> bool:
         """Return True if a wait of this process times out."""
-        return self.impatient
+        return self.timeouts_allowed
 
     def condemns(self, process: Process, number: int) -> bool:
         """Handle the verdict that a wait can never end; return False if it shall continue."""
@@ -363,18 +373,18 @@ class Cluster(FaultInjector):
             # Ever longer steps, for a core that only polls for changes.
             self.now += max(wanted, self.now - quiet_since, 1e-3)
 
-    def drain(self, patient: bool = True) -> None:
+    def drain(self, without_timeouts: bool = True) -> None:
         """End a run: no more faults, every program finishes, everything is released and must disappear.
 
-        If not `patient`, waits without end may time out, as in programs that deadlock on their own.
+        If not `without_timeouts`, waits without end may time out, as in programs that deadlock on their own.
         """
         self.heal()
         self.settle()
         quiescence.check([self])
         drivers = [process for process in self.processes.values() if not process.is_worker]
         self.close(drivers[0], every_actor=False)
-        if not patient:
-            self.impatient = True
+        if not without_timeouts:
+            self.timeouts_allowed = True
             self.settle()
             self.close(drivers[0], every_actor=True)
         for process in drivers:

@@ -76,7 +76,7 @@ class Node(Cluster):
 
     def timed_out(self, process: Process) -> bool:
         """Return True if a wait of this process times out."""
-        return self.world.impatient
+        return self.world.timeouts_allowed
 
     def driver(self) -> Process:
         """Add a driver."""

@@ -47,7 +47,7 @@ class World(ABC):
         self.log = log
         self.digest = hashlib.blake2b(digest_size=16)
         self.steps = 0
-        self.impatient = False
+        self.timeouts_allowed = False
         self.gates: set[str] = set()
         self.nodes: dict[int, Node] = {}
         self.held: dict[int, float] = {}  # nodes that are cut off, until when
@@ -232,7 +232,7 @@ class World(ABC):
                 invariants.check_quiet(node.core.tables)
         quiescence.check(node for node in self.nodes.values() if node.alive)
 
-    def drain(self, patient: bool) -> None:
+    def drain(self, without_timeouts: bool) -> None:
         """End a run: no more faults, every program finishes, everything is released and must disappear."""
         self.heal()
         self.settle()
@@ -245,8 +245,8 @@ class World(ABC):
             if not p.is_worker
         ]
         self.close(drivers[0], every_actor=False)
-        if not patient:
-            self.impatient = True
+        if not without_timeouts:
+            self.timeouts_allowed = True
             self.settle()
             self.close(drivers[0], every_actor=True)
         living = [node for node in self.nodes.values() if node.alive]

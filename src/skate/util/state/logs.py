@@ -30,11 +30,15 @@ def list_logs(
     """
     _check_node(node_id)
     found: dict[str, list[str]] = {}
-    for pid, suffix in worker_output.kept():
-        name = f"worker-{pid}.{suffix}"
+    for row in _on_node(worker_output.kept(timeout), node_id, node_ip):
+        name = f"worker-{row['pid']}.{row['stream']}"
         if glob_filter is None or fnmatch.fnmatch(name, glob_filter):
-            found.setdefault(f"worker_{suffix}", []).append(name)
+            found.setdefault(f"worker_{row['stream']}", []).append(name)
     return found
+
+
+def _on_node(rows: list[dict[str, Any]], node_id: str | None, node_ip: str | None) -> list[dict[str, Any]]:
+    return [row for row in rows if node_id in (None, row["node_id"]) and node_ip in (None, row["node_ip"])]
 
 
 def _check_node(node_id: str | None) -> None:
@@ -90,11 +94,12 @@ def get_log(
         )
     elif pid is None:
         raise ValueError("select the output with filename=, actor_id=, task_id= or pid=")
-    lines = worker_output.lines_of(pid or -1, suffix)
-    if lines is None:
+    rows = _on_node(worker_output.lines_of(pid or -1, suffix, timeout), node_id, node_ip)
+    if not rows:
         raise RayStateApiException(
             f"no output is kept of {filename or actor_id or task_id or f'pid {pid}'}; see list_logs()"
         )
+    lines = rows[0]["lines"]
     text = "".join(f"{line}\n" for line in (lines if tail < 0 else lines[-tail:] if tail else []))
     if filter_ansi_code:
         text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 from skate.client.process import Process
 from skate.core.node import SHELL, NodeCore, admit_client
 from skate.protocol import messages as m
-from skate.protocol.effects import FindStopped, KillWorker, ShellEffect, Spawn
+from skate.protocol.effects import FindStopped, KillWorker, ReadOutput, ShellEffect, Spawn
 from skate.protocol.shell_events import (
     DRIVER_JOINED,
+    OUTPUT_READ,
     STOPPED_FOUND,
     WORKER_LOST,
     DriverJoined,
+    OutputRead,
     StoppedFound,
     WorkerLost,
 )
@@ -222,7 +224,6 @@ class LocalHost:
     """Owns the core and the inline workers of a node in local mode. The process is linked to it by direct calls."""
 
     address = ""
-    output = None
 
     def __init__(self, settings: Settings) -> None:
         self.pump = LocalPump(self.standstill)
@@ -239,7 +240,7 @@ class LocalHost:
             memory=memory,
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
             facts={"address": settings.node_ip_address},
-            patient=True,  # nothing runs here while no thread waits
+            local_mode=True,  # nothing runs here while no thread waits
         )
         job = os.urandom(2).rjust(4, b"\0")
         self.process = LocalProcess(DRIVER, self.pump, node_id, job)  # type: ignore[arg-type]
@@ -294,6 +295,8 @@ class LocalHost:
                     self.lose(self.workers[cid], "was killed")
             case FindStopped(cid, number, any_id):
                 self.step(SHELL, StoppedFound(STOPPED_FOUND, cid, number, any_id, ()))
+            case ReadOutput(key, _):
+                self.step(SHELL, OutputRead(OUTPUT_READ, key, ()))
 
     def lose(self, worker: InlineWorker, reason: str) -> None:
         """Remove a worker that has left or was killed."""

@@ -1,0 +1,68 @@
+"""Questions about the state of a standing node, from several drivers and from workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.process.programs import Program
+from tests.process.standing import Node
+
+ASKS = """\
+from __future__ import annotations
+import os
+import skate as ray
+from skate.util import state
+from skate.util.state.exception import RayStateApiException
+from waiting import wait_for
+
+ray.init(address="auto", log_to_driver=False)
+
+@ray.remote
+def say(text):
+    print(text, flush=True)
+    return os.getpid()
+
+def text(pid, **how):
+    try:
+        return "".join(state.get_log(pid=pid, **how))
+    except RayStateApiException:
+        return ""
+
+@ray.remote
+def ask(pid):
+    return text(pid, tail=1), state.list_logs(glob_filter=f"*{pid}.out")
+
+pid = ray.get(say.remote("hello from a worker"))
+wait_for(lambda: "hello from a worker" in text(pid), what="the line")
+assert f"worker-{pid}.out" in state.list_logs()["worker_out"], state.list_logs()
+node_id = ray.get_runtime_context().get_node_id()
+assert "hello" in text(pid, node_id=node_id)
+last, names = ray.get(ask.remote(pid))
+assert last == "hello from a worker\\n" and names == {"worker_out": [f"worker-{pid}.out"]}, (last, names)
+
+group = ray.util.placement_group([{"CPU": 1}], name="mine", lifetime="detached")
+ray.get(group.ready())
+job = ray.get_runtime_context().get_job_id()
+print("created", job, flush=True)
+"""
+
+SEES = """\
+import skate as ray
+from skate.util import state
+
+ray.init(address="auto")
+(group,) = state.list_placement_groups(detail=True)
+print("group", group.name, group.creator_job_id, group.is_detached, flush=True)
+"""
+
+
+def test_output_and_creators_are_seen_by_everybody(node: Node, program: Callable[..., Program]) -> None:
+    node.start()
+    first = program(ASKS, **node.environment)
+    assert first.end() == 0, first.story()
+    job = first.said(r"^created .*").split()[1]
+    second = program(SEES, **node.environment)
+    assert second.end() == 0, second.story()
+    assert second.said(r"^group .*").split()[1:] == ["mine", job, "True"]
+    node.stop()
+    node.gone()
