@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from skate.fabric.mesh_head import MeshHead
 from skate.fabric.mesh_member import MeshMember
 from skate.wire.pump import Pump
 from tests.fabric.carriers import Engine, PairCarrier
+from tests.fabric.certificates import tls_pair
 
 SECONDS = 10.0
 QUICK = Timing(beat=0.05, silence=0.4, reach=0.2, ask=0.08, grace=2.0, turns=3)
@@ -196,3 +198,17 @@ class MeshCluster(Cluster):
 
     def end(self) -> None:
         self.engine.close()
+
+
+class TLSEngine(Engine):
+    """Members are connected by TLS over loopback."""
+
+    def connect(self) -> tuple[socket.socket, socket.socket]:
+        return tls_pair()
+
+
+class TLSCluster(MeshCluster):
+    """Nodes with the mesh, over TLS."""
+
+    def make_engine(self) -> Engine:
+        return TLSEngine(self.pump)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from skate.protocol import messages as m
-from tests.fabric.clusters import Cluster, MeshCluster, Star
+from tests.fabric.clusters import Cluster, MeshCluster, Star, TLSCluster
 
 WORD = 99  # a message that binds nothing
 
 
-@pytest.fixture(params=[Star, MeshCluster])
+@pytest.fixture(params=[Star, MeshCluster, TLSCluster])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     found: Cluster = request.param()
     yield found

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from skate.fabric.order import DATA, EXPRESS, JOINED, LEFT, Receipt, Write
-from skate.wire.channel import FRAME_BYTES_MAX, Channel, ChannelClosed
+from skate.wire.channel import FRAME_BYTES_MAX, ChannelClosed
+from skate.wire.tls_channel import open_channel
 
 if TYPE_CHECKING:
     from skate.wire.pump import Pump
@@ -59,7 +60,7 @@ class Connection:
                 sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.channel = Channel(sock, frame_bytes_max=frame_bytes_max)
+        self.channel = open_channel(sock, frame_bytes_max)
         pump.add(self.channel.fd, self._ready)
 
     def _ready(self, events: int) -> None:

@@ -55,10 +55,10 @@ class Channel:
         self.hurried = False
         self._pack = msgpack.Packer().pack
         self._unpacker = _unpacker(frame_bytes_max)
-        self._recv = sock.recv_into
+        self._recv: Callable[[memoryview], int] = sock.recv_into
         # One permanent buffer: allocating one of this size costs three system calls. A map takes no memory before it is used.
         self._buffer = memoryview(mmap.mmap(-1, READ_BYTES))
-        self._send = sock.send
+        self._send: Callable[[bytes | memoryview], int] = sock.send
 
     def push(self, message: tuple[Any, ...]) -> None:
         """Queue a message; `flush` writes all that are queued at once."""
