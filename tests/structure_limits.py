@@ -61,7 +61,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "experimental": 26,
     "fabric": 1,
     "llm": 4,
-    "node": 4,
+    "node": 3,
     "private_names": 11,
     "runtime_env": 9,
     "serve": 15,
@@ -74,9 +74,8 @@ SHARE_OF_ANY: dict[str, int] = {
 }
 #: Definitions of the engine that nothing of Skate uses: public names of Ray, and what tests look at.
 USED_BY_PROGRAMS_OR_TESTS = {
-    # Events of connections and drains, for the carrier of a cluster.
+    # The end of a drain, for the carrier of a cluster.
     "skate.fabric.directory.drained",
-    "skate.fabric.directory.reconnected",
     *(
         f"skate.client.runtime_context.{name}"
         for name in (

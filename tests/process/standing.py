@@ -51,10 +51,10 @@ class Node:
         )
         return done
 
-    def start(self, *flags: str, cpus: int = 4) -> str:
+    def start(self, *flags: str, cpus: int = 4, role: str = "--head") -> str:
         """Start the node; return the output."""
         done = self.command(
-            "start", "--head", "--num-cpus", str(cpus), "--num-gpus", "0", "--object-store-memory", str(2**28), *flags
+            "start", role, "--num-cpus", str(cpus), "--num-gpus", "0", "--object-store-memory", str(2**28), *flags
         )  # fmt: skip
         found = re.search(r"skate://(\S+)", done.stdout)
         assert found is not None, done.stdout

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.client.session import detached_node
@@ -15,7 +15,7 @@ SUMMARY = 'start a standing node, for programs that call init(address="auto")'
 
 #: Flags of `ray start` without a meaning here, and True for those with a value.
 WITHOUT_EFFECT = {
-    "port": True, "node-ip-address": True, "node-manager-port": True, "object-manager-port": True, "ray-client-server-port": True,
+    "node-manager-port": True, "object-manager-port": True, "ray-client-server-port": True,
     "min-worker-port": True, "max-worker-port": True, "worker-port-list": True, "include-dashboard": True, "dashboard-host": True,
     "dashboard-port": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True, "metrics-export-port": True,
     "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False, "autoscaling-config": True,
@@ -27,46 +27,72 @@ WITHOUT_EFFECT = {
 }  # fmt: skip
 
 
+#: The exit code of a node that runs with --block and has lost its cluster; whoever supervises it may start it again.
+LOST = 3
+
+
 def main(arguments: Sequence[str]) -> int:
     """Start a node and return 0; 1 if one is already running or it cannot be started."""
     given = _parser().parse_args(list(arguments))
     _warn_of_ignored_flags(given)
-    if not given.head:
-        where = f" --address {given.address}" if given.address else ""
-        print(
-            f"skate start{where}: every node starts its own cluster; use `skate start --head`. Nodes that "
-            "join a cluster on another machine are not supported yet.",
-            file=sys.stderr,
-        )
-        return 2
-    folder = detached_node.folder_of(given.temp_dir)
     begun = time.monotonic()
 
-    def ready(address: str) -> None:
-        seconds = time.monotonic() - begun
-        print(_how_to_go_on(address, given.temp_dir, seconds), flush=True)
+    def ready(found: detached_node.Address) -> None:
+        print(_how_to_go_on(found, given, time.monotonic() - begun), flush=True)
 
     try:
-        settings = _settings(given)
-        if given.block:
-            print("The node runs until Ctrl-C.", flush=True)
-            detached_node.serve(folder, settings, ready)
-            return 0
-        address, swept = detached_node.start(folder, settings)
+        network = _network(given)
+        if network is None and not given.head:
+            print(
+                "skate start: use `skate start --head` to start a cluster with this node, or `skate start --address=HOST:PORT` "
+                "to join the one at that address",
+                file=sys.stderr,
+            )
+            return 2
+        return _start(given, network, ready)
     except detached_node.AlreadyRunning as living:
         print(
             f'skate start: your node is already running, at skate://{living}; join it with init(address="auto"), end it with '
             "`skate stop`, or start another one with --temp-dir",
             file=sys.stderr,
         )
-        return 1
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         print(f"skate start: {error}", file=sys.stderr)
-        return 1
+    return 1
+
+
+def _start(
+    given: argparse.Namespace,
+    network: detached_node.Network | None,
+    ready: Callable[[detached_node.Address], None],
+) -> int:
+    folder = detached_node.folder_of(given.temp_dir)
+    settings = _settings(given)
+    if network is not None:
+        settings["_node_ip_address"] = network.ip
+    if given.block:
+        print("The node runs until Ctrl-C.", flush=True)
+        lost = detached_node.serve(folder, settings, ready, network)
+        if lost:
+            print(f"skate start: the node has ended: {lost}", file=sys.stderr)
+        return LOST if lost else 0
+    found, swept = detached_node.start(folder, settings, network)
     for path in swept:
         print(f"Removed {path}, left behind by a dead node.")
-    ready(address)
+    ready(found)
     return 0
+
+
+def _network(given: argparse.Namespace) -> detached_node.Network | None:
+    """Return the network of a node that listens or joins; None for a node of this machine alone. Raises ValueError."""
+    if given.head and given.address:
+        raise ValueError("--head starts a cluster and --address joins one; use one of them")
+    ip, token_file = given.node_ip_address, given.token_file
+    if given.head:
+        return None if given.port is None else detached_node.network_of_head(given.port, ip, token_file)
+    if given.address:
+        return detached_node.network_of_member(given.address, ip, token_file, given.timeout)
+    return None
 
 
 def _settings(given: argparse.Namespace) -> dict[str, Any]:
@@ -105,14 +131,22 @@ def _labels(text: str | None) -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _how_to_go_on(address: str, temp_dir: str | None, seconds: float) -> str:
-    named = f" --temp-dir {temp_dir}" if temp_dir else ""
-    where = f"skate://{address}" if temp_dir else "auto"
+def _how_to_go_on(found: detached_node.Address, given: argparse.Namespace, seconds: float) -> str:
+    named = f" --temp-dir {given.temp_dir}" if given.temp_dir else ""
+    where = f"skate://{found.path}" if given.temp_dir else "auto"
+    role, others = "", ""
+    if found.cluster and given.head:
+        role = f", the head of a cluster at {found.cluster}"
+        others = f"\n  add a machine: skate start --address={found.cluster}"
+        if found.token_file:
+            others += f" --token-file {found.token_file} (copy that file there)"
+    elif found.cluster:
+        role = f", in the cluster of {found.cluster}"
     return (
-        f"A node is up at skate://{address} ({seconds:.2f} s).\n"
+        f"A node is up at skate://{found.path}{role} ({seconds:.2f} s).\n"
         f'  join it:      skate.init(address="{where}"), or SKATE_ADDRESS={where} in the environment\n'
         f"  look at it:   skate status{named}\n"
-        f"  end it:       skate stop{named}"
+        f"  end it:       skate stop{named}{others}"
     )
 
 
@@ -120,7 +154,7 @@ def _warn_of_ignored_flags(given: argparse.Namespace) -> None:
     said = [f"--{name}" for name in WITHOUT_EFFECT if getattr(given, name.replace("-", "_"), None)]
     if said:
         print(
-            f"skate start: {', '.join(said)}: accepted without effect, because Skate has no ports and "
+            f"skate start: {', '.join(said)}: accepted without effect, because Skate has no such ports and "
             "no dashboard.",
             file=sys.stderr,
         )
@@ -129,7 +163,25 @@ def _warn_of_ignored_flags(given: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
-    parser.add_argument("--address", help="(of a cluster on another machine: not supported yet)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="join the cluster whose head listens there")
+    parser.add_argument(
+        "--port", type=int, help="(with --head) let other machines join at this TCP port; 0: any free one"
+    )
+    parser.add_argument(
+        "--node-ip-address", metavar="IP", help="where other machines reach this node; default: found out"
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the secret of the cluster; a head makes one by default",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long to wait for the head; default: %(default)g",
+    )
     parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
     parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")

@@ -37,7 +37,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def described(found: dict[str, Any]) -> Iterator[str]:
     """Yield the lines to print."""
-    yield f"node at skate://{found['path']} (pid {found['pid']})"
+    cluster = f", in the cluster of {found['cluster']}" if found["cluster"] else ""
+    yield f"node at skate://{found['path']} (pid {found['pid']}){cluster}"
     yield from _section("nodes", [_node(node) for node in found["nodes"]])
     used = [_used(name, units, found["free"].get(name, 0)) for name, units in sorted(found["total"].items())]
     memory = f"object store: {found['memory_used'] / 2**20:.1f} MiB in use, {found['spilled'] / 2**20:.1f} MiB on disk"
@@ -57,7 +58,8 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 
 
 def _node(node: dict[str, Any]) -> str:
-    return f"{node['node_id'][:12]}  {'alive' if node['alive'] else 'dead: ' + node['reason']}"
+    state = "alive" if node["alive"] else f"dead: {node['reason']}"
+    return f"{node['node_id'][:12]}  {node['address']}  {state}"
 
 
 def _used(name: str, total: int, free: int) -> str:

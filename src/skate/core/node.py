@@ -35,6 +35,7 @@ from skate.core.cluster.single_node import SingleNode
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.diagnosis.wait_explainer import WaitExplainer
 from skate.core.diagnosis.wait_registry import WaitRegistry
+from skate.core.job.cluster_jobs import ClusterJobs
 from skate.core.job.job_table import JobTable
 from skate.core.memory.admission import LOOK_SECONDS, Admission
 from skate.core.memory.memory_plan import MemoryPlan
@@ -198,7 +199,6 @@ class NodeCore:
             scheduler, objects, tasks, actors, self.lifetimes.deliver, self.remote_objects.lineage.rebuild
         )
         self.lifetimes.connect(objects, self.placement)
-        self.task_forwarder.connect(self.peers)
 
     def _build_views(self) -> None:
         """Build the components that use all tables: diagnosis, queries, jobs."""
@@ -229,7 +229,12 @@ class NodeCore:
         self.queries = Queries(
             tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics
         )
-        self.jobs = JobTable(self.task_manager, self.actor_manager, self.scheduler, self.function_table, self)
+        members = self.members
+        self.jobs = JobTable(
+            self.task_manager, self.actor_manager, self.scheduler, self.function_table, members, self
+        )
+        self.cluster_jobs = self.jobs.others = ClusterJobs(self.jobs, members, self.out)
+        self.task_forwarder.connect(self.peers, self.cluster_jobs)
 
     def _register(self) -> None:
         """Give the components their registry: this node is its own head until it learns of another one."""
@@ -243,7 +248,7 @@ class NodeCore:
             self.queries,
             self.jobs,
         )
-        self.cluster.connect(HeadRegistry(actors, self.head_groups), users)
+        self.cluster.connect(HeadRegistry(actors, self.head_groups), users, self.cluster_jobs)
 
     def _member_registry(self) -> MemberRegistry:
         """Build the registry of a node that is not the head."""
@@ -301,6 +306,8 @@ class NodeCore:
             m.SURVEY: self.surveys.survey,
             m.SURVEYED: self.surveys.surveyed,
             m.SURVEY_END: self.surveys.survey_ended,
+            m.LEAVING: self.cluster.leaving,
+            **self.cluster_jobs.handlers,
         }
 
     # -- inputs

@@ -86,8 +86,8 @@ class ShellHandlers:
 
     def job_begun(self, message: se.JobBegun) -> None:
         """JOB_BEGUN: add a job and its driver."""
-        _, job, namespace = message
-        self._core.jobs.begin(self._admit(), job, namespace)
+        _, job, namespace, view, local_view = message
+        self._core.jobs.begin(self._admit(), job, namespace, (view, local_view))
 
     def job_ended(self, message: se.JobEnded) -> None:
         """JOB_ENDED: end everything that belongs to a driver, except values in view."""

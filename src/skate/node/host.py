@@ -19,12 +19,12 @@ from skate.core.guard import Guard
 from skate.core.node import SHELL, NodeCore, admit_client
 from skate.node.driver import address
 from skate.node.driver.session_socket import SessionSocket
+from skate.node.job_views import JobViews
 from skate.node.memory.arena_file import ArenaFile
 from skate.node.memory.arena_trimmer import ArenaTrimmer
 from skate.node.memory.memory_monitor import NEVER, MemoryMonitor
 from skate.node.memory.overflow_file import OverflowFile, overflow_files
-from skate.node.output.job_output import GuestOutput
-from skate.node.output.worker_logs import WorkerOutput
+from skate.node.output.job_output import GuestOutput, JobOutput
 from skate.node.peer_links import PeerLinks, facts
 from skate.node.sigint import SigintHandler
 from skate.node.spill.disk import Disk
@@ -70,7 +70,7 @@ class NodeHost:
 
     __slots__ = (
         "_applying", "_tick_at", "arena", "board", "control_c", "cooling", "core", "dirty", "disk", "door", "drivers",
-        "event_log", "guard", "guests", "job", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id",
+        "event_log", "guard", "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id",
         "output", "overflow", "pool", "process", "pump", "settings", "snapshot", "workers", "zygote_config",
     )  # fmt: skip
 
@@ -116,7 +116,8 @@ class NodeHost:
         self.leaving = False
         #: The socket through which other programs join, if the node is hosted in its driver.
         self.door: SessionSocket | None = None
-        self.output: WorkerOutput = GuestOutput(self, settings.log_to_driver)
+        self.output: JobOutput = GuestOutput(self, settings.log_to_driver)
+        self.jobs = JobViews(self)
         self.dirty: set[int] = set()
         self.monitor = MemoryMonitor(self)
         self.pool = WorkerPool(self)
@@ -305,12 +306,15 @@ class NodeHost:
             case effects.FindStopped(cid, number, any_id):
                 pids = tuple(sorted(stopped_among(self.pool.by_pid)))
                 self.tell(se.StoppedFound(se.STOPPED_FOUND, cid, number, any_id, pids))
+            case effects.AdoptJob():
+                self.jobs.adopt(effect)
+            case effects.CloseJob() | effects.PrintOutput() | effects.PauseOutput() | effects.EndOutput():
+                self._output_of_job(effect)
             case effects.ReadOutput(key, where):
                 self.tell(se.OutputRead(se.OUTPUT_READ, key, self.output.rows(where)))
             case effects.ForgetJob(job):
-                if self.drivers is not None:
-                    self.pool.end_job(job)
-                    self.drivers.forget(job)
+                self.pool.end_job(job)
+                self.jobs.forget(job)
             case effects.Pull(cid, oid, offset, size):
                 if self.neighbours is not None:
                     self.neighbours.pull(cid, oid, offset, size)
@@ -331,6 +335,24 @@ class NodeHost:
                 raise AssertionError("the answer to a client that joins is for `admit`")
             case _:
                 effects.unknown_effect(effect)
+
+    def _output_of_job(self, effect: ShellEffect) -> None:
+        """Carry out an effect of the core on the output of a job, which may go to a driver at another node."""
+        match effect:
+            case effects.CloseJob(job, home, told):
+                if home:
+                    self.jobs.close(job, home)
+                elif self.drivers is not None:
+                    self.drivers.closing(job, told)
+            case effects.PrintOutput(job, is_error, text):
+                self.output.received(job, is_error, text)
+            case effects.PauseOutput(job, paused):
+                if paused:
+                    self.output.pause(job)
+                else:
+                    self.output.resume(job)
+            case effects.EndOutput(job, cid) if self.drivers is not None:
+                self.drivers.silent_at(cid, job)
 
     def _told(self, answers: list[se.DiskAnswer]) -> None:
         """Pass answers of the disk to the core; called in the disk's own threads."""

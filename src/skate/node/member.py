@@ -13,7 +13,7 @@ import msgpack
 
 from skate.fabric.local import MemberFabric, RefusedError
 from skate.node.host import NodeHost
-from skate.node.output.worker_logs import WorkerOutput
+from skate.node.output.job_output import JobOutput
 from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
 from skate.node.sigint import SigintHandler
@@ -23,18 +23,33 @@ from skate.wire.pump import Pump
 STDIN = 0
 
 
-class RelayedOutput(WorkerOutput):
-    """Prints the output of workers on the head."""
+class RelayedOutput(JobOutput):
+    """Prints the output of workers on the head, or sends it to the driver of their job."""
 
     def __init__(self, host: NodeHost, fabric: MemberFabric) -> None:
-        super().__init__(True)
-        self._host = host
+        super().__init__(host, Relayed(fabric))
         self._fabric = fabric
 
     def said(self, job: str, is_error: bool, text: str) -> None:
-        """Send a text to the head for printing."""
+        """Send a text to the head for printing, or to the driver of its job."""
+        if job:
+            super().said(job, is_error, text)
+            return
         with self._host.lock:
             self._fabric.print(is_error, text)
+
+
+class Relayed:
+    """Stands in for the log file of a node: prints on the head."""
+
+    def __init__(self, fabric: MemberFabric) -> None:
+        self._fabric = fabric
+
+    def write(self, text: str) -> int:
+        """Print the text."""
+        with self._fabric.pump.lock:
+            self._fabric.print(True, text)
+        return len(text)
 
 
 def run(settings: Settings, sock: socket.socket) -> None:

@@ -35,6 +35,12 @@ class PeerLinks:
         self.fabric.send(member, message)
         return True
 
+    def send_all(self, message: tuple[Any, ...]) -> None:
+        """Send a message to all peers."""
+        for member in self._members.values():
+            self.fabric.send(member, message)
+        self.fabric.flush()
+
     def flush(self) -> None:
         """Send everything that is queued."""
         self.fabric.flush()
@@ -80,6 +86,8 @@ class PeerLinks:
         cid = self._cids.pop(member)
         del self._members[cid]
         self._host.tell(se.PeerLeft(se.PEER_LEFT, cid, reason))
+        if self._host.drivers is not None:
+            self._host.drivers.silent_at(cid, "")
         self._host.pump.wake_ready()
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
@@ -119,7 +127,23 @@ class PeerLinks:
 
 def facts(node_ip_address: str) -> dict[str, Any]:
     """Return the facts about this node for `ray.nodes`, besides its resources."""
-    return {"host": os.uname().nodename, "pid": os.getpid(), "address": node_ip_address}
+    return {
+        "host": os.uname().nodename,
+        "pid": os.getpid(),
+        "address": node_ip_address,
+        "machine": _machine(),
+    }
+
+
+def _machine() -> str:
+    """Return what is equal for all nodes of a user that see the same files."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+    except OSError:
+        boot = os.uname().nodename
+    root = os.stat("/")
+    return f"{boot}:{os.geteuid()}:{root.st_dev}:{root.st_ino}"
 
 
 def _nothing() -> None:

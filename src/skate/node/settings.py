@@ -165,9 +165,9 @@ def _check_address(address: str | None) -> None:
     from skate.exceptions import RaySystemError  # only errors need the tree
 
     raise ConnectionError(
-        f"init(address={wanted!r}): Skate joins nodes on this machine by the path of their socket "
-        '(skate:///run/user/1000/skate/node-123.sock, or "auto"), but no cluster over a network; leave the address out to host '
-        "a node in this process (and unset SKATE_ADDRESS and RAY_ADDRESS)"
+        f"init(address={wanted!r}): an address is the path of a node's socket on this machine "
+        '(skate:///run/user/1000/skate/node-123.sock, or "auto"), or HOST:PORT of the cluster that the node of this machine '
+        "belongs to; leave it out to host a node in this process (and unset SKATE_ADDRESS and RAY_ADDRESS)"
     ) from RaySystemError("no such cluster")
 
 

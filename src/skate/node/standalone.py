@@ -8,14 +8,17 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from skate.node.driver import address
 from skate.node.driver.drivers import Drivers
 from skate.node.host import NodeHost
+from skate.node.network import Joined, Network, connect, record
 from skate.node.output.job_output import JobOutput, LogFile
+from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
 from skate.node.sigint import SigintHandler
+from skate.protocol import messages as m
 from skate.wire.pump import Pump
 
 
@@ -37,9 +40,9 @@ class Place:
         self.swept = address.sweep(folder)
         self.path = ""
 
-    def leave(self) -> None:
+    def leave(self, keep_log: bool = False) -> None:
         """Remove the node's files, and release the folder."""
-        address.sweep(self.folder)
+        address.sweep(self.folder, keep_log)
         if self.made:
             try:
                 os.rmdir(self.folder)
@@ -49,30 +52,74 @@ class Place:
         os.close(self.lock)
 
 
-def run(settings: Settings, place: Place, ready: Callable[[str], None]) -> None:
-    """Run a node until it is stopped. Call `ready` with its address once drivers can connect."""
+class Address(NamedTuple):
+    """Where a node is found: its socket; in a network also its cluster, and the file of the cluster's token."""
+
+    path: str
+    cluster: str = ""
+    token_file: str = ""
+
+
+def run(
+    settings: Settings, place: Place, ready: Callable[[Address], None], network: Network | None = None
+) -> str:
+    """Run a node until it is stopped, or has to leave its cluster: return why. Call `ready` with its address once drivers
+    can connect."""
     os.environ.pop("SKATE_ADDRESS", None)  # this process hosts a node instead of joining one
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
-        host = NodeHost(settings, pump, SigintHandler(pump))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: _stop(host))
+        host = NodeHost(settings, pump, SigintHandler(pump), head=network is None or not network.head)
+        for ending in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(ending, lambda *_: _stop(host))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # survive the end of the terminal
         try:
             host.output.close()
             host.output = output = JobOutput(host, log)
             place.path = address.path_for(place.folder, os.getpid())
+            found, number = Address(place.path), 0
+            if network is not None:
+                joined = _join(host, network, place.folder, log)
+                found, number = Address(place.path, joined.address, joined.token_file), joined.number
             listener = address.bind(place.path)
-            host.drivers = Drivers(host, listener, place.path, output)
-            ready(place.path)
+            host.drivers = Drivers(host, listener, place.path, output, number)
+            host.drivers.cluster = found.cluster
+            ready(found)
             sys.stderr = stream
             pump.wait(lambda: host.leaving)
+            if network is not None:
+                _say_farewell(host, network)
         finally:
             host.leaving = True
     host.shutdown()
-    place.leave()
+    place.leave(keep_log=bool(host.drivers.why_lost))
+    return host.drivers.why_lost
+
+
+def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined:
+    """Connect a node with its cluster."""
+
+    def leave(reason: str) -> None:
+        log.write(f"this node leaves its cluster: {reason}\n")
+        if host.drivers is not None:
+            host.drivers.why_lost = f"it has left its cluster: {reason}"
+        host.leave()
+
+    joined = connect(network, folder, host.pump, host.info(), leave)
+    host.neighbours = PeerLinks(host, joined.fabric)
+    joined.begin()
+    record(folder, joined)
+    return joined
+
+
+def _say_farewell(host: NodeHost, network: Network) -> None:
+    """Tell the other nodes that this one leaves, and if it is the head, that they have to end."""
+    assert host.neighbours is not None
+    host.neighbours.send_all(m.Leaving(m.LEAVING, "was stopped"))
+    fabric = host.neighbours.fabric
+    for member in [] if network.head else list(fabric.members()):
+        fabric.request_leave(member)
 
 
 def _stop(host: NodeHost) -> None:
@@ -80,14 +127,14 @@ def _stop(host: NodeHost) -> None:
     host.pump.kick()
 
 
-def run_apart(settings: Settings, place: Place, report: int) -> None:
+def run_apart(settings: Settings, place: Place, report: int, network: Network | None = None) -> None:
     """Detach a forked child from the terminal and run a node; write its address, or the error, to `report`."""
 
     started = False
 
-    def ready(path: str) -> None:
+    def ready(found: Address) -> None:
         nonlocal started
-        os.write(report, b"+" + os.fsencode(path))
+        os.write(report, b"+" + b"\0".join(map(os.fsencode, found)))
         os.close(report)
         started = True  # a connection may reuse the descriptor number from now on
 
@@ -99,12 +146,16 @@ def run_apart(settings: Settings, place: Place, report: int) -> None:
     os.close(null)
     os.chdir("/")
     try:
-        run(settings, place, ready)
+        run(settings, place, ready, network)
     except Exception as error:  # report any error to the parent, and log it
-        LogFile(os.path.join(place.folder, address.LOG_NAMES[0])).write(traceback.format_exc())
+        expected = network is not None and isinstance(error, ConnectionError | ValueError) and not started
+        if expected:  # the cluster or this machine does not allow it
+            place.leave()
+        else:
+            LogFile(os.path.join(place.folder, address.LOG_NAMES[0])).write(traceback.format_exc())
         if started:
             raise
-        os.write(report, b"-" + f"{type(error).__name__}: {error}".encode())
+        os.write(report, b"-" + f"{'' if expected else f'{type(error).__name__}: '}{error}".encode())
 
 
 def _close_all_but(kept: set[int]) -> None:

@@ -50,6 +50,48 @@ class FindStopped(Record):
     any_id: bytes
 
 
+class AdoptJob(Record):
+    """Prepare for the workers of a job whose driver is at another node, with the settings that came with it."""
+
+    job: str
+    home: int
+    view: bytes
+    local_view: bytes
+
+
+class CloseJob(Record):
+    """The workers of a job whose driver has ended are ending; `home` is the node of the driver, or 0 if that is this one.
+
+    `told` are the nodes that this one has sent work of the job; they report the end of its output.
+    """
+
+    job: str
+    home: int
+    told: tuple[int, ...]
+
+
+class PrintOutput(Record):
+    """Pass output of another node's workers to the job's driver."""
+
+    job: str
+    is_error: bool
+    text: str
+
+
+class PauseOutput(Record):
+    """Stop reading the output of a job's workers, or go on."""
+
+    job: str
+    paused: bool
+
+
+class EndOutput(Record):
+    """Another node has no more output of a job."""
+
+    job: str
+    cid: int
+
+
 class ReadOutput(Record):
     """Read the last output of workers for survey `key`, of those with certain columns. Answered by `OutputRead`."""
 
@@ -140,6 +182,11 @@ ShellEffect: TypeAlias = (
     | KillWorker
     | EndTask
     | FindStopped
+    | AdoptJob
+    | CloseJob
+    | PrintOutput
+    | PauseOutput
+    | EndOutput
     | ReadOutput
     | ForgetJob
     | Pull

@@ -66,6 +66,13 @@ from skate.protocol.peer_messages import (
     Finished,
     Forward,
     Group,
+    Job,
+    JobClosed,
+    JobOver,
+    JobPaused,
+    JobPrinted,
+    JobQuiet,
+    Leaving,
     Report,
     Reserve,
     Reserved,
@@ -180,6 +187,13 @@ GROUP: Final = 69
 RETRIED: Final = 70
 COPY: Final = 71
 SURVEY_END: Final = 72
+JOB: Final = 73
+JOB_OVER: Final = 74
+JOB_CLOSED: Final = 75
+JOB_PRINTED: Final = 76
+JOB_PAUSED: Final = 77
+JOB_QUIET: Final = 78
+LEAVING: Final = 79
 
 # a driver in a separate process <-> its node
 ATTACH: Final = 80
@@ -204,7 +218,9 @@ __all__ = [
     "DEADLOCK", "DONE", "Deadlock", "Done", "DoneTuple", "ERROR", "ESCAPE", "EXECUTE", "EXIT", "EXITING", "Escape",
     "Execute", "Exit", "Exiting", "FAILED", "FETCH", "FINISHED", "FORGET", "FORWARD", "FREE", "FREED", "FUNCTION",
     "Fetch", "Finished", "Forget", "Forward", "Free", "FreeTuple", "Freed", "Function", "GROUP", "Group", "HOLD",
-    "Hold", "INLINE", "INVOKE", "ITEM", "Invoke", "Item", "ItemTuple", "KILL", "Kill", "LEASE", "LEAVE", "LEFT",
+    "Hold", "INLINE", "INVOKE", "ITEM", "Invoke", "Item", "ItemTuple", "JOB", "JOB_CLOSED", "JOB_OVER", "JOB_PAUSED",
+    "JOB_PRINTED", "JOB_QUIET", "Job", "JobClosed", "JobOver", "JobPaused", "JobPrinted", "JobQuiet",
+    "KILL", "Kill", "LEASE", "LEAVE", "LEAVING", "LEFT", "Leaving",
     "Lease", "Leave", "Left", "OK", "PARTIAL", "PENDING", "PRINTED", "PUBLISH", "PUT", "Printed", "Publish", "Put",
     "READY", "RECALL", "RECALLED", "REFUSED", "REMOTE", "REPLY", "REPORT", "REQUEST", "RESERVE", "RESERVED",
     "RESULT", "RETRIED", "RETURNED", "Ready", "Recall", "Recalled", "Refused", "Reply", "Report", "Request",

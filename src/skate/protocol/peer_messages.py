@@ -140,6 +140,71 @@ class SurveyEnd(Record):
     key: bytes
 
 
+class Job(Record):
+    """Introduce a job before its first task: its namespace, the node and the client id of its driver, and the settings of
+    its workers (packed, see `node/job_views.py`): those for every machine, and all of them if the receiver is on the same
+    machine as the driver, else empty."""
+
+    tag: Literal[73]
+    job: str
+    namespace: str
+    node_id: bytes
+    driver: Count
+    view: bytes
+    local_view: bytes
+
+
+class JobOver(Record):
+    """Report to the head that the driver of a job has ended, and why."""
+
+    tag: Literal[74]
+    job: str
+    node_id: bytes
+    driver: Count
+    reason: str
+
+
+class JobClosed(Record):
+    """End everything of a job but these actors, and what they have started; if there are none, nothing of the job comes
+    any more."""
+
+    tag: Literal[75]
+    job: str
+    reason: str
+    staying: tuple[ActorId, ...]
+
+
+class JobPrinted(Record):
+    """Output of workers for the job's driver, which is at the receiver."""
+
+    tag: Literal[76]
+    job: str
+    is_error: bool
+    text: str
+
+
+class JobPaused(Record):
+    """Request to stop reading the output of a job's workers, or to go on."""
+
+    tag: Literal[77]
+    job: str
+    paused: bool
+
+
+class JobQuiet(Record):
+    """Report to the node of a job's driver that the sender has read all output of the job's workers."""
+
+    tag: Literal[78]
+    job: str
+
+
+class Leaving(Record):
+    """Announce that the sender leaves the cluster; the reason continues the sentence "node x ..."."""
+
+    tag: Literal[79]
+    reason: str
+
+
 #: The messages that only nodes send to each other.
 BetweenNodes: TypeAlias = (
     Forward
@@ -155,4 +220,11 @@ BetweenNodes: TypeAlias = (
     | Retried
     | Copy
     | SurveyEnd
+    | Job
+    | JobOver
+    | JobClosed
+    | JobPrinted
+    | JobPaused
+    | JobQuiet
+    | Leaving
 )  # fmt: skip

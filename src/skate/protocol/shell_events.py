@@ -51,11 +51,16 @@ class DriverLeft(Record):
 
 
 class JobBegun(Record):
-    """A driver in a process of its own begins a job. Answered by `Admitted`."""
+    """A driver in a process of its own begins a job. Answered by `Admitted`.
+
+    Other nodes get the settings of its workers, packed: `view` on any machine, `local_view` as well on this one.
+    """
 
     tag: Literal[102]
     job: str
     namespace: str
+    view: bytes
+    local_view: bytes
 
 
 class JobEnded(Record):

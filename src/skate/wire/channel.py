@@ -54,13 +54,11 @@ class Channel:
         #: True if a flush of the queue is already scheduled.
         self.hurried = False
         self._pack = msgpack.Packer().pack
-        self._unpacker = msgpack.Unpacker(
-            use_list=False, max_buffer_size=frame_bytes_max, strict_map_key=False, raw=False
-        )
-        self._recv = sock.recv_into
+        self._unpacker = _unpacker(frame_bytes_max)
+        self._recv: Callable[[memoryview], int] = sock.recv_into
         # One permanent buffer: allocating one of this size costs three system calls. A map takes no memory before it is used.
         self._buffer = memoryview(mmap.mmap(-1, READ_BYTES))
-        self._send = sock.send
+        self._send: Callable[[bytes | memoryview], int] = sock.send
 
     def push(self, message: tuple[Any, ...]) -> None:
         """Queue a message; `flush` writes all that are queued at once."""
@@ -130,6 +128,10 @@ class Channel:
                 raise ChannelClosed(f"invalid message: {message!r:.80}")
         return messages
 
+    def raise_limit(self) -> None:
+        """Accept larger messages; the peer sends nothing before the next message of this end."""
+        self._unpacker = _unpacker(FRAME_BYTES_MAX)
+
     def close(self) -> None:
         """Close the socket; later writes are dropped."""
         self.closed = True
@@ -138,3 +140,7 @@ class Channel:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
         return f"<Channel fd={self.fd} {state} queued={len(self.queued)} backlog={len(self.backlog)}>"
+
+
+def _unpacker(frame_bytes_max: int) -> msgpack.Unpacker:
+    return msgpack.Unpacker(use_list=False, max_buffer_size=frame_bytes_max, strict_map_key=False, raw=False)

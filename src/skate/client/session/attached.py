@@ -265,6 +265,11 @@ def join(address: str, given: dict[str, Any]) -> Attachment:
     """
     from skate.node.driver import address as places  # with the socket module behind it
 
-    path = places.find(places.directory()) if address == "auto" else places.to_path(address)
+    if places.is_network(address):
+        from skate.node.network import node_of  # few drivers name the address of a cluster
+
+        path: str | None = node_of(address, places.directory())
+    else:
+        path = places.find(places.directory()) if address == "auto" else places.to_path(address)
     assert path is not None
     return Attachment(path, Settings.joining(address, given), given)

@@ -6,11 +6,16 @@ import os
 import select
 import signal
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.node.driver import address, handshake
 from skate.node.driver.address import asked as asked
+from skate.node.driver.address import is_network
 from skate.node.settings import Settings
+
+if TYPE_CHECKING:
+    from skate.node.network import Network as Network
+    from skate.node.standalone import Address as Address
 
 #: The time limit for a node to start; an idle machine needs a hundredth of it.
 START_SECONDS = 30.0
@@ -25,7 +30,23 @@ def folder_of(named: str | None) -> str:
     return os.path.abspath(named) if named else address.directory()
 
 
-def start(folder: str, settings: dict[str, Any]) -> tuple[str, list[str]]:
+def network_of_head(port: int, ip: str | None, token_file: str | None) -> Network:
+    """Return the network of a head that listens on a TCP port; 0 is any free one."""
+    from skate.node.network import Network, own_address  # few nodes have a network
+
+    return Network(ip or own_address(), port, token_file=token_file)
+
+
+def network_of_member(address: str, ip: str | None, token_file: str | None, timeout_s: float) -> Network:
+    """Return the network of a node that joins the cluster at an address. Raises ValueError for what is no address."""
+    from skate.node.network import Network, own_address  # few nodes have a network
+
+    if not is_network(address):
+        raise ValueError(f"--address must be HOST:PORT, as the head prints it, got {address!r}")
+    return Network(ip or own_address(address), head=address, token_file=token_file, timeout=timeout_s)
+
+
+def start(folder: str, settings: dict[str, Any], network: Network | None = None) -> tuple[Address, list[str]]:
     """Start a node in a process of its own: its address, and what a dead one had left and was removed.
 
     Raises AlreadyRunning, PermissionError for a folder that is open to others, ValueError and TypeError for settings that cannot
@@ -41,27 +62,34 @@ def start(folder: str, settings: dict[str, Any]) -> tuple[str, list[str]]:
         status = 1
         try:
             os.close(read_end)
-            standalone.run_apart(checked, place, write_end)
+            standalone.run_apart(checked, place, write_end, network)
             status = 0
         finally:
             os._exit(status)
     os.close(write_end)
     os.close(place.lock)
-    said = _read(read_end)
+    said = _read(read_end, START_SECONDS + (0 if network is None else network.timeout))
     if not said.startswith(b"+"):
         os.waitpid(pid, 0)
         raise RuntimeError(
             f"the node did not start: {said[1:].decode(errors='replace') or 'it gave no reason'}"
         )
-    return os.fsdecode(said[1:]), place.swept
+    return standalone.Address(*map(os.fsdecode, said[1:].split(b"\0"))), place.swept
 
 
-def serve(folder: str, settings: dict[str, Any], ready: Any) -> None:
-    """Be a node, in this process, until it is stopped; `ready` is called with its address. Raises what `start` raises."""
+def serve(folder: str, settings: dict[str, Any], ready: Any, network: Network | None = None) -> str:
+    """Be a node, in this process, until it is stopped; `ready` is called with its address. Return why it has to leave its
+    cluster, if it does. Raises what `start` raises.
+    """
     from skate.node import standalone  # all of the node, which only this needs
 
     checked = Settings.of("local", settings)
-    standalone.run(checked, _place(folder), ready)
+    place = _place(folder)
+    try:
+        return standalone.run(checked, place, ready, network)
+    except (ConnectionError, ValueError):
+        place.leave()
+        raise
 
 
 def _place(folder: str) -> Any:
@@ -83,10 +111,10 @@ def _living(folder: str) -> str:
         return ""
 
 
-def _read(fd: int) -> bytes:
+def _read(fd: int, seconds: float) -> bytes:
     """All that comes out of a pipe until its end, or for as long as a node may take."""
     said = b""
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + seconds
     try:
         while select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
             data = os.read(fd, 4096)

@@ -166,15 +166,17 @@ def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
     """Become a driver of an existing node if `address` or the environment names one; otherwise return None."""
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a string, got {address!r}")
-    from skate.node.driver.address import asked  # needed once, and not by workers
+    from skate.node.driver import address as places  # needed once, and not by workers
 
-    wanted = asked(address)
+    wanted = places.asked(address)
+    if not wanted and not clusters and places.cluster_of(places.directory()):
+        wanted = "auto"  # programs for a cluster of machines name no address
     if wanted == "auto" and len(clusters) == 1:
         wanted = next(iter(clusters))
     cluster = clusters.get(wanted or "")
     if cluster is not None:
         return cluster.join(settings)
-    if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://"))):
+    if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://")) or places.is_network(wanted)):
         from skate.client.session import attached  # only such drivers need it
 
         return attached.join(wanted, settings)

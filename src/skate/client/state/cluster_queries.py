@@ -42,6 +42,10 @@ def available_per_node() -> dict[str, dict[str, float]]:
     return {node["node_id"]: to_amounts(node["available"]) for node in node_rows() if node["alive"]}
 
 
+#: Why a node has died, as numbers of Ray.
+EXPECTED, UNEXPECTED = 1, 2
+
+
 def nodes() -> list[dict[str, Any]]:
     """Return one entry per node, with its id, resources and labels."""
     found = []
@@ -60,7 +64,7 @@ def nodes() -> list[dict[str, Any]]:
                 "MetricsExportPort": 0,
                 "NodeName": node.get("name", node["address"]),
                 "RuntimeEnvAgentPort": 0,
-                "DeathReason": 0,
+                "DeathReason": 0 if node["alive"] else EXPECTED if node["expected"] else UNEXPECTED,
                 "DeathReasonMessage": node["reason"],
                 "Resources": to_amounts(node["total"]) if node["alive"] else {},
                 "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},

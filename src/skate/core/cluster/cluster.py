@@ -12,6 +12,8 @@ from skate.core.actor.actor_table import Actor
 from skate.core.cluster.membership import Peer
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.cluster.registry import Handler, Registry
+from skate.core.job.job_table import JobTable
+from skate.protocol import messages as m
 from skate.protocol.states import PLAIN
 
 
@@ -40,6 +42,15 @@ class Connections(Protocol):
         """Drop all holds and waits of a process or peer that is gone."""
 
 
+class Jobs(Protocol):
+    """The jobs of the cluster."""
+
+    table: JobTable
+
+    def node_left(self, peer: Peer) -> None:
+        """End the jobs whose drivers were at a lost node."""
+
+
 class Cluster:
     """Several nodes. Operations that concern a single component are called there directly."""
 
@@ -53,6 +64,7 @@ class Cluster:
         users: Sequence[User],
         member_registry: Callable[[], Registry],
     ) -> None:
+        self._jobs: Jobs
         self._peers = peers
         self._connections = connections
         self._users = users
@@ -78,9 +90,10 @@ class Cluster:
 
     # -- the registry
 
-    def connect(self, registry: Registry, users: Sequence[RegistryUser]) -> None:
-        """Set the registry that this node starts with, its own, and the components that ask it."""
+    def connect(self, registry: Registry, users: Sequence[RegistryUser], jobs: Jobs) -> None:
+        """Set the registry that this node starts with, its own, the components that ask it, and the jobs of all nodes."""
         self._registry_users = users
+        self._jobs = jobs
         self._use(registry)
 
     def _use(self, registry: Registry) -> None:
@@ -134,7 +147,7 @@ class Cluster:
         peer = self._members.alive.pop(cid, None)
         if peer is None:
             return
-        self._members.bury(peer, reason)
+        self._members.bury(peer, peer.leaving or reason)
         peers.clients.pop(cid, None)
         peers.members_changed(lost=True)
         self.registry.node_left(peer)
@@ -144,9 +157,15 @@ class Cluster:
                 self._task_forwarder.lost(task, peer)
         peer.outstanding.clear()
         self._connections.forget(cid)
+        self._jobs.node_left(peer)
         peers.scheduler.dispatch_all()
         peers.pump()
         self._remote_objects.admission.pump()
+
+    def leaving(self, cid: int, message: m.Leaving) -> None:
+        """LEAVING: a node says why it is about to leave."""
+        _, reason = message
+        self._members.alive[cid].leaving = reason
 
     # -- operations that concern several components
 

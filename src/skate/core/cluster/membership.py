@@ -20,7 +20,7 @@ class Peer:
 
     __slots__ = (
         "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
-        "received", "classes", "facts",
+        "received", "classes", "facts", "jobs", "leaving",
     )  # fmt: skip
 
     def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
@@ -34,7 +34,9 @@ class Peer:
         self.pools: dict[str, int] = {}
         self.alive = True
         self.reason = ""
+        self.leaving = ""  # why it leaves, as it has announced
         self.known: set[bytes] = set()  # functions and templates sent to it
+        self.jobs: set[str] = set()  # jobs that it was told of
         #: Unanswered tasks and creations forwarded there.
         self.outstanding: dict[bytes, Task] = {}
         self.classes: dict[Any, int] = {}  # number of them, by scheduling class

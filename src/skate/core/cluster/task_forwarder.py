@@ -49,6 +49,13 @@ class Registry(Protocol):
         """Take an actor creation from another node."""
 
 
+class Jobs(Protocol):
+    """The jobs of the cluster."""
+
+    def introduce(self, peer: Peer, name: str) -> None:
+        """Tell a peer of a job, unless it knows it."""
+
+
 class TaskForwarder:
     """Forwards tasks to peers and handles their answers; also runs tasks that peers forward here."""
 
@@ -75,11 +82,13 @@ class TaskForwarder:
         self.members = members
         self.router: Router
         self.registry: Registry
+        self.jobs: Jobs
         self._clients: dict[tuple[str, str], Client] = {}
 
-    def connect(self, router: Router) -> None:
-        """Set the component that forwards through this one and gets the answers."""
+    def connect(self, router: Router, jobs: Jobs) -> None:
+        """Set the component that forwards through this one and gets the answers, and the one that tells peers of jobs."""
         self.router = router
+        self.jobs = jobs
 
     # -- forwarding
 
@@ -123,10 +132,12 @@ class TaskForwarder:
         )
 
     def introduce(self, peer: Peer, key: bytes) -> None:
-        """Send a peer the template and the function if it does not have them yet."""
+        """Send a peer the job, the template and the function if it does not have them yet."""
         if key in peer.known:
             return
         template = self.templates[key]
+        if template.job:
+            self.jobs.introduce(peer, template.job)
         peer.known.add(key)
         if template.function and template.function not in peer.known:
             peer.known.add(template.function)

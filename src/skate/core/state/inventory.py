@@ -321,6 +321,7 @@ class Inventory:
                 "available": dict(peer.available),
                 "labels": dict(peer.labels),
                 "reason": peer.reason,
+                "expected": bool(peer.leaving),
                 "address": peer.address,
                 **peer.facts,
             }

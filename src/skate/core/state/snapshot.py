@@ -54,7 +54,10 @@ class Snapshot:
     def worker(self, cid: int) -> WorkerFacts | None:
         """Return the facts about a worker; None once the core has removed it."""
         worker = self._workers.get(cid)
-        return None if worker is None else WorkerFacts(worker.env_key.partition("/")[0], worker.leaving)
+        if worker is None:
+            return None
+        job, slash, _ = worker.env_key.partition("/")
+        return WorkerFacts(job if slash else "", worker.leaving)
 
     def ending_workers(self, job: str) -> set[int]:
         """Return the workers of a job that were told to end and are still alive."""

@@ -19,6 +19,10 @@ SOCKET_PREFIX, SOCKET_SUFFIX = "node-", ".sock"
 #: The prefix of abstract socket names. Such a socket is not a file, and disappears with its process.
 ABSTRACT = "@"
 LOG_NAMES = ("node.log", "node.log.1")
+#: Folders of the engine that connects machines.
+ENGINE_PREFIX = "skate-engine-"
+#: Files of a node in a cluster of several machines: the cluster's address, and the token if the head has made it.
+CLUSTER_NAME, TOKEN_NAME = "cluster", "cluster-token"
 
 
 class OpenFolderError(PermissionError):
@@ -114,15 +118,21 @@ def pid_of(path: str) -> int | None:
     return int(number) if name.startswith(SOCKET_PREFIX) and number.isdigit() else None
 
 
-def sweep(folder: str) -> list[str]:
+def sweep(folder: str, keep_log: bool = False) -> list[str]:
     """Remove the files of a dead node from a folder, and return their paths. The folder's lock is held."""
     gone = []
-    for path in (*sockets(folder), *(os.path.join(folder, name) for name in LOG_NAMES)):
+    names = (*(() if keep_log else LOG_NAMES), CLUSTER_NAME, TOKEN_NAME)
+    for path in (*sockets(folder), *(os.path.join(folder, name) for name in names)):
         try:
             os.unlink(path)
         except FileNotFoundError:
             continue
         gone.append(path)
+    for name in os.listdir(folder):
+        if name.startswith(ENGINE_PREFIX):
+            import shutil  # only after a node of a cluster was killed
+
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     return gone
 
 
@@ -206,6 +216,23 @@ def find(folder: str) -> str:
         f'address="auto" means the node of this user, expected in {folder}, but none runs there{was}; start one with '
         "`skate start --head`, or leave the address out to host a node in this process"
     )
+
+
+def is_network(address: str) -> bool:
+    """Return True for the address of a cluster of machines, such as 10.0.0.5:6379."""
+    host, _, port = address.rpartition(":")
+    return bool(host) and "/" not in address and port.isdigit() and int(port) < 1 << 16
+
+
+def cluster_of(folder: str) -> str:
+    """Return the address of the cluster that the node of a folder belongs to; empty without such a node."""
+    try:
+        with open(os.path.join(folder, CLUSTER_NAME)) as file:
+            address = file.read().strip()
+        check(folder)
+        return address if is_locked(folder) else ""
+    except OSError:
+        return ""
 
 
 def gone_text(path: str) -> str:

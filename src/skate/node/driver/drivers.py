@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from skate.node.driver import address
+from skate.node.job_views import packed
 from skate.node.output.job_output import JobOutput
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
@@ -30,8 +31,8 @@ EPOLLOUT = 4
 UNPRINTED_MAX = 1 << 24
 #: Job numbers of guest drivers start this far above those of the program that hosts the node.
 OWN_JOBS = 1 << 16
-#: The settings of a driver that its workers adopt.
-VIEW = ("sys_path", "stdlib", "environ", "cwd", "preload", "main", "namespace")
+#: Job numbers of drivers at different nodes of a cluster differ in their upper half.
+NODE_JOBS_BITS = 16
 
 
 class Driver:
@@ -47,6 +48,8 @@ class Driver:
         "prints",
         "unprinted",
         "leaving",
+        "awaited",
+        "paused",
         "since",
         "viewer",
         "ended",
@@ -62,6 +65,8 @@ class Driver:
         self.prints: bool = fields.get("log_to_driver", True)
         self.unprinted = 0
         self.leaving: set[int] | None = None  # workers whose remaining output it waits for
+        self.awaited: set[int] = set()  # other nodes that have such workers
+        self.paused = False  # the output of its workers is not read for now
         self.since = time.time()
         self.ended = False  # the core has been notified of the end
         self.viewer = 0  # the client that holds values still in view there after it has left
@@ -70,18 +75,24 @@ class Driver:
 class Drivers:
     """The node's socket, and the drivers connected through it."""
 
-    def __init__(self, host: NodeHost, listener: socket.socket, path: str, output: JobOutput) -> None:
+    def __init__(
+        self, host: NodeHost, listener: socket.socket, path: str, output: JobOutput, number: int = 0
+    ) -> None:
         self.host = host
         self.path = path
         self.output = output
+        #: The address of the cluster of machines that the node belongs to, if it does.
+        self.cluster = ""
+        #: Why the node has to leave its cluster, once it has.
+        self.why_lost = ""
         self.drivers: dict[int, Driver] = {}
         self._listener = listener
         self._strangers: set[Channel] = set()
-        #: The settings and the interpreter of each job's workers.
-        self._views: dict[str, dict[str, Any]] = {}
-        self._pythons: dict[str, list[str]] = {}
-        #: The last job number. Object ids contain it, so jobs of a driver in this process have their own range.
-        self._number = 0 if host.door is None else int.from_bytes(host.job, "big") + OWN_JOBS
+        #: The last job number. Object ids contain it, so jobs of a driver in this process have their own range, and so has
+        #: each node, by its `number`.
+        self._number = number << NODE_JOBS_BITS
+        if host.door is not None:
+            self._number = int.from_bytes(host.job, "big") + OWN_JOBS
         host.pump.add(listener.fileno(), self.accept)
 
     # -- connections
@@ -152,18 +163,16 @@ class Drivers:
         self._number += 1
         job = self._number.to_bytes(4, "big")
         name = job.hex()
-        view = {each: fields[each] for each in VIEW}
-        self._views[name] = {**host.zygote_config, **view, "job": job, "realm": name}
-        self._pythons[name] = list(fields["python"])
+        host.jobs.add(job, fields)
         try:
-            host.pool.launcher_for(self._pythons[name], name)
+            host.pool.launcher_for(host.jobs.python_of(name), name)
         except OSError as error:
-            self.forget(name)
+            host.jobs.forget(name)
             self._refuse(channel, f"no worker can be started with {fields['python'][0]}: {error.strerror}")
             return
         self._strangers.discard(channel)
         host.pump.remove(channel.fd)
-        cid = host.admit(se.JobBegun(se.JOB_BEGUN, name, fields["namespace"]))
+        cid = host.admit(se.JobBegun(se.JOB_BEGUN, name, fields["namespace"], *packed(fields)))
         driver = self.drivers[cid] = Driver(cid, name, channel, pid, fields)
         host.guests[cid] = channel
         self._welcome(driver, job)
@@ -261,14 +270,31 @@ class Drivers:
         if not driver.channel.flush():
             self.host.pump.want_write(driver.channel.fd, True)
         driver.unprinted += len(text)
-        if driver.unprinted > UNPRINTED_MAX:
-            self.output.pause(job)
+        if driver.unprinted > UNPRINTED_MAX and not driver.paused:
+            self._pause(driver, True)
         return True
+
+    def _pause(self, driver: Driver, paused: bool) -> None:
+        """Stop reading the output of a driver's workers, on all nodes, or go on."""
+        driver.paused = paused
+        if paused:
+            self.output.pause(driver.job)
+        else:
+            self.output.resume(driver.job)
+        if self.host.neighbours is not None:
+            self.host.neighbours.send_all(m.JobPaused(m.JOB_PAUSED, driver.job, paused))
 
     def _has_printed(self, driver: Driver, size: int) -> None:
         driver.unprinted -= size
-        if driver.unprinted < UNPRINTED_MAX // 2:
-            self.output.resume(driver.job)
+        if driver.paused and driver.unprinted < UNPRINTED_MAX // 2:
+            self._pause(driver, False)
+
+    def silent_at(self, cid: int, job: str) -> None:
+        """Record that another node has no more output of a job; of any job if that is empty, since the node was lost."""
+        for driver in list(self.drivers.values()):
+            if driver.leaving is not None and job in ("", driver.job):
+                driver.awaited.discard(cid)
+                self._farewell(driver)
 
     def silent(self, cid: int, job: str) -> None:
         """Record the end of a worker's output."""
@@ -280,14 +306,19 @@ class Drivers:
     # -- the end of a driver
 
     def _see_off(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
-        """End the job of a leaving driver, and send it its workers' remaining output and an end mark."""
+        """End the job of a leaving driver; `closing` then sends it its workers' remaining output and an end mark."""
         self._end_job(driver, viewed)
-        if driver.leaving is None:
-            driver.leaving = self.host.snapshot.ending_workers(driver.job) & self.output.unread()
-            self._farewell(driver)
+
+    def closing(self, job: str, told: tuple[int, ...]) -> None:
+        """Have the driver of an ending job wait for the remaining output of its workers, here and at other nodes."""
+        for driver in list(self.drivers.values()):
+            if driver.job == job and driver.leaving is None:
+                driver.leaving = self.host.snapshot.ending_workers(job) & self.output.unread()
+                driver.awaited.update(told)
+                self._farewell(driver)
 
     def _farewell(self, driver: Driver) -> None:
-        if not driver.leaving:
+        if not driver.leaving and not driver.awaited:
             driver.channel.push(m.Left(m.LEFT, ""))
             driver.channel.flush()
 
@@ -321,12 +352,8 @@ class Drivers:
         self._end_job(driver)
         if driver.viewer:
             host.tell(se.ViewsClosed(se.VIEWS_CLOSED, driver.viewer))
-        self.output.resume(driver.job)
-
-    def forget(self, job: str) -> None:
-        """Forget an ended job."""
-        self._views.pop(job, None)
-        self._pythons.pop(job, None)
+        if driver.paused:
+            self._pause(driver, False)
 
     def forked(self) -> None:
         """Close the sockets in a forked child; they belong to the parent."""
@@ -339,7 +366,7 @@ class Drivers:
         self.host.pump.remove(self._listener.fileno())
         self._listener.close()
         for driver in list(self.drivers.values()):
-            driver.channel.push(m.Left(m.LEFT, "it was stopped"))
+            driver.channel.push(m.Left(m.LEFT, self.why_lost or "it was stopped"))
             driver.channel.flush()
             driver.channel.close()
             if driver.pidfd >= 0:
@@ -351,25 +378,13 @@ class Drivers:
 
     # -- queries
 
-    def config_of(self, job: str) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Return the settings of a job's workers, and the output descriptors of their zygote."""
-        return self._views[job], self.output.pipes(-int(job, 16), job)
-
-    def preloaded_of(self, job: str) -> list[str]:
-        """Return the modules that a job's workers preload."""
-        names: list[str] = self._views[job]["preload"]
-        return names
-
-    def python_of(self, job: str) -> list[str]:
-        """Return the interpreter of a job's workers, which is that of its driver."""
-        return self._pythons[job]
-
     def status(self) -> dict[str, Any]:
         """Return the status for `skate status`."""
         snapshot = self.host.snapshot
         return {
             **snapshot.status(),
             "path": self.path,
+            "cluster": self.cluster,
             "pid": os.getpid(),
             "drivers": [
                 {

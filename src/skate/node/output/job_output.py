@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skate.node.output.worker_logs import WorkerOutput
 
@@ -58,10 +58,17 @@ class Spoken:
         return len(text)
 
 
+class Log(Protocol):
+    """Takes the output that no driver takes."""
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+
+
 class JobOutput(WorkerOutput):
     """Routes the output of workers. A driver that stops reading does not delay other programs."""
 
-    def __init__(self, host: NodeHost, log: LogFile | Spoken) -> None:
+    def __init__(self, host: NodeHost, log: Log) -> None:
         super().__init__(True)
         self._host = host
         self.log = log
@@ -74,7 +81,14 @@ class JobOutput(WorkerOutput):
         host = self._host
         with host.lock:
             taken = host.drivers is not None and host.drivers.printed(job, is_error, text)
+            taken = taken or host.jobs.relay(job, is_error, text)
         if not taken:
+            self.log.write(text)
+
+    def received(self, job: str, is_error: bool, text: str) -> None:
+        """Send output of another node's workers to the driver of the job, or write it to the log. The lock is held."""
+        drivers = self._host.drivers
+        if drivers is None or not drivers.printed(job, is_error, text):
             self.log.write(text)
 
     def silent(self, cid: int, job: str) -> None:
@@ -83,6 +97,7 @@ class JobOutput(WorkerOutput):
         with host.lock:
             if host.drivers is not None:
                 host.drivers.silent(cid, job)
+            host.jobs.silent(cid, job)
 
     def pause(self, job: str) -> None:
         """Stop reading the output of a job for now."""
@@ -123,10 +138,17 @@ class GuestOutput(JobOutput):
         if job:
             host = self._host
             with host.lock:
-                if host.drivers is not None:
-                    host.drivers.printed(job, is_error, text)
+                taken = host.drivers is not None and host.drivers.printed(job, is_error, text)
+                if not taken:
+                    host.jobs.relay(job, is_error, text)
         elif self._prints:
             self._printer.hold(is_error, text)
+
+    def received(self, job: str, is_error: bool, text: str) -> None:
+        """Send output of another node's workers to the driver of the job; drop it if that driver is gone."""
+        drivers = self._host.drivers
+        if drivers is not None:
+            drivers.printed(job, is_error, text)
 
     def relay(self, is_error: bool, text: str) -> None:
         """Print the output of another node's workers."""

@@ -95,6 +95,8 @@ class WorkerOutput:
         self.last_lines: dict[int, deque[str]] = {}
         #: The last lines of each stream by (pid, "out" or "err"), for `get_log`.
         self.tails: dict[tuple[int, str], Tail] = {}
+        #: What follows the pid in front of each line, by job: the address of this node if the driver is elsewhere.
+        self.places: dict[str, str] = {}
         #: Called in the reading thread when all output of a worker was read.
         self.on_end: Callable[[], None] = _nothing
 
@@ -232,7 +234,8 @@ class WorkerOutput:
             if recent is None:
                 recent = self.last_lines[source.worker.cid] = deque(maxlen=RECENT_LINES)
             # Without the name in front, because the message contains it.
-            end = f" pid={source.pid or source.worker.pid}) "
+            place = self.places.get(source.worker.job, "")
+            end = f" pid={source.pid or source.worker.pid}{place}) "
             recent.extend(
                 text.partition(end)[2][:-1][:RECENT_CHARACTERS_MAX] for text in texts[-RECENT_LINES:]
             )
@@ -244,7 +247,8 @@ class WorkerOutput:
             return
         text = line.decode("utf-8", "replace").rstrip("\r")
         pid = source.pid or source.worker.pid
-        texts.append(f"({source.name} pid={pid}) {text}\n")
+        place = self.places.get(source.worker.job, "")
+        texts.append(f"({source.name} pid={pid}{place}) {text}\n")
         key = (pid, "err" if source.is_error else "out")
         tail = self.tails.get(key)
         if tail is None:

@@ -61,8 +61,8 @@ class WorkerPool:
         if launcher is None:
             config = self.host.zygote_config
             ends: tuple[int, ...] = ()
-            if job and self.host.drivers is not None:
-                config, ends = self.host.drivers.config_of(job)
+            if job:
+                config, ends = self.host.jobs.config_of(job)
             if missing:
                 config = {**config, "preload": [*config["preload"], *missing]}
             memory = [self.host.arena.fd, self.host.overflow.fd]
@@ -75,8 +75,8 @@ class WorkerPool:
         return launcher
 
     def _preloaded(self, job: str) -> Sequence[str]:
-        if job and self.host.drivers is not None:
-            return self.host.drivers.preloaded_of(job)
+        if job:
+            return self.host.jobs.preloaded_of(job)
         preloaded: Sequence[str] = self.host.zygote_config["preload"]
         return preloaded
 
@@ -88,7 +88,7 @@ class WorkerPool:
 
     def python_for(self, job: str) -> list[str]:
         """Return the interpreter of a job's workers."""
-        return PYTHON if not job or self.host.drivers is None else self.host.drivers.python_of(job)
+        return self.host.jobs.python_of(job) if job else PYTHON
 
     def end_job(self, job: str) -> None:
         """End the zygotes of an ended job."""
@@ -98,6 +98,10 @@ class WorkerPool:
 
     def spawn(self, cid: int, environment: str | None) -> None:
         """Start a worker. Messages to it wait in its socket until it reads."""
+        job = self._job_of(cid)
+        if job and job not in self.host.jobs:
+            self._refuse(cid, f"its job {job} has ended")
+            return
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -105,7 +109,7 @@ class WorkerPool:
             return
         self.descriptors.used(theirs.fileno())
         channel = Channel(ours)
-        worker = WorkerProcess(cid, channel, self._job_of(cid))
+        worker = WorkerProcess(cid, channel, job)
         self.workers[cid] = worker
         self.pump.add(channel.fd, partial(self._readable, worker))
         if environment is None:
@@ -118,8 +122,6 @@ class WorkerPool:
                 self._cannot_start(cid, error)
 
     def _job_of(self, cid: int) -> str:
-        if self.host.drivers is None:
-            return ""
         known = self.host.snapshot.worker(cid)
         return "" if known is None else known.job
 
@@ -148,7 +150,10 @@ class WorkerPool:
         """Fail the task of a worker that cannot be started, because a retry would fail in the same way."""
         if self.host.snapshot.worker(cid) is None:
             return
-        text = f"no worker could be started for it: {self.descriptors.explain(error)}"
+        self._refuse(cid, self.descriptors.explain(error))
+
+    def _refuse(self, cid: int, why: str) -> None:
+        text = f"no worker could be started for it: {why}"
         death = Death("RaySystemError", {"message": text})
         worker = self.workers.get(cid)
         if worker is not None:

@@ -1,0 +1,380 @@
+"""The engine's part of one node: a thread of Dask, which registers the node and opens its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from distributed.security import Security
+from distributed.utils import get_ip
+
+from skate.fabric.carrier import Purpose, Receiver
+from skate.fabric.dask import OLDEST, own_version, too_old
+from skate.fabric.dask.connection import CarrierError, connect, explained, port_taken
+from skate.fabric.dask.credentials import Credentials
+from skate.fabric.dask.scheduler import Head, Registrations, protocol_of
+from skate.fabric.dask.sockets import request
+from skate.fabric.dask.thread import END_SECONDS, EngineThread, Mailbox
+from skate.fabric.dask.worker import Node
+from skate.wire.pump import Pump
+
+START_SECONDS = 30.0
+DIAL_SECONDS = 5.0
+#: A node that has not registered after this long looks for the cause with connections of its own.
+PATIENCE_SECONDS = 0.5
+#: The pause between attempts to register again; attempts of Dask's own happen within each.
+REST_SECONDS = 0.1
+#: Attempts to listen on the former port again before another is taken.
+SAME_PORT_ATTEMPTS = 5
+RENEWAL_CHECK_SECONDS = 3600.0
+LOOPBACK = ("127.", "::1", "localhost")
+
+#: Reasons of Dask for closing a worker, in words.
+DETACHED = {
+    "scheduler-close": "the head has ended its engine",
+    "scheduler-remove-worker": "the head has removed this node from its engine",
+    "scheduler-close-worker": "the head has removed this node from its engine",
+}
+
+
+class DaskCarrier:
+    """Base of the head's carrier and of a member's.
+
+    Give a `token`, or Dask's own settings of TLS as `security`. Without either only loopback addresses are allowed.
+    With `forwarded`, sockets are never taken from Dask.
+    """
+
+    role = ""
+    receiver: Receiver
+
+    def __init__(
+        self,
+        pump: Pump,
+        host: str,
+        port: int,
+        token: str | None = None,
+        security: Security | None = None,
+        forwarded: bool = False,
+    ) -> None:
+        self.address = ""
+        self.head_address = ""
+        self._credentials = Credentials(token) if token is not None else None
+        self.security = self._credentials.security if self._credentials else security or Security()
+        self._host = host
+        self._port = port
+        self._forwarded = forwarded
+        self._pump = pump
+        self._arguments = self.security.get_connection_args(self.role)
+        self._mailbox: Mailbox | None = None
+        self._engine: EngineThread | None = None
+        #: Where Dask's own folder is made; the node's, which is cleaned after a node that was killed.
+        self.parent_folder: str | None = None
+        self._folder = ""
+        self._closed = False
+
+    def start(self, timeout: float = START_SECONDS) -> None:
+        """Start the engine. Raises CarrierError with the cause if that fails or takes too long."""
+        if too_old(own_version()):
+            raise CarrierError(
+                f"Dask.distributed {own_version()} is too old: {'.'.join(map(str, OLDEST))} or later is required "
+                "(pip install -U distributed)",
+                final=True,
+            )
+        if not self.security.require_encryption and not self._host.startswith(LOOPBACK):
+            raise ValueError(f"{self._host} can be reached from other machines, so the cluster needs a token")
+        self._mailbox = Mailbox(self._pump)
+        self._folder = tempfile.mkdtemp(prefix="skate-engine-", dir=self.parent_folder)
+        try:
+            self._engine = EngineThread()
+            self._engine.run(self._begin(timeout), timeout + END_SECONDS)
+            if self._credentials is not None:
+                self._engine.spawn(self._keep_certificate())
+        except BaseException:
+            self.close()
+            raise
+
+    async def _begin(self, timeout: float) -> None:
+        raise NotImplementedError
+
+    async def _end(self) -> None:
+        raise NotImplementedError
+
+    def _post(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Have the pump call; from Dask's thread."""
+        if self._mailbox is not None:
+            self._mailbox.post(call, *arguments)
+
+    def _accepted(self, purpose: Purpose, sock: socket.socket) -> None:
+        self._post(self._deliver, purpose, sock)
+
+    def _deliver(self, purpose: Purpose, sock: socket.socket) -> None:
+        self.receiver.accepted(purpose, sock)
+
+    def dial(
+        self,
+        address: str,
+        purpose: Purpose,
+        opened: Callable[[socket.socket], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Open a connection to another member; calls `opened` or `failed`, but neither once it is closed."""
+        if self._engine is not None:
+            self._engine.spawn(self._dial(address, purpose, opened, failed))
+
+    async def _dial(
+        self,
+        address: str,
+        purpose: Purpose,
+        opened: Callable[[socket.socket], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        try:
+            sock = await asyncio.wait_for(self._open(address, purpose), DIAL_SECONDS)
+        except Exception as error:  # whatever it is: who dials has to be told
+            self._post(failed, str(explained(error, address, DIAL_SECONDS)))
+        else:
+            self._post(opened, sock)
+
+    async def _open(self, address: str, purpose: Purpose) -> socket.socket:
+        comm = await connect(address, self._arguments)
+        try:
+            return await request(comm, purpose, self._forwarded)
+        except BaseException:
+            comm.abort()
+            raise
+
+    async def _keep_certificate(self) -> None:
+        while self._credentials is not None:
+            await asyncio.sleep(RENEWAL_CHECK_SECONDS)
+            self._credentials.renew_if_due()
+
+    def forked(self) -> None:
+        """In a forked child: close the inherited descriptors, and leave everything else to the parent."""
+        self._closed = True
+        if self._engine is not None:
+            self._engine.forked()
+        if self._mailbox is not None:
+            self._mailbox.forked()
+
+    def close(self) -> None:
+        """Sign off, end the engine's thread, and close what nobody has taken over. Safe to call more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._mailbox is not None:
+            with self._pump.lock:
+                self._mailbox.close()
+        if self._engine is not None:
+            with contextlib.suppress(TimeoutError):
+                self._engine.run(self._end(), END_SECONDS)
+            self._engine.stop()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class HeadCarrier(DaskCarrier):
+    """The head's carrier: nodes register here. Listens on `host` and `port` alone."""
+
+    role = "scheduler"
+
+    def __init__(
+        self,
+        pump: Pump,
+        host: str,
+        port: int,
+        token: str | None = None,
+        security: Security | None = None,
+        forwarded: bool = False,
+        dask_clients: bool = False,
+    ) -> None:
+        super().__init__(pump, host, port, token, security, forwarded)
+        self._dask_clients = dask_clients
+        self._members: dict[str, str] = {}
+        self._head: Head | None = None
+
+    def members(self) -> Mapping[str, str]:
+        """The addresses of the registered members, by name."""
+        return self._members
+
+    async def _begin(self, timeout: float) -> None:
+        plugin = Registrations(
+            lambda name, address: self._post(self._registered, name, address),
+            lambda name: self._post(self._unregistered, name),
+        )
+        head = Head(
+            bracketed(self._host),
+            self._port,
+            self.security,
+            self._folder,
+            plugin,
+            self._accepted,
+            self._dask_clients,
+        )
+        try:
+            await head.start()
+        except Exception as error:  # Dask wraps every cause in a RuntimeError, or does not
+            if getattr(error.__cause__, "errno", None) == errno.EADDRINUSE:
+                raise port_taken(self._host, self._port) from error
+            raise CarrierError(
+                f"the head cannot listen on {self._host}:{self._port}: {error.__cause__ or error}", final=True
+            ) from error
+        self._head = head
+        self.address = self.head_address = head.address
+
+    def _registered(self, name: str, address: str) -> None:
+        self._members[name] = address
+        self.receiver.registered(name, address)
+
+    def _unregistered(self, name: str) -> None:
+        self._members.pop(name, None)
+        self.receiver.unregistered(name)
+
+    async def _end(self) -> None:
+        if self._head is not None:
+            await self._head.close(reason="skate-close")
+
+
+class MemberCarrier(DaskCarrier):
+    """A member's carrier: registers with the head under a name, and again whenever the registration is lost."""
+
+    role = "worker"
+
+    def __init__(
+        self,
+        pump: Pump,
+        name: str,
+        head_address: str,
+        host: str = "",
+        port: int = 0,
+        token: str | None = None,
+        security: Security | None = None,
+        forwarded: bool = False,
+    ) -> None:
+        super().__init__(pump, host, port, token, security, forwarded)
+        location = head_address.rpartition("://")[2]
+        self.head_address = f"{protocol_of(self.security)}://{location}"
+        if not host:
+            # The address of this machine on the way to the head; Dask would listen on all of them.
+            head_host = location.rpartition(":")[0].strip("[]")
+            self._host = "127.0.0.1" if head_host == "localhost" else get_ip(head_host)
+        self._name = name
+        self._any_port = port == 0
+        self._node: Node | None = None
+        self._staying: asyncio.Task[None] | None = None
+
+    def members(self) -> Mapping[str, str]:
+        """Only the head knows the members."""
+        return {}
+
+    async def _begin(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        node = self._node = self._new_node()
+        registration = asyncio.ensure_future(node.start())
+        cause: CarrierError | None = None
+        try:
+            await asyncio.wait((registration,), timeout=min(PATIENCE_SECONDS, timeout))
+            while not registration.done():
+                cause = await self._probe(deadline - time.monotonic()) or cause
+                if cause is not None and cause.final:
+                    raise cause
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise cause or explained(TimeoutError(), self.head_address, timeout)
+                await asyncio.wait((registration,), timeout=min(PATIENCE_SECONDS, left))
+            await registration
+        except BaseException as error:  # also a cancellation: what was begun ends in every case
+            registration.cancel()
+            await asyncio.wait((registration,))
+            await node.close(reason="skate-close")
+            if isinstance(error, CarrierError | asyncio.CancelledError):
+                raise
+            raise self._refused(error) from error
+        self._registered()
+        self._staying = asyncio.create_task(self._stay())
+
+    def _new_node(self) -> Node:
+        return Node(
+            self.head_address,
+            self._name,
+            bracketed(self._host),
+            self._port,
+            self.security,
+            self._folder,
+            self._accepted,
+        )
+
+    async def _probe(self, seconds: float) -> CarrierError | None:
+        """Return why the head cannot be reached, or None if it can; Dask does not tell."""
+        seconds = max(PATIENCE_SECONDS, seconds)
+        try:
+            comm = await asyncio.wait_for(connect(self.head_address, self._arguments), seconds)
+        except Exception as error:  # each becomes a cause
+            return explained(error, self.head_address, seconds)
+        comm.abort()
+        return None
+
+    def _refused(self, error: BaseException) -> CarrierError:
+        """Return the error for a registration that failed."""
+        inner = error.__cause__ or error
+        if getattr(inner, "errno", None) == errno.EADDRINUSE:
+            return port_taken(self._host, self._port)
+        if "name taken" in str(inner):
+            return CarrierError(
+                f"{self.head_address} has a node of the name {self._name} already, and its connection is alive"
+            )
+        if isinstance(inner, ValueError):
+            return CarrierError(f"{self.head_address} refuses this node: {inner}", final=True)
+        return explained(error, self.head_address)
+
+    def _registered(self) -> None:
+        """Remember the address, for other members and for the next registration."""
+        assert self._node is not None
+        self.address = self._node.address
+        self._port = self._node.port
+
+    async def _stay(self) -> None:
+        """Register again whenever Dask has closed the worker."""
+        while self._node is not None:
+            await self._node.finished()
+            reason = DETACHED.get(
+                self._node.reason, f"the connection to the head at {self.head_address} is lost"
+            )
+            self._post(self._detached, reason)
+            await self._register_again()
+
+    def _detached(self, reason: str) -> None:
+        self.receiver.detached(reason)
+
+    async def _register_again(self) -> None:
+        attempts = 0
+        while True:
+            if self._any_port and attempts == SAME_PORT_ATTEMPTS:
+                self._port = 0
+            self._node = self._new_node()
+            try:
+                await self._node.start()
+            except Exception:  # the port or the name is not free yet, or the head is gone again
+                attempts += 1
+                await asyncio.sleep(REST_SECONDS)
+            else:
+                self._registered()
+                return
+
+    async def _end(self) -> None:
+        if self._staying is not None:
+            self._staying.cancel()
+            await asyncio.wait((self._staying,))
+        if self._node is not None:
+            await self._node.close(reason="skate-close")
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands in an address."""
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,152 @@
+"""One attempt to connect to another node, and the cause in words when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+from distributed.comm import Comm, CommClosedError, parse_address
+from distributed.comm.registry import get_backend
+
+from skate import procfs
+
+#: From OpenSSL's x509_vfy.h.
+CERT_NOT_YET_VALID = 9
+CERT_HAS_EXPIRED = 10
+#: The state LISTEN in /proc/net/tcp.
+LISTENING = b"0A"
+
+
+class CarrierError(ConnectionError):
+    """The engine cannot listen, or this node cannot join; the message names the cause.
+
+    Attributes: final (True if another attempt would fail as well).
+    """
+
+    def __init__(self, text: str, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
+
+
+async def connect(address: str, arguments: dict[str, Any]) -> Comm:
+    """Open a connection. Dask's own function tries again until its time is over, and then hides the cause."""
+    scheme, location = parse_address(address)
+    comm = await get_backend(scheme).get_connector().connect(location, deserialize=False, **arguments)
+    try:
+        comm.local_info = comm.handshake_info()
+        await comm.write(comm.local_info)
+        comm.remote_info = await comm.read()
+        comm.handshake_options = comm.handshake_configuration(comm.local_info, comm.remote_info)
+    except BaseException:
+        comm.abort()
+        raise
+    return comm
+
+
+def explained(error: BaseException, address: str, seconds: float = 0.0) -> CarrierError:
+    """Return the error for a connection that failed."""
+    errors = list(_chain(error))
+    for each in errors:
+        if isinstance(each, CarrierError):
+            return each
+        if isinstance(each, ssl.SSLError):
+            return _of_tls(each, address)
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    for each in errors:
+        if isinstance(each, socket.gaierror):
+            return CarrierError(f"the name of {address} is unknown: {host} has no address ({each.strerror})")
+        if isinstance(each, ConnectionRefusedError):
+            return CarrierError(
+                f"{address} refuses the connection: nothing listens on port {port} of {host}; the node is not running, "
+                "or has another port"
+            )
+        if isinstance(each, asyncio.TimeoutError | TimeoutError):
+            waited = f" within {seconds:g} s" if seconds else ""
+            return CarrierError(
+                f"no answer from {address}{waited}: a firewall drops what is sent to TCP port {port} of {host}, "
+                "or that machine is down or hangs"
+            )
+    for each in errors:
+        if isinstance(each, CommClosedError | ConnectionResetError):
+            return CarrierError(
+                f"{address} closed the connection during the handshake: it requires a token that this node does not use, "
+                "or is not a node of Skate"
+            )
+    return CarrierError(f"the connection to {address} failed: {error}")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _of_tls(error: ssl.SSLError, address: str) -> CarrierError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in (CERT_NOT_YET_VALID, CERT_HAS_EXPIRED):
+            return CarrierError(
+                f"the certificate of {address} {error.verify_message.removeprefix('certificate ')}: the clocks of the "
+                "two machines differ by more than a day",
+                final=True,
+            )
+        return _other_token(address)
+    reason = error.reason or ""
+    if "UNKNOWN_CA" in reason or "CERTIFICATE" in reason or "DECRYPT" in reason:
+        return _other_token(address)
+    return CarrierError(
+        f"{address} does not encrypt: it is not a node of Skate, or it runs without a token ({reason or error})",
+        final=True,
+    )
+
+
+def _other_token(address: str) -> CarrierError:
+    return CarrierError(
+        f"{address} has another token: its certificate is not signed by this cluster", final=True
+    )
+
+
+def port_taken(host: str, port: int) -> CarrierError:
+    """Return the error for a port that another socket listens on, and name its process if /proc tells."""
+    owner = _owner(port)
+    who = f" by process {owner}" if owner else ""
+    return CarrierError(f"port {port} of {host} is in use{who}; choose another port", final=True)
+
+
+def _owner(port: int) -> str:
+    """Return the process that listens on a port of this machine, such as "4711 (python -m http.server)", or ""."""
+    inodes = {f"socket:[{inode}]" for inode in listeners().get(port, ())}
+    for pid in procfs.processes() if inodes else ():
+        folder = f"/proc/{pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:  # another user's process, or one that has ended
+            continue
+        for name in names:
+            try:
+                found = os.readlink(f"{folder}/{name}") in inodes
+            except OSError:
+                continue
+            if found:
+                command = procfs.read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace")
+                return f"{pid} ({command.strip()})"
+    return ""
+
+
+def listeners() -> dict[int, list[int]]:
+    """Return the inodes of the sockets of this machine that listen for TCP, by port."""
+    found: dict[int, list[int]] = {}
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/net/{table}", "rb") as file:
+                lines = file.read().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[3] == LISTENING:
+                found.setdefault(int(words[1].rpartition(b":")[2], 16), []).append(int(words[9]))
+    return found

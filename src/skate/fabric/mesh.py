@@ -1,0 +1,321 @@
+"""The fabric of a mesh: each pair of members has a connection of its own, by sockets that a carrier opens.
+
+`Order` decides what is delivered, the directories decide who lives. This moves the writes of the one, and carries out the
+actions of the other. A lane is a numbered stream, and a connection only its path: a broken one is made again, and the writes
+without a receipt are sent once more. Either end dials when it has something to say; if both do, the connection stays that the
+member with the higher number has opened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from skate.fabric.carrier import Carrier
+from skate.fabric.connection import (
+    RECEIPT,
+    REFUSED,
+    WRITE,
+    Connection,
+    packed_frame,
+    unpacked_write,
+)
+from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
+from skate.fabric.lane import Lane
+from skate.fabric.lanes import Lanes
+from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Receipt
+from skate.fabric.transfer import PIECE, READ, Transfers
+from skate.protocol.causality import BINDING
+from skate.wire.timer import Timer
+
+if TYPE_CHECKING:
+    from skate.fabric.fabric import Handler, NodeId
+    from skate.wire.pump import Pump
+
+#: How long the connection of a leaving member is still read.
+CLOSING_SECONDS: Final = 1.0
+#: A receipt that no write carries is sent after so many writes, and at each tick.
+RECEIPT_WRITES: Final = 64
+
+# frames of the mesh itself; the numbers of the core's messages are not negative
+BEAT: Final = -1
+LEAVE: Final = -2
+PRINTED: Final = -3  # is_error, text
+ASK: Final = -4  # about
+ANSWER: Final = -5  # about, True if it is heard
+
+
+class Mesh(Lanes):
+    """Base of the head and the members of a mesh."""
+
+    def __init__(
+        self,
+        pump: Pump,
+        info: dict[str, Any],
+        carrier: Carrier,
+        timing: Timing = Timing(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(pump, info, carrier, clock)
+        self.timing = timing
+        self.handler: Handler
+        self._transfers = Transfers(self.express)
+        self._turned = clock()
+        self._timer = Timer(pump, timing.beat / 4, self.tick)
+        carrier.receiver = self
+
+    def members(self) -> Mapping[NodeId, dict[str, Any]]:
+        """The other living nodes."""
+        return self.infos
+
+    # -- sending
+
+    def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
+        """Queue a message; no-op for a member that has ended."""
+        self.order.send(to[1], packed_frame(message), message[0] in BINDING)
+
+    def post(self, to: int, *frame: Any) -> None:
+        """Queue a frame of the mesh itself, in order with the messages."""
+        self.order.send(to, packed_frame(frame))
+
+    def express(self, to: int, *frame: Any) -> None:
+        """Queue a frame of the mesh itself, which overtakes what is held back at its receiver."""
+        self.order.send_express(to, packed_frame(frame))
+
+    def flush(self) -> None:
+        """Write everything that is queued."""
+        written: dict[int, Lane] = {}
+        while writes := self.order.writes():
+            for peer, write in writes:
+                lane = written[peer] = self._lane(peer)
+                lane.add(write)
+                self.wrote(peer, write.number)
+        for lane in written.values():
+            self._transmit(lane)
+
+    # -- receiving
+
+    def _take(self, connection: Connection, lane: Lane, frames: Iterable[tuple[Any, ...]]) -> None:
+        """Handle the frames of a lane."""
+        self.heard(lane.peer)
+        writes = 0
+        for frame in frames:
+            if lane.connection is not connection:
+                break
+            try:
+                if frame[0] == WRITE:
+                    write = unpacked_write(lane.peer, frame)
+                    found = self.order.receive(lane.peer, write)
+                    self._receipted(lane, write.receipt.received)
+                    writes += 1
+                elif frame[0] == RECEIPT:
+                    _, received, delivered = frame
+                    self.order.receipted(lane.peer, Receipt(received, delivered))
+                    self._receipted(lane, received)
+                    continue
+                elif frame[0] == REFUSED:
+                    _, text, is_dead = frame
+                    self.refused(lane.peer, text, is_dead)
+                    continue
+                else:
+                    raise ValueError(f"a frame of kind {frame[0]}")
+            except (TypeError, ValueError):  # an invalid frame ends the connection only
+                connection.close()
+                self._broken(connection, lane)
+                return
+            self._deliver(found)
+        if self.order.closing:
+            self._bury()
+        self.flush()
+        if writes >= RECEIPT_WRITES:
+            self._send_receipt(lane)
+
+    def _receipted(self, lane: Lane, received: int) -> None:
+        lane.receipted(received)
+        self.confirmed(lane.peer, received)
+        if lane.queue:
+            lane.transmit()
+
+    def _send_receipt(self, lane: Lane) -> None:
+        if lane.connection is not None:
+            receipt = self.order.receipt(lane.peer)
+            if receipt is not None:
+                lane.connection.push(RECEIPT, *receipt)
+                lane.connection.flush()
+
+    def _deliver(self, deliveries: list[Delivery]) -> None:
+        for source, kind, frames in deliveries:
+            if kind == DATA:
+                member = self.ids[source]
+                message = self.handler.message
+                for frame in frames:
+                    if frame[0] >= 0:
+                        message(member, frame)
+                    else:
+                        self._control(source, frame)
+            elif kind == EXPRESS:
+                self._control(source, frames[0])
+            elif kind == JOINED:
+                ((number, (info, address)),) = frames
+                self.add(number, info, address)
+            else:
+                ((number, reason),) = frames
+                self.drop(number, reason)
+
+    def _control(self, source: int, frame: tuple[Any, ...]) -> None:
+        """Handle a frame of the mesh itself."""
+        match frame:
+            case (kind,) if kind == LEAVE:
+                self.handler.leave_requested()
+            case (kind, is_error, text) if kind == PRINTED:
+                self.handler.printed(is_error, text)
+            case (kind, about) if kind == ASK:
+                self.express(source, ANSWER, about, self.hears(about))
+            case (kind, about, hears) if kind == ANSWER:
+                self.answered(source, about, hears)
+            case (kind, ticket, key, at, size) if kind == READ:
+                self.handler.read(key, at, size, lambda piece: self.express(source, PIECE, ticket, at, piece))
+            case (kind, ticket, at, piece) if kind == PIECE:
+                self._transfers.piece(ticket, at, piece)
+
+    def add(self, number: int, info: dict[str, Any], address: str) -> None:
+        """Add a member."""
+        member = self.ids[number] = (info["node_id"].hex(), number)
+        self.infos[member] = info
+        self.addresses[number] = address
+        self.handler.joined(member, info)
+
+    def drop(self, number: int, reason: str) -> None:
+        """Remove a member that has ended, and what it leaves unfinished."""
+        member = self.ids.pop(number, None)
+        if member is None:
+            return
+        del self.infos[member]
+        del self.addresses[number]
+        lane = self.lanes.pop(number, None)
+        if lane is not None:
+            lane.close()
+        self.handler.left(member, reason)
+        self._transfers.left(number)
+
+    def _bury(self) -> None:
+        """Deliver the ends of leaving members whose connections have ended; give the others a second to end."""
+        for member in list(self.order.closing):
+            lane = self.lanes.get(member)
+            if lane is None or lane.connection is None:
+                if lane is not None:
+                    lane.close()
+                self._deliver(self.order.ended(member))
+            elif not lane.closes_at:
+                lane.closes_at = self.clock() + CLOSING_SECONDS
+
+    # -- time
+
+    def tick(self) -> None:
+        """Do what is due; called several times in each beat."""
+        if self.closed:
+            return
+        now = self.clock()
+        for connection in [each for each in self._strangers if now >= each.deadline]:
+            connection.refuse("no complete greeting came in time, or the engine has no such node registered")
+            connection.gone(connection)
+        for lane in list(self.lanes.values()):
+            self._look_after(lane, now)
+        if now - self._turned >= self.timing.silence:
+            self._turned = now
+            self.order.turn()
+        self.look(now)
+        self.flush()
+
+    def _look_after(self, lane: Lane, now: float) -> None:
+        if lane.connection is not None:
+            if lane.closes_at and now >= lane.closes_at:
+                lane.connection.close()
+                self._broken(lane.connection, lane)
+            else:
+                self._send_receipt(lane)
+        elif (lane.peer == HEAD or self.order.backlog(lane.peer)) and now >= lane.retry_at:
+            self._dial(lane)
+
+    def look(self, now: float) -> None:
+        """Have the directory see the time."""
+        raise NotImplementedError
+
+    def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:
+        """Carry out what the directory asks for."""
+        raise NotImplementedError
+
+    # -- what the carrier tells
+
+    def registered(self, name: str, address: str) -> None:
+        """No-op: members register at the head."""
+
+    def unregistered(self, name: str) -> None:
+        """No-op: members register at the head."""
+
+    def detached(self, reason: str) -> None:
+        """No-op: the engine of the head is in this process."""
+
+    # -- what the directory is told
+
+    def heard(self, peer: int) -> None:
+        """Something has come from a member."""
+        raise NotImplementedError
+
+    def wrote(self, peer: int, number: int) -> None:
+        """Note a numbered write to a member."""
+        raise NotImplementedError
+
+    def confirmed(self, peer: int, number: int) -> None:
+        """Note the receipt of a member."""
+        raise NotImplementedError
+
+    def hears(self, about: int) -> bool:
+        """Return True if this node hears a member."""
+        raise NotImplementedError
+
+    def answered(self, peer: int, about: int, hears: bool) -> None:
+        """Note what another member says about one."""
+        raise NotImplementedError
+
+    # -- values
+
+    def fetch(
+        self,
+        source: NodeId,
+        key: bytes,
+        size: int,
+        write: Callable[[int, Any], None],
+        done: Callable[[bool], None],
+    ) -> None:
+        """Fetch the bytes of a value."""
+        if source not in self.infos:
+            done(False)
+        else:
+            self._transfers.fetch(source[1], key, size, write, done)
+
+    # -- the end
+
+    def request_leave(self, member: NodeId) -> None:
+        """Request a node to end."""
+        self.post(member[1], LEAVE)
+        self.flush()
+
+    def forked(self) -> None:
+        """In a forked child: close the inherited descriptors."""
+        self.closed = True
+        self._timer.forked()
+        for connection in self._connections():
+            connection.forked()
+        self.carrier.forked()
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        if self.closed:
+            return
+        self.closed = True
+        self._timer.close()
+        for connection in self._connections():
+            connection.close()
+        self.carrier.close()

@@ -1,0 +1,236 @@
+"""A node of a mesh other than the head."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from skate.fabric.carrier import LANE, Carrier, Purpose
+from skate.fabric.connection import REFUSED, WELCOME, Connection
+from skate.fabric.directory import HEAD, Ask, Beat, HeadAction, Leave, MemberAction, MemberDirectory, Timing
+from skate.fabric.lane import Lane
+from skate.fabric.lanes import RETRY_SECONDS
+from skate.fabric.local import RefusedError
+from skate.fabric.mesh import ASK, BEAT, PRINTED, Mesh
+from skate.fabric.order import Order
+
+if TYPE_CHECKING:
+    from skate.wire.pump import Pump
+
+JOIN_SECONDS: Final = 30.0
+
+
+class MeshMember(Mesh):
+    """A member's end."""
+
+    def __init__(
+        self,
+        pump: Pump,
+        info: dict[str, Any],
+        carrier: Carrier,
+        *,
+        timing: Timing = Timing(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(pump, info, carrier, timing, clock)
+        self.on_end: Callable[[], None] = lambda: None
+        #: Why this node has to end, once it has.
+        self.reason = ""
+        self.directory = MemberDirectory(-1, 0, clock(), timing)
+        self._joined = False
+        self._detached = False
+        self._welcome: tuple[Any, ...] = ()
+        self._early: list[tuple[Any, ...]] = []
+        self._early_sockets: list[tuple[Purpose, socket.socket]] = []
+        self._first: Connection | None = None
+        self._refusal = ""
+        self._failures = 0
+        self._trouble = "no answer"
+
+    # -- joining
+
+    def greet(self, timeout: float = JOIN_SECONDS) -> dict[str, Any]:
+        """Introduce this node, and wait for the head's configuration; `begin` adds the members.
+
+        Raises RefusedError if the head rejects this node, ConnectionError if it does not answer in time.
+        """
+        address = self.carrier.head_address
+        end = time.monotonic() + timeout
+        while not self._welcome and not self._refusal:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise ConnectionError(f"the head at {address} did not admit this node: {self._trouble}")
+            self._failures = 0
+            self._introduce(address)
+            self.pump.wait(lambda: bool(self._failures or self._welcome or self._refusal), left)
+            if self._failures:
+                self.pump.wait(lambda: False, min(RETRY_SECONDS, left))
+        if self._refusal:
+            raise RefusedError(self._refusal)
+        _, self.epoch, view, _, self.number, config, members = self._welcome
+        self.order = Order(self.number, [number for number, _, _ in members], view)
+        self.directory = MemberDirectory(self.number, self.epoch, self.clock(), self.timing)
+        return dict(config)
+
+    def _introduce(self, address: str) -> None:
+        """Send the greeting of a node that is no member yet."""
+
+        def failed(reason: str) -> None:
+            self._trouble = reason
+            self._failures += 1
+
+        def gone(connection: Connection) -> None:
+            self._strangers.discard(connection)
+            self._first = None
+            failed("the head has closed the connection")
+
+        def opened(sock: socket.socket) -> None:
+            if self._first is not None or self.closed:
+                sock.close()
+                return
+            self._first = connection = Connection(self.pump, sock, self._admitted, gone)
+            self._await_greeting(connection)
+            self._hello(connection, HEAD, 0, 0, self.info)
+
+        self.carrier.dial(address, LANE, opened, failed)
+
+    def _admitted(self, connection: Connection, frames: list[tuple[Any, ...]]) -> None:
+        """Handle the head's answer; what follows is kept for `begin`."""
+        self._strangers.discard(connection)
+        if self._welcome:
+            self._early += frames
+        elif frames[0][0] == WELCOME and len(frames[0]) == 7:
+            self._welcome, *self._early = frames
+        elif frames[0][0] == REFUSED and len(frames[0]) == 3:
+            self._refusal = frames[0][1]
+            connection.close()
+        else:
+            self._refusal = "the node at this address is no head of Skate, or of another version"
+            connection.close()
+
+    def begin(self) -> None:
+        """Join the cluster."""
+        self._joined = True
+        for number, info, address in self._welcome[6]:
+            self.add(number, {**info, "head": number == HEAD}, address)
+        connection, self._first = self._first, None
+        lane = self._lane(HEAD)
+        frames, self._early = self._early, []
+        if connection is not None:
+            self._establish(lane, connection, 0)
+            self._take(connection, lane, frames)
+        for purpose, sock in self._early_sockets:
+            self.accepted(purpose, sock)
+        self._early_sockets.clear()
+        self._welcome = ()
+
+    def joins(self, connection: Connection, hello: tuple[Any, ...]) -> None:
+        """Refuse a node that takes this one for the head."""
+        connection.refuse("this node is not the head of the cluster")
+
+    def add(self, number: int, info: dict[str, Any], address: str) -> None:
+        """Add a member."""
+        if number != HEAD:
+            self.directory.joined(number, self.clock())
+        super().add(number, info, address)
+
+    def drop(self, number: int, reason: str) -> None:
+        """Remove a member that has ended, and what it leaves unfinished."""
+        self.directory.gone(number)
+        super().drop(number, reason)
+
+    def print(self, is_error: bool, text: str) -> None:
+        """Forward the output of this node's workers to the head."""
+        self.post(HEAD, PRINTED, is_error, text)
+        self.flush()
+
+    # -- what the carrier tells
+
+    def accepted(self, purpose: Purpose, sock: socket.socket) -> None:
+        """Take over a connection that another member has opened."""
+        if self._joined or self.closed:
+            super().accepted(purpose, sock)
+        else:
+            self._early_sockets.append((purpose, sock))
+
+    def detached(self, reason: str) -> None:
+        """Note that the head's engine has closed its connection: without an answer to the next greeting, it is gone."""
+        self._detached = True
+
+    # -- the directory
+
+    def heard(self, peer: int) -> None:
+        """Note that something has come from a member."""
+        self.directory.heard(peer, self.clock())
+
+    def wrote(self, peer: int, number: int) -> None:
+        """Note a numbered write to a member."""
+        if peer == HEAD:
+            self.directory.wrote(number, self.clock())
+
+    def confirmed(self, peer: int, number: int) -> None:
+        """Note the receipt of a member."""
+        if peer == HEAD:
+            self.directory.confirmed(number)
+
+    def hears(self, about: int) -> bool:
+        """Return True if this node hears a member."""
+        return self.directory.hears(about, self.clock())
+
+    def answered(self, peer: int, about: int, hears: bool) -> None:
+        """Note what another member says about the head."""
+        if about == HEAD:
+            self.act(self.directory.answer(peer, hears, self.clock()))
+
+    def accepts(self, peer: int, epoch: int) -> bool:
+        """Return True if a member has the epoch of this node's head, or a head a later one."""
+        return self.directory.accepts(epoch) if peer == HEAD else True
+
+    def refused(self, peer: int, text: str, is_dead: bool) -> None:
+        """Leave if the head says that this node is dead."""
+        if peer == HEAD and is_dead:
+            self.act(self.directory.refused(self.epoch))
+
+    def connected(self, peer: int) -> None:
+        """Handle a new connection to a member."""
+        if peer == HEAD:
+            self._detached = False
+
+    def look(self, now: float) -> None:
+        """Have the directory see the time."""
+        if self._joined:
+            self.act(self.directory.tick(now))
+
+    def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:
+        """Carry out what the directory asks for."""
+        for action in actions:
+            match action:
+                case Beat():
+                    self.post(HEAD, BEAT)
+                case Ask(peer, about):
+                    self.express(peer, ASK, about)
+                case Leave(reason):
+                    self._leave(reason)
+
+    def _leave(self, reason: str) -> None:
+        if not self.reason:
+            self.reason = reason
+            self.on_end()
+
+    def _connections(self) -> list[Connection]:
+        return super()._connections() + ([self._first] if self._first is not None else [])
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        super().close()
+        for _, sock in self._early_sockets:
+            sock.close()
+        self._early_sockets.clear()
+
+    def _failed(self, lane: Lane) -> None:
+        """Handle the end of an attempt; the head is gone if it has neither a connection nor the engine's."""
+        super()._failed(lane)
+        if lane.peer == HEAD and lane.connection is None and self._detached:
+            self._leave("has lost the head: its connections have ended, and it cannot be reached")

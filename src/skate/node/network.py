@@ -1,0 +1,169 @@
+"""The network of a standing node: where a head listens, or which cluster a node joins, and with which token.
+
+Only a node that has a network imports Dask.distributed, in its own process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skate.node.driver.address import CLUSTER_NAME, TOKEN_NAME, cluster_of, find, is_locked
+from skate.protocol.values import LOOPBACK
+
+if TYPE_CHECKING:
+    from skate.fabric.fabric import Fabric
+    from skate.wire.pump import Pump
+
+JOIN_SECONDS = 30.0
+#: A route to the world, of which nothing is sent: the address of this machine on it is the one that others see.
+SOMEWHERE = ("203.0.113.1", 9)
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network of one node. A head has no `head`; it listens on `port`, and 0 is any free one."""
+
+    ip: str
+    port: int = 0
+    head: str = ""
+    token_file: str | None = None
+    timeout: float = JOIN_SECONDS
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A node in its network: its number there, where the cluster is found, and the file of the token.
+
+    Call `begin` once the fabric has a handler.
+    """
+
+    fabric: Fabric
+    number: int
+    address: str
+    token_file: str
+    begin: Callable[[], None]
+
+
+def connect(
+    network: Network, folder: str, pump: Pump, info: dict[str, Any], leave: Callable[[str], None]
+) -> Joined:
+    """Listen as a head, or join the cluster.
+
+    Calls `leave` with the reason when a member has to end. Raises ConnectionError and ValueError with the cause.
+    """
+    try:
+        # with Dask.distributed, which takes half a second
+        from skate.fabric.dask import carrier, credentials
+        from skate.fabric.mesh_head import MeshHead
+        from skate.fabric.mesh_member import MeshMember
+    except ImportError as error:
+        raise ValueError(
+            f"a cluster of several machines needs Dask.distributed ({error}): pip install 'skate[cluster]'"
+        ) from error
+    token = credentials.find_token(network.token_file)
+    token_file = network.token_file or ""
+    if network.head:
+        if token is None:
+            raise ValueError(
+                f"the cluster at {network.head} requires its token: name its file with --token-file, or set "
+                "SKATE_AUTH_TOKEN_PATH; the head prints the path when it starts"
+            )
+        name = info["node_id"].hex()
+        member = carrier.MemberCarrier(pump, name, network.head, network.ip, token=token)
+        member.parent_folder = folder
+        member.start(network.timeout)
+        joining = MeshMember(pump, info, member)
+        joining.on_end = lambda: leave(joining.reason)
+        try:
+            _check_python(joining.greet(network.timeout).get("python"))
+        except BaseException:
+            joining.close()
+            raise
+        return Joined(joining, joining.number, network.head, token_file, joining.begin)
+    if token is None:
+        token_file = os.path.join(folder, TOKEN_NAME)
+        token = credentials.make_token(token_file)
+    listening = carrier.HeadCarrier(pump, network.ip, network.port, token=token)
+    listening.parent_folder = folder
+    listening.start()
+    head = MeshHead(pump, info, {"python": list(sys.version_info[:2])}, listening)
+    return Joined(head, head.number, listening.address.rpartition("://")[2], token_file, _nothing)
+
+
+def _check_python(theirs: list[int] | None) -> None:
+    """Raise ValueError if the head has another minor version of Python: functions of one do not run on another."""
+    ours = list(sys.version_info[:2])
+    if theirs and list(theirs) != ours and not os.environ.get("RAY_IGNORE_VERSION_MISMATCH"):
+        raise ValueError(
+            f"the head runs Python {'.'.join(map(str, theirs))}, and this node Python {'.'.join(map(str, ours))}: use the same "
+            "minor version, or set RAY_IGNORE_VERSION_MISMATCH=1"
+        )
+
+
+def _nothing() -> None:
+    """No-op: members come to a head later."""
+
+
+def record(folder: str, joined: Joined) -> None:
+    """Write to the node's folder which cluster it belongs to, for programs that ask for this cluster."""
+    fd = os.open(
+        os.path.join(folder, CLUSTER_NAME), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+    )
+    with open(fd, "w") as file:
+        file.write(joined.address)
+
+
+# -- addresses
+
+
+def node_of(address: str, folder: str) -> str:
+    """Return the socket of this machine's node of a cluster. Raise ConnectionError if there is none."""
+    own = cluster_of(folder)
+    if same(own, address):
+        return find(folder)
+    if own:
+        found = f"your node here belongs to the cluster at {own}"
+    elif is_locked(folder) if os.path.isdir(folder) else False:
+        found = "your node here belongs to no cluster of several machines; `skate stop` ends it"
+    else:
+        found = f"you have no node here (looked in {folder})"
+    raise ConnectionError(
+        f"init(address={address!r}) needs a node of that cluster on this machine, but {found}; start one with "
+        f"`skate start --address={address} --token-file FILE`, where FILE is a copy of the token file that the head has printed"
+    )
+
+
+def same(one: str, other: str) -> bool:
+    """Return True if two addresses lead to the same port, as far as this machine knows the names."""
+    if one == other:
+        return True
+    (host, _, port), (other_host, _, other_port) = one.rpartition(":"), other.rpartition(":")
+    return port == other_port and bool(_numeric(host) & _numeric(other_host))
+
+
+def _numeric(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host.strip("[]"), None)}
+    except OSError:
+        return {host}
+
+
+def own_address(towards: str = "") -> str:
+    """Return the address of this machine on the way to a host, or to the world."""
+    host = towards.rpartition(":")[0].strip("[]")
+    try:
+        family, _, _, _, place = (
+            socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+            if host
+            else (socket.AF_INET, 0, 0, "", SOMEWHERE)
+        )
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect(place)  # sends nothing
+            return str(sock.getsockname()[0])
+    except OSError:
+        return LOOPBACK

@@ -1,0 +1,66 @@
+"""A channel over a socket with TLS, whose layer of encryption keeps what a poller does not show.
+
+A poller sees the bytes of the network, a channel those that are decrypted. One call decrypts one record of 16 KiB at most, and
+all of it if there is space for that much: then nothing is left that the poller does not show. Writing also takes one record at a
+time, and may have to read first, when the peer changes its keys.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from skate.wire.channel import FRAME_BYTES_MAX, Channel
+
+RECORD_BYTES_MAX: Final = 1 << 14
+
+
+class TLSChannel(Channel):
+    """One end of an encrypted connection, after its handshake."""
+
+    __slots__ = ("_decrypt", "_encrypt")
+
+    def __init__(self, sock: ssl.SSLSocket, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        super().__init__(sock, frame_bytes_max=frame_bytes_max)
+        self._decrypt: Callable[..., int] = sock.recv_into
+        self._encrypt: Callable[..., int] = sock.send
+        self._recv = self._receive
+        self._send = self._send_records
+
+    def _receive(self, buffer: memoryview) -> int:
+        """Fill the buffer as a socket does, with several records; less than all is no sign that there is no more."""
+        got = 0
+        try:
+            while len(buffer) - got >= RECORD_BYTES_MAX:
+                count = self._decrypt(buffer[got:])
+                if not count:
+                    break  # the end, which the next call finds again
+                got += count
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not got:
+                raise BlockingIOError from None
+        except OSError:
+            if not got:
+                raise
+        return got
+
+    def _send_records(self, data: bytes | memoryview) -> int:
+        """Send as much as the socket takes; what is left must be sent next, from its first byte on."""
+        view = memoryview(data)
+        sent = 0
+        try:
+            while sent < len(view):
+                sent += self._encrypt(view[sent:])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not sent:
+                raise BlockingIOError from None
+        return sent
+
+
+def open_channel(sock: socket.socket, frame_bytes_max: int = FRAME_BYTES_MAX) -> Channel:
+    """Return the channel for a socket, with TLS or without."""
+    if isinstance(sock, ssl.SSLSocket):
+        return TLSChannel(sock, frame_bytes_max=frame_bytes_max)
+    return Channel(sock, frame_bytes_max=frame_bytes_max)

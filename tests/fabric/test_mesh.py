@@ -1,0 +1,376 @@
+"""The mesh when connections break, nodes stop, and strangers call. The clock is the test's own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from skate.fabric.carrier import LANE
+from skate.fabric.connection import HELLO, REFUSED
+from skate.fabric.directory import DEAD, Timing
+from skate.fabric.local import RefusedError
+from skate.protocol.version import VERSION
+from tests.fabric.clusters import MeshCluster, Node, info_of
+
+WORD = 99
+STEP = 0.1
+
+
+class Manual(MeshCluster):
+    """A mesh whose time passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.frozen: set[str] = set()
+        super().__init__(Timing(), lambda: self.now)
+        self.ends: dict[str, float] = {}
+
+    def add(self) -> Node:
+        node = super().add()
+        if node is not self.nodes[0]:
+            node.fabric.on_end = lambda: self.end_of(node)
+        return node
+
+    def end_of(self, node: Node) -> None:
+        self.ends[node.name] = self.now
+        node.fabric.close()
+
+    def turn(self) -> None:
+        for _ in range(4):
+            self.pump.wait(lambda: False, 0)
+
+    def advance(self, seconds: float) -> None:
+        for _ in range(round(seconds / STEP)):
+            self.now += STEP
+            for node in self.nodes:
+                if node.name not in self.frozen:
+                    node.fabric.tick()
+            self.turn()
+
+    def freeze(self, node: Node) -> None:
+        """Stop a node, as by SIGSTOP: its sockets stay open, and nobody reads them."""
+        self.frozen.add(node.name)
+        for connection in (*node.fabric._connections(),):
+            self.pump.remove(connection.channel.fd)
+        node.fabric._timer.close()
+
+    def left(self, node: Node, who: Node) -> str:
+        """Return what a node was told about the end of another."""
+        return "".join(each[2] for each in node.handler.events if each[:2] == ("left", who.number))
+
+
+@pytest.fixture
+def mesh() -> Iterator[Manual]:
+    found = Manual()
+    yield found
+    found.close()
+
+
+def talk(mesh: Manual, one: Node, other: Node, count: int = 20) -> None:
+    """Send messages in both directions, and check that all arrive after those of before."""
+    before = len(other.got(one)), len(one.got(other))
+    for number in range(count):
+        one.send(other, WORD, number)
+        other.send(one, WORD, number)
+    mesh.until(lambda: (len(other.got(one)), len(one.got(other))) == (before[0] + count, before[1] + count))
+    expected = [(WORD, number) for number in range(count)]
+    assert other.got(one)[before[0] :] == one.got(other)[before[1] :] == expected
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (1, 2)])
+def test_a_broken_connection_is_made_again(mesh: Manual, pair: tuple[int, int]) -> None:
+    mesh.start(3)
+    one, other = (mesh.nodes[number] for number in pair)
+    talk(mesh, one, other)
+    for round_ in range(5):
+        for number in range(100):
+            one.send(other, WORD, number, bytes(2000))
+            other.send(one, WORD, number, bytes(2000))
+            if number == 10 * round_:
+                assert mesh.engine.cut(one.name, other.name)
+            if number % 30 == 0:
+                mesh.pump.wait(lambda: False, 0)
+    mesh.until(lambda: len(one.got(other)) == len(other.got(one)) == 520)
+    for source, to in ((one, other), (other, one)):
+        numbers = [message[1] for message in to.got(source)]
+        assert numbers == [*range(20), *(5 * list(range(100)))]
+    assert all(not mesh.left(node, each) for node in mesh.nodes for each in mesh.nodes)
+
+
+def test_one_connection_stays_when_both_dial(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    one.send(other, WORD, 1)
+    other.send(one, WORD, 1)
+    mesh.until(lambda: bool(one.got(other) and other.got(one)))
+    mesh.turn()
+    open_ = [
+        ours for pair, _, ours, _ in mesh.engine.pairs if pair == {one.name, other.name} if ours.fileno() >= 0
+    ]
+    assert len(open_) == 1
+    assert (other.name, one.fabric.carrier.address) in mesh.engine.dials
+    talk(mesh, one, other)
+
+
+def test_lanes_are_made_when_they_are_needed(mesh: Manual) -> None:
+    mesh.start(4)
+    _, one, other, third = mesh.nodes
+    mesh.advance(3)
+    talk(mesh, one, other)
+    assert third.number not in one.fabric.lanes
+    assert {pair for pair, *_ in mesh.engine.pairs if third.name in pair} == {
+        frozenset((mesh.nodes[0].name, third.name))
+    }
+
+
+def test_receipts_empty_the_windows(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    talk(mesh, one, other)
+    mesh.advance(1)
+    for source, to in ((one, other), (other, one)):
+        assert source.fabric.order.backlog(to.number) == 0
+        assert source.fabric.lanes[to.number].flight_bytes == 0
+
+
+def test_a_node_that_stops_is_declared_dead(mesh: Manual) -> None:
+    mesh.start(4)
+    head, one, other, third = mesh.nodes
+    talk(mesh, one, third)
+    mesh.freeze(third)
+    mesh.advance(4)
+    assert not mesh.left(head, third)
+    mesh.advance(4)
+    for node in (head, one, other):
+        assert "was not heard" in mesh.left(node, third), node.handler.events
+    assert head.fabric.directory.members[third.number].state == DEAD
+    talk(mesh, one, other)
+    assert third.name not in mesh.ends
+    third.fabric.tick()  # it continues, and sees the time first
+    assert "cut off" in third.fabric.reason
+
+
+def test_a_node_that_was_declared_dead_is_refused(mesh: Manual) -> None:
+    mesh.start(3)
+    head, one, other = mesh.nodes
+    mesh.freeze(other)
+    mesh.advance(8)
+    assert mesh.left(one, other)
+    lane = other.fabric.lanes[0]
+    lane.connection.close()
+    other.fabric._broken(lane.connection, lane)
+    mesh.until(lambda: other.name in mesh.ends)
+    assert "declared dead" in other.fabric.reason
+
+
+def test_a_node_that_is_cut_off_ends_before_it_counts_as_dead(mesh: Manual) -> None:
+    mesh.start(4)
+    head, one, other, third = mesh.nodes
+    for each in (head, one, other):
+        mesh.engine.block(third.name, each.name)
+    while not mesh.left(head, third):
+        mesh.advance(STEP)
+        assert mesh.now < 110
+        assert third.name in mesh.ends or not mesh.left(head, third)
+    assert "cut off" in third.fabric.reason
+    talk(mesh, one, other)
+
+
+def test_the_end_of_a_process_is_believed_at_once(mesh: Manual) -> None:
+    mesh.start(3)
+    head, one, other = mesh.nodes
+    mesh.kill(other)
+    mesh.turn()
+    assert "has died" in mesh.left(head, other)
+    assert "has died" in mesh.left(one, other)
+
+
+def test_an_expected_end_has_its_own_reason(mesh: Manual) -> None:
+    mesh.start(3)
+    head, one, other = mesh.nodes
+    head.fabric.reasons[other.number] = "was removed"
+    mesh.kill(other)
+    mesh.turn()
+    assert mesh.left(one, other) == "was removed"
+
+
+def test_members_end_with_their_head(mesh: Manual) -> None:
+    mesh.start(3)
+    mesh.kill(mesh.nodes[0])
+    mesh.until(lambda: len(mesh.ends) == 2)
+    assert "lost the head" in mesh.nodes[1].fabric.reason
+
+
+def test_a_node_joins_and_hears_of_all_before_their_messages(mesh: Manual) -> None:
+    mesh.start(3)
+    for node in mesh.nodes:
+        node.handler.events.clear()
+    new = mesh.add()
+    for node in mesh.nodes[:3]:
+        node.handler.on_message = lambda *_: None
+    new.send(mesh.nodes[1], WORD, "from the newcomer")  # its lane is quicker than the news of the head
+    mesh.until(lambda: bool(mesh.nodes[1].got(new)))
+    kinds = [each[0] for each in mesh.nodes[1].handler.events]
+    assert kinds == ["joined", "message"]
+
+
+# -- strangers
+
+
+def stranger(mesh: Manual, node: Node) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    node.fabric.accepted(LANE, theirs)
+    ours.setblocking(False)
+    return ours
+
+
+def answer(mesh: Manual, sock: socket.socket) -> tuple[Any, ...] | None:
+    """Return the frame that was answered before the end of the connection, if there was one."""
+    data = b""
+    mesh.turn()
+    while True:
+        try:
+            piece = sock.recv(1 << 16)
+        except BlockingIOError:
+            raise AssertionError("the connection is still open") from None
+        if not piece:
+            sock.close()
+            return msgpack.unpackb(data, use_list=False) if data else None
+        data += piece
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00" * 100,
+        b"\xc6\x00\x10\x00\x00" + bytes(70_000),
+        msgpack.packb((HELLO,)),
+        msgpack.packb((HELLO, VERSION, b"x", "1", 0, 0, 0, 0, None)),
+        msgpack.packb((HELLO, VERSION, b"x", 0, 0, 0, 0, 0, "info")),
+        msgpack.packb((HELLO, VERSION, b"x", 0, 0, 0, 0, -5, {})),
+        msgpack.packb((7, 1)),
+        msgpack.packb([{}, {}]),
+    ],
+)
+def test_garbage_ends_its_own_connection(mesh: Manual, data: bytes) -> None:
+    mesh.start(2)
+    for node in mesh.nodes:
+        sock = stranger(mesh, node)
+        sock.sendall(data)
+        answer(mesh, sock)
+        assert not node.fabric._strangers
+    talk(mesh, *mesh.nodes)
+
+
+def test_a_greeting_of_another_version_is_refused(mesh: Manual) -> None:
+    mesh.start(2)
+    sock = stranger(mesh, mesh.nodes[0])
+    sock.sendall(msgpack.packb((HELLO, VERSION + 1, b"x", 0, 0, 0, 0, 0, info_of("x"), "more")))
+    given = answer(mesh, sock)
+    assert given is not None and given[0] == REFUSED and f"version {VERSION + 1}" in given[1]
+
+
+def test_a_slow_greeting_has_a_deadline(mesh: Manual) -> None:
+    mesh.start(2)
+    sock = stranger(mesh, mesh.nodes[0])
+    sock.sendall(msgpack.packb((HELLO, VERSION, b"x", 0, 0, 0, 0, 0, {}))[:10])
+    mesh.advance(4)
+    with pytest.raises(AssertionError, match="still open"):
+        answer(mesh, sock)
+    mesh.advance(2)
+    given = answer(mesh, sock)
+    assert given is not None and "in time" in given[1]
+
+
+def test_a_greeting_for_another_node_is_refused(mesh: Manual) -> None:
+    mesh.start(3)
+    sock = stranger(mesh, mesh.nodes[1])
+    sock.sendall(msgpack.packb((HELLO, VERSION, b"x", 2, 7, 1, 9, 0, None)))
+    given = answer(mesh, sock)
+    assert given is not None and "not 7" in given[1]
+
+
+def test_a_node_that_is_not_registered_is_not_admitted(mesh: Manual) -> None:
+    mesh.start(2)
+    sock = stranger(mesh, mesh.nodes[0])
+    sock.sendall(msgpack.packb((HELLO, VERSION, b"x", 0, 0, 0, 0, 0, info_of("x"))))
+    mesh.advance(4)
+    assert len(mesh.nodes[0].fabric.ids) == 1
+    mesh.advance(2)
+    given = answer(mesh, sock)
+    assert given is not None and "registered" in given[1]
+    assert len(mesh.nodes[0].fabric.ids) == 1
+
+
+def test_a_greeting_before_the_registration_waits_for_it(mesh: Manual) -> None:
+    mesh.start(1)
+    node = mesh.node()
+    address = mesh.nodes[0].fabric.carrier.registered.pop(node.name)
+    threading.Timer(0.05, lambda: mesh.engine.later(register)).start()
+
+    def register() -> None:
+        mesh.nodes[0].fabric.carrier.registered[node.name] = address
+        mesh.nodes[0].fabric.registered(node.name, address)
+
+    mesh.turn()
+    assert node.fabric.greet(5.0) == {"color": "blue"}
+    node.fabric.begin()
+    mesh.nodes.append(node)
+    talk(mesh, *mesh.nodes)
+
+
+def test_a_node_of_another_version_is_told_why(mesh: Manual, monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh.start(1)
+    node = mesh.node()
+    mesh.nodes.append(node)
+    monkeypatch.setattr("skate.fabric.lanes.VERSION", VERSION + 1)
+    with pytest.raises(RefusedError, match=f"version {VERSION + 1}"):
+        node.fabric.greet(5.0)
+
+
+def test_a_head_that_cannot_be_reached_is_named(mesh: Manual) -> None:
+    mesh.start(1)
+    node = mesh.node()
+    mesh.nodes.append(node)
+    mesh.engine.block(node.name, mesh.nodes[0].name)
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        node.fabric.greet(0.3)
+    assert len(mesh.engine.dials) >= 2
+
+
+def test_a_fabric_that_is_closed_has_no_descriptors_and_threads() -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = descriptors(), threading.active_count()
+    mesh = Manual()
+    mesh.start(3)
+    talk(mesh, *mesh.nodes[1:])
+    sock = stranger(mesh, mesh.nodes[0])
+    mesh.close()
+    sock.close()
+    assert (descriptors(), threading.active_count()) == before
+
+
+def test_a_forked_child_closes_its_copies(mesh: Manual) -> None:
+    mesh.start(3)
+    talk(mesh, *mesh.nodes[1:])
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            for node in mesh.nodes:
+                node.fabric.forked()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    talk(mesh, *mesh.nodes[1:])
