@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from skate.util import spans
+from skate.util.engine import record_span
 
 _CATEGORY = "train"
 
@@ -39,17 +39,15 @@ class Spans:
         shown = {"run": self.run_name, "number": number}
         for rank, since in came.items():
             row = self._rows[rank]
-            spans.record(
-                f"train.{kind} {number}", _CATEGORY, since, now - since, row, {**shown, "rank": rank}
-            )
+            record_span(f"train.{kind} {number}", _CATEGORY, since, now - since, row, {**shown, "rank": rank})
             seconds = reports[rank].seconds if reports else 0.0
             if seconds:
                 name = f"train.upload {number}"
-                spans.record(name, _CATEGORY, since - seconds, seconds, row, {**shown, "rank": rank})
+                record_span(name, _CATEGORY, since - seconds, seconds, row, {**shown, "rank": rank})
         if checkpoint is not None:
             last = max(came.values())
             name = f"train.checkpoint {number}"
-            spans.record(
+            record_span(
                 name,
                 _CATEGORY,
                 last,
