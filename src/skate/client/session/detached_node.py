@@ -47,13 +47,13 @@ def start(folder: str, settings: dict[str, Any]) -> tuple[str, list[str]]:
             os._exit(status)
     os.close(write_end)
     os.close(place.lock)
-    said = _read(read_end)
-    if not said.startswith(b"+"):
+    answer = _read(read_end)
+    if not answer.startswith(b"+"):
         os.waitpid(pid, 0)
         raise RuntimeError(
-            f"the node did not start: {said[1:].decode(errors='replace') or 'it gave no reason'}"
+            f"the node did not start: {answer[1:].decode(errors='replace') or 'it gave no reason'}"
         )
-    return os.fsdecode(said[1:]), place.swept
+    return os.fsdecode(answer[1:]), place.swept
 
 
 def serve(folder: str, settings: dict[str, Any], ready: Any) -> None:
@@ -85,17 +85,17 @@ def _living(folder: str) -> str:
 
 def _read(fd: int) -> bytes:
     """All that comes out of a pipe until its end, or for as long as a node may take."""
-    said = b""
+    answer = b""
     deadline = time.monotonic() + START_SECONDS
     try:
         while select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
             data = os.read(fd, 4096)
             if not data:
                 break
-            said += data
+            answer += data
     finally:
         os.close(fd)
-    return said
+    return answer
 
 
 def locate(named: str | None, folder: str) -> str:
