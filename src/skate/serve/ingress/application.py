@@ -44,7 +44,7 @@ class Ingress:
         self.replica = replica
         self.dispatcher = dispatcher
         self.options = options
-        self.gate = replica.gate
+        self.limiter = replica.limiter
         self.servable = replica.servable
         self.order = replica.order
         self.logger = logging.getLogger(LOGGER)
@@ -122,7 +122,7 @@ class Ingress:
         exchange = Exchange(receive, send, around.request_id, self.body_max)
         timer = self._begin(receive)
         span = tracing.of_request(scope, around, self.replica.id) if tracing.active() else None
-        gate = self.gate
+        limiter = self.limiter
         entered = 0.0
         ended = False
         try:
@@ -133,9 +133,9 @@ class Ingress:
             if charset is not None:
                 await exchange.text(400, f"multipart forms in the charset {charset!r} are not supported")
                 return
-            if gate.full:
+            if limiter.full:
                 self._refuse_if_too_many()
-            await gate.enter()
+            await limiter.enter()
             entered = time.perf_counter()
             context.servable.set(self.servable.object)
             if self._lifespan is not None and self._lifespan.state:
@@ -157,7 +157,7 @@ class Ingress:
         finally:
             now = time.perf_counter()
             if entered:
-                gate.leave(now - entered, not ended or exchange.status >= 500)
+                limiter.leave(now - entered, not ended or exchange.status >= 500)
             if timer is not None:
                 timer.cancel()
             release(around.children, not ended)
@@ -171,10 +171,10 @@ class Ingress:
 
     def _refuse_if_too_many(self) -> None:
         config = self.order.config
-        if 0 <= config.max_queued_requests <= self.gate.waiting:
+        if 0 <= config.max_queued_requests <= self.limiter.waiting:
             pressure = config.backpressure_config
             raise BackPressureError(
-                self.gate.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
+                self.limiter.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
             )
 
     def _begin(self, receive: Receive) -> _Timer | None:
