@@ -78,6 +78,13 @@ def test_a_job_is_introduced_once_and_before_its_first_task() -> None:
         assert {each[0] for each in sent[1:]} == {m.FORWARD}
 
 
+def test_the_head_knows_every_job() -> None:
+    node = Node()
+    head = node.peer(HEAD_ID, head=True)
+    driver = node.driver()
+    assert node.sent(head, m.JOB) == [(m.JOB, JOB, "space", HERE, driver, b"reduced", b"whole")]
+
+
 def test_a_member_has_the_head_end_its_job() -> None:
     node = Node()
     head = node.peer(HEAD_ID, head=True)

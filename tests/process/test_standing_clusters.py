@@ -126,6 +126,8 @@ def test_two_drivers_on_two_nodes_share_a_cluster(pair: Pair, program: Callable[
     ]
     jobs = {driver.said(r"^done .*").split()[1] for driver in drivers}
     assert len(jobs) == 2
+    said = pair.head.command("status").stdout
+    assert all(f"  job {job}  " in said for job in jobs) and f"at the node {MEMBER_IP}" in said, said
     for driver, who, away in zip(drivers, ("red", "blue"), (MEMBER_IP, HEAD_IP), strict=True):
         driver.tell("end")
         assert driver.end() == 0, driver.story()

@@ -45,7 +45,8 @@ def described(found: dict[str, Any]) -> Iterator[str]:
     yield from _section(
         "resources, used of total", [*(line for line in used if line), memory, f"workers: {found['workers']}"]
     )
-    yield from _section("drivers", [_driver(each) for each in found["drivers"]])
+    drivers = [*map(_driver, found["drivers"]), *map(_driver_elsewhere, found["jobs_elsewhere"])]
+    yield from _section("drivers", drivers)
     yield from _section("actors", [_actor(each) for each in found["actors"]])
     yield from _section("waiting", [f"{count} x {name}: {why}" for name, count, why in found["pending"]])
 
@@ -72,6 +73,10 @@ def _used(name: str, total: int, free: int) -> str:
 
 def _driver(driver: dict[str, Any]) -> str:
     return f"job {driver['job']}  pid {driver['pid']}  for {driver['seconds']:.0f} s  {driver['command']}"
+
+
+def _driver_elsewhere(job: dict[str, Any]) -> str:
+    return f"job {job['job']}  at the node {job['address']}"
 
 
 def _actor(actor: dict[str, Any]) -> str:

@@ -47,6 +47,12 @@ class ClusterJobs:
 
     # -- the beginning
 
+    def begun(self, job: Job) -> None:
+        """Tell the head of the job of a driver at this node: it ends the job if this node is lost."""
+        members = self.members
+        if members.head is not members.here:
+            self.introduce(members.head, job.job)
+
     def introduce(self, peer: Peer, name: str) -> None:
         """Tell a peer of a job, unless it knows it."""
         job = self.jobs.get(name)

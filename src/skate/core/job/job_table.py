@@ -72,6 +72,9 @@ class Others(Protocol):
     def alone(self) -> bool:
         """True while no other node can have work of a job."""
 
+    def begun(self, job: Job) -> None:
+        """Tell the head of the job of a driver at this node."""
+
     def over(self, job: Job, reason: str) -> None:
         """Have the head end a job."""
 
@@ -118,7 +121,8 @@ class JobTable:
 
     def begin(self, cid: int, job: str, namespace: str, views: tuple[bytes, bytes]) -> None:
         """Add the job of a new driver."""
-        self.jobs[job] = Job(job, namespace, cid, self.members.here, cid, views)
+        begun = self.jobs[job] = Job(job, namespace, cid, self.members.here, cid, views)
+        self.others.begun(begun)
         self.connections.connect(cid, job, namespace, True)
 
     def named_in(self, env_key: str) -> tuple[str, str]:
@@ -210,6 +214,11 @@ class JobTable:
                 idle.remove(worker)
             worker.leaving = True
             self.shell(KillWorker(worker.cid))
+
+    def elsewhere(self) -> list[Job]:
+        """Return the jobs whose drivers are at other nodes, as far as they are known here."""
+        here = self.members.here
+        return [job for job in self.jobs.values() if job.home is not here and job.job not in self.ended]
 
     def doomed(self, job: str) -> set[int]:
         """The workers of a job that are ending but still alive."""

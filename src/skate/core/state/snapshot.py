@@ -126,6 +126,10 @@ class Snapshot:
                 for row in inventory.rows("actors")
                 if row["state"] != "DEAD"
             ],
+            "jobs_elsewhere": [
+                {"job": job.job, "namespace": job.namespace, "address": job.home.address}
+                for job in self._core.jobs.elsewhere()
+            ],
             "pending": inventory.demand(),
             "memory_used": arena.used,
             "spilled": plan.used - arena.used,
