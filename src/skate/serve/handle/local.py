@@ -93,11 +93,12 @@ class Inner:
         context.inner.set(self.place)
         entered, failed = 0.0, True
         try:
-            limit = self.config.max_queued_requests
-            if gate.full and 0 <= limit <= gate.waiting:
-                pressure = self.config.backpressure_config
-                raise BackPressureError(gate.waiting, limit, pressure.status_code, pressure.retry_after_s)
-            await gate.enter()
+            if not gate.enter_now():
+                limit = self.config.max_queued_requests
+                if gate.full and 0 <= limit <= gate.waiting:
+                    pressure = self.config.backpressure_config
+                    raise BackPressureError(gate.waiting, limit, pressure.status_code, pressure.retry_after_s)
+                await gate.enter()
             entered = self.loop.time()
             context.servable.set(self.servable.object)
             args = [await each if isinstance(each, skate.ObjectRef) else each for each in call.args]
@@ -127,7 +128,8 @@ class Inner:
                 gate.leave(self.loop.time() - entered, failed)
             if span is not None:
                 span.end(call.error)
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
 
 def _end(call: Call, value: Any, error: BaseException | None) -> None:
