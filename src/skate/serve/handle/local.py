@@ -93,11 +93,14 @@ class Inner:
         context.inner.set(self.place)
         entered, failed = 0.0, True
         try:
-            limit = self.config.max_queued_requests
-            if limiter.full and 0 <= limit <= limiter.waiting:
-                pressure = self.config.backpressure_config
-                raise BackPressureError(limiter.waiting, limit, pressure.status_code, pressure.retry_after_s)
-            await limiter.enter()
+            if not limiter.enter_now():
+                limit = self.config.max_queued_requests
+                if limiter.full and 0 <= limit <= limiter.waiting:
+                    pressure = self.config.backpressure_config
+                    raise BackPressureError(
+                        limiter.waiting, limit, pressure.status_code, pressure.retry_after_s
+                    )
+                await limiter.enter()
             entered = self.loop.time()
             context.servable.set(self.servable.object)
             args = [await each if isinstance(each, skate.ObjectRef) else each for each in call.args]
@@ -127,7 +130,8 @@ class Inner:
                 limiter.leave(self.loop.time() - entered, failed)
             if span is not None:
                 span.end(call.error)
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
 
 def _end(call: Call, value: Any, error: BaseException | None) -> None:

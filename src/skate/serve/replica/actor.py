@@ -149,7 +149,8 @@ class Replica:
         started = 0.0
         failed = True
         try:
-            await limiter.enter()
+            if not limiter.enter_now():
+                await limiter.enter()
             started = time.perf_counter()
             context.servable.set(servable.object)
             method = servable.method(meta[1])
@@ -164,7 +165,8 @@ class Replica:
                 self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Handle one streaming request of a handle."""
@@ -176,7 +178,8 @@ class Replica:
         started = 0.0
         failed = True
         try:
-            await limiter.enter()
+            if not limiter.enter_now():
+                await limiter.enter()
             started = time.perf_counter()
             context.servable.set(servable.object)
             async for value in servable.stream(servable.method(meta[1]), args, kwargs):
@@ -187,7 +190,8 @@ class Replica:
                 self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
     def _over(self, method: str, seconds: float, failed: bool) -> None:
         self.limiter.leave(seconds, failed)
