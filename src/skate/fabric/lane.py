@@ -17,9 +17,10 @@ WINDOW_BYTES: Final = 8 << 20
 class Attempt:
     """An attempt to connect to a member, until it has answered the greeting."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("connection", "is_relayed")
 
-    def __init__(self) -> None:
+    def __init__(self, is_relayed: bool) -> None:
+        self.is_relayed = is_relayed
         self.connection: Connection | None = None
 
 
@@ -28,7 +29,8 @@ class Lane:
 
     __slots__ = (
         "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "last", "peer", "queue", "queued_bytes",
-        "retry_at", "spare",
+        "retry_at", "spare", "via",
+        "was_direct",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -44,6 +46,8 @@ class Lane:
         self.flight_bytes = 0
         self.broken_at = 0.0  # since when there is no connection
         self.retry_at = 0.0
+        self.was_direct = True  # the last attempt
+        self.via: int | None = None  # the member that the next attempt goes through
         self.closes_at = 0.0  # when the connection of a leaving peer is no longer read
 
     def add(self, write: Write) -> None:
@@ -90,11 +94,17 @@ class Lane:
             queued.append(data)
         connection.flush()
 
+    def stop_attempt(self) -> None:
+        """Forget an attempt; its connection is closed when it opens."""
+        attempt, self.attempt = self.attempt, None
+        if attempt is not None and attempt.connection is not None:
+            attempt.connection.close()
+
     def close(self) -> None:
         """Close all connections."""
-        attempt, self.attempt = self.attempt, None
+        self.stop_attempt()
         spare, self.spare = self.spare, None
-        for each in (self.connection, attempt and attempt.connection, spare and spare[0]):
+        for each in (self.connection, spare and spare[0]):
             if each:
                 each.close()
         self.connection = None
