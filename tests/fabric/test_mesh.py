@@ -17,6 +17,7 @@ from skate.fabric.connection import HELLO, REFUSED
 from skate.fabric.directory import DEAD, Timing
 from skate.fabric.lane import WINDOW_BYTES
 from skate.fabric.local import RefusedError
+from skate.fabric.mesh import RECEIPT_WRITES
 from skate.protocol.version import VERSION
 from tests.fabric.clusters import MeshCluster, Node, info_of
 
@@ -320,6 +321,23 @@ def test_a_full_window_waits_for_receipts(mesh: Manual) -> None:
     mesh.until(lambda: len(other.got(one)) == 40)
     mesh.advance(1)
     assert (lane.queued_bytes, lane.flight_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [10, 3 << 20])
+def test_receipts_keep_up_with_a_stream_in_one_direction(mesh: Manual, size: int) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    for node in mesh.nodes:
+        node.fabric._timer.close()
+    for number in range(20):
+        one.send(other, WORD, number, bytes(size))
+        if number % 5 == 0:
+            mesh.turn()
+    mesh.until(lambda: len(other.got(one)) == 20)
+    for number in range(100):
+        one.send(other, WORD, number)
+        mesh.turn()
+    assert one.fabric.order.backlog(other.number) <= RECEIPT_WRITES
 
 
 # -- strangers

@@ -32,6 +32,7 @@ WELCOME: Final = 2  # epoch, view, received, number, config, members
 REFUSED: Final = 3  # text, True if the receiver counts as dead
 WRITE: Final = 4  # a write of `Order`
 RECEIPT: Final = 5  # received, delivered
+PROMPT: Final = 6  # asks for a receipt: much is on its way
 
 _pack = msgpack.Packer(autoreset=True).pack
 _pack_array_header = msgpack.Packer(autoreset=True).pack_array_header

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from skate.fabric.connection import Connection, packed_write
+from skate.fabric.connection import PROMPT, Connection, packed_write
 
 if TYPE_CHECKING:
     from skate.fabric.order import Write
@@ -29,8 +29,7 @@ class Lane:
 
     __slots__ = (
         "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "last", "peer", "queue", "queued_bytes",
-        "retry_at", "spare", "via",
-        "was_direct",
+        "prompted", "retry_at", "spare", "unreceipted", "via", "was_direct",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -44,6 +43,8 @@ class Lane:
         self.queued_bytes = 0
         self.flight: deque[tuple[int, int]] = deque()  # writes without a receipt: number and size
         self.flight_bytes = 0
+        self.prompted = False  # the peer was asked for a receipt
+        self.unreceipted = 0  # writes of the peer since the last receipt
         self.broken_at = 0.0  # since when there is no connection
         self.retry_at = 0.0
         self.was_direct = True  # the last attempt
@@ -64,6 +65,7 @@ class Lane:
         self.queue.clear()
         self.flight.clear()
         self.queued_bytes = self.flight_bytes = self.last = 0
+        self.prompted = False
         for write in writes:
             self.add(write)
 
@@ -83,6 +85,7 @@ class Lane:
         flight = self.flight
         while flight and flight[0][0] <= number:
             self.flight_bytes -= flight.popleft()[1]
+            self.prompted = False
 
     def transmit(self) -> None:
         """Write what may be written to the connection."""
@@ -92,6 +95,9 @@ class Lane:
         queued = connection.channel.queued
         while (data := self.next_write()) is not None:
             queued.append(data)
+            if self.flight_bytes >= WINDOW_BYTES // 2 and not self.prompted:
+                self.prompted = True
+                connection.push(PROMPT)
         connection.flush()
 
     def stop_attempt(self) -> None:

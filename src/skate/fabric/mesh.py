@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import BULK, Carrier, Purpose
 from skate.fabric.connection import (
+    PROMPT,
     RECEIPT,
     REFUSED,
     WRITE,
@@ -103,7 +104,6 @@ class Mesh(Lanes):
     def _take(self, connection: Connection, lane: Lane, frames: Iterable[tuple[Any, ...]]) -> None:
         """Handle the frames of a lane."""
         self.heard(lane.peer)
-        writes = 0
         for frame in frames:
             if lane.connection is not connection:
                 break
@@ -112,11 +112,14 @@ class Mesh(Lanes):
                     write = unpacked_write(lane.peer, frame)
                     found = self.order.receive(lane.peer, write)
                     self._receipted(lane, write.receipt.received)
-                    writes += 1
+                    lane.unreceipted += 1
                 elif frame[0] == RECEIPT:
                     _, received, delivered = frame
                     self.order.receipted(lane.peer, Receipt(received, delivered))
                     self._receipted(lane, received)
+                    continue
+                elif frame[0] == PROMPT:
+                    self._send_receipt(lane)
                     continue
                 elif frame[0] == REFUSED:
                     _, text, is_dead = frame
@@ -132,7 +135,8 @@ class Mesh(Lanes):
         if self.order.closing:
             self._bury()
         self.flush()
-        if writes >= RECEIPT_WRITES:
+        if lane.unreceipted >= RECEIPT_WRITES:
+            lane.unreceipted = 0
             self._send_receipt(lane)
 
     def _receipted(self, lane: Lane, received: int) -> None:
