@@ -108,6 +108,6 @@ def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
     core = nodes.nodes[0].core
     cid = next(iter(core.peers.alive))
     for word in CopyState:
-        core.remote_objects.copies.told(cid, (m.COPY, bytes(28), word))
+        core.remote_objects.copies.copy_changed(cid, (m.COPY, bytes(28), word))
     assert core.effects == [(cid, m.Copy(m.COPY, bytes(28), CopyState.UNWANTED))]
     core.check()

@@ -91,6 +91,18 @@ def test_what_was_once_wrong_stays_mended(seed: int) -> None:
     KINDS["cluster"](seed, [], operations=60)
 
 
+MENDED_WATCHED = {
+    46: "the clock of all nodes went back when a node joined",
+    201: "a lost node had restarted an actor and not reported it, and the observer took the next restart for the same",
+    425: "a value that was dropped when it arrived was kept as a copy for its owner",
+}
+
+
+@pytest.mark.parametrize("seed", MENDED_WATCHED)
+def test_what_was_once_wrong_in_a_watched_mesh_stays_mended(seed: int) -> None:
+    KINDS["watched"](seed, [], operations=60)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_recorded_simulation_replays_to_the_same_effects_and_event_log(

@@ -7,6 +7,7 @@ the channel in a worker. State changes only under the engine lock; values are pa
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -135,6 +136,13 @@ class Process(ClientCore):
         from skate.client.state import survey  # imported only when a survey is requested
 
         survey.answer(self, message)
+
+    def report_metrics(self) -> None:
+        """Send the metrics that this process has recorded, if any, to the node."""
+        metrics = sys.modules.get("skate.client.metrics")
+        if metrics is not None:
+            with self.lock:
+                metrics.report(self)
 
     # -- values
 

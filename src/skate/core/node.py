@@ -55,6 +55,8 @@ from skate.core.schedule.worker_history import WorkerHistory
 from skate.core.schedule.worker_record import Worker
 from skate.core.shell_handlers import Handler, ShellHandlers, of_the_shell
 from skate.core.state.inventory import Inventory
+from skate.core.state.metric_table import MetricTable
+from skate.core.state.node_metrics import NodeMetrics
 from skate.core.state.queries import Queries
 from skate.core.state.snapshot import Snapshot
 from skate.core.state.surveys import Surveys
@@ -221,8 +223,12 @@ class NodeCore:
         self.wait_registry = WaitRegistry(tables)
         self.wait_explainer = WaitExplainer(tables, self.wait_registry.by_client, self.memory_pressure)
         self.inventory = Inventory(tables, self.wait_explainer)
+        self.metrics = MetricTable()
+        self.inventory.add("metrics", NodeMetrics(tables, self.metrics).scan)
         self.surveys = Surveys(tables, self.inventory, self.later)
-        self.queries = Queries(tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups)
+        self.queries = Queries(
+            tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics
+        )
         members = self.members
         self.jobs = JobTable(
             self.task_manager, self.actor_manager, self.scheduler, self.function_table, members, self
@@ -290,14 +296,14 @@ class NodeCore:
         return {
             m.REPORT: self.peers.report,
             m.VALUE: self.remote_objects.value,
-            m.COPY: self.remote_objects.copies.told,
+            m.COPY: self.remote_objects.copies.copy_changed,
             m.FORWARD: self.task_forwarder.forwarded,
             m.FINISHED: self.task_forwarder.finished,
             m.RETRIED: self.task_forwarder.retried,
             m.RESULT: self.task_forwarder.result,
             m.STREAM: self.task_forwarder.streamed,
             m.STREAM_END: self.task_forwarder.stream_ended,
-            m.SURVEY: self.surveys.asked,
+            m.SURVEY: self.surveys.survey,
             m.SURVEYED: self.surveys.surveyed,
             m.SURVEY_END: self.surveys.survey_ended,
             m.LEAVING: self.cluster.leaving,
@@ -379,6 +385,7 @@ class NodeCore:
         """Drop all holds and waits of a process or peer that is gone; `called` is true if it may have made calls."""
         self.lifetimes.forget_client(cid, called)
         self.surveys.forget(cid)
+        self.metrics.forget(cid)
 
     def _spawn(self, env_key: str, environment: str | None) -> Worker:
         cid = self.next_cid

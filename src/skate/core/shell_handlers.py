@@ -153,8 +153,8 @@ class ShellHandlers:
 
     def pull_done(self, message: se.PullDone) -> None:
         """PULL_DONE: a value from another node is in memory, or is not available."""
-        _, offset, there = message
-        self._core.remote_objects.pulled(offset, there)
+        _, offset, success = message
+        self._core.remote_objects.pulled(offset, success)
 
     def remote_read(self, message: se.RemoteRead) -> None:
         """REMOTE_READ: keep a value in memory while another node reads it, or bring it back first."""
@@ -169,8 +169,8 @@ class ShellHandlers:
 
     def spill_done(self, message: se.SpillDone) -> None:
         """SPILL_DONE: a copy is on disk, or there was no room for it."""
-        _, number, there = message
-        self._core.spill_manager.spilled_to(number, there)
+        _, number, success = message
+        self._core.spill_manager.spilled_to(number, success)
 
     def restore_done(self, message: se.RestoreDone) -> None:
         """RESTORE_DONE: a value is in memory again, or cannot be read."""

@@ -19,6 +19,11 @@ FAILED: Final = 1
 CANCELLED: Final = 2
 PARTIAL: Final = 3  # failed after the first results: returns are (error, results)
 
+# Kinds of metrics.
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+HISTOGRAM: Final = "histogram"
+
 #: Client id of the shell around a node, whose effects are not messages.
 SHELL: Final = -1
 

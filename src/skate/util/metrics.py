@@ -6,101 +6,22 @@ reads them, and `registry().collect()` passes them to prometheus_client if it is
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import numbers
 import re
-import threading
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from skate.client.metrics import Distribution, Registry, Sample, Tags, use
 from skate.installed import require
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _PREFIX = "ray_"
 
-Tags = dict[str, str]
-_TagValues = tuple[tuple[str, str], ...]
 
-
-class Distribution(NamedTuple):
-    """The values of a histogram: a count per bucket (the last is above all boundaries), and the sum."""
-
-    counts: tuple[int, ...]
-    sum: float
-
-
-class Sample(NamedTuple):
-    """One series of a metric: `value` is a number, or a Distribution for a histogram."""
-
-    name: str
-    kind: str
-    description: str
-    tags: Tags
-    value: Any
-
-
-class _Series:
-    """All series of one metric name in this process."""
-
-    def __init__(self, kind: str, description: str, boundaries: tuple[float, ...]) -> None:
-        self.kind = kind
-        self.description = description
-        self.boundaries = boundaries
-        self.values: dict[_TagValues, Any] = {}
-
-
-class Registry:
-    """The metrics of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._metrics: dict[str, _Series] = {}
-
-    def declare(self, name: str, kind: str, description: str, boundaries: tuple[float, ...] = ()) -> None:
-        """Declare a metric; the same name refers to the same metric.
-
-        Raises:
-            ValueError: the name is taken by a metric of another kind, or with other boundaries.
-        """
-        with self._lock:
-            known = self._metrics.setdefault(name, _Series(kind, description, boundaries))
-        if (known.kind, known.boundaries) != (kind, boundaries):
-            raise ValueError(
-                f"metric {name!r} already exists as a {known.kind} with boundaries {list(known.boundaries)}; "
-                f"a {kind} with boundaries {list(boundaries)} needs another name"
-            )
-
-    def record(self, name: str, tags: Tags, value: float) -> None:
-        """Record one value of a declared metric, according to its kind."""
-        key = tuple(sorted(tags.items()))
-        with self._lock:
-            series = self._metrics[name]
-            if series.kind == "gauge":
-                series.values[key] = value
-            elif series.kind == "counter":
-                series.values[key] = series.values.get(key, 0.0) + value
-            else:
-                counts, total = series.values.get(key) or ([0] * (len(series.boundaries) + 1), 0.0)
-                # A bucket includes its upper boundary.
-                counts[bisect.bisect_left(series.boundaries, value)] += 1
-                series.values[key] = counts, total + value
-
-    def snapshot(self) -> list[Sample]:
-        """Return all series with their current values."""
-        with self._lock:
-            return [
-                Sample(name, series.kind, series.description, dict(key), _frozen(value))
-                for name, series in self._metrics.items()
-                for key, value in series.values.items()
-            ]
-
-    def clear(self) -> None:
-        """Forget all recorded values; the metrics stay declared."""
-        with self._lock:
-            for series in self._metrics.values():
-                series.values.clear()
+class Exporter(Registry):
+    """The registry of this process, which prometheus_client can read."""
 
     def collect(self) -> Iterator[Any]:
         """Return metric families for prometheus_client, which calls this on a registered collector.
@@ -132,14 +53,11 @@ class Registry:
         return list(zip(bounds, map(float, itertools.accumulate(value.counts)), strict=True))
 
 
-def _frozen(value: Any) -> Any:
-    return Distribution(tuple(value[0]), value[1]) if isinstance(value, tuple) else value
+_registry = Exporter()
+use(_registry)
 
 
-_registry = Registry()
-
-
-def registry() -> Registry:
+def registry() -> Exporter:
     """Return the registry of this process."""
     return _registry
 
@@ -335,4 +253,4 @@ class Histogram(Metric):
         return self._name, self._description, self.boundaries, self._tag_keys
 
 
-__all__ = ["Counter", "Gauge", "Histogram"]
+__all__ = ["Counter", "Distribution", "Gauge", "Histogram", "Sample"]

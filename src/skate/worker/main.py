@@ -150,6 +150,7 @@ def _leave(channel: Channel, executor: Executor) -> int:
         atexit._run_exitfuncs()
     finally:
         output.flush()
+        executor.process.report_metrics()
         channel.sock.setblocking(True)
         channel.flush()
     if executor.departure.by_signal:  # so that the node can name it

@@ -90,7 +90,7 @@ BUGS = (
     ),
     Bug(
         "bundles of a group removed by the head stay taken on the other nodes",
-        "skate.core.cluster.member_groups:MemberGroups.told",
+        "skate.core.cluster.member_groups:MemberGroups.group_changed",
         "self.table.end(group)",
         "pass",
         CLUSTER,

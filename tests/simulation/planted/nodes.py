@@ -126,13 +126,13 @@ BUGS = tuple(
         (
             "the task that created a value is kept after the value is gone",
             "skate.core.cluster.lineage:Lineage.released",
-            "if not task.heirs:",
-            "if task.heirs < 0:",
+            "if not task.lineage_refs:",
+            "if task.lineage_refs < 0:",
         ),
         (
             "the task that created several values is dropped with the first of them",
             "skate.core.cluster.lineage:Lineage.released",
-            "if not task.heirs:",
+            "if not task.lineage_refs:",
             "if True:",
         ),
         (
@@ -156,7 +156,7 @@ BUGS = tuple(
         (
             "a message about an earlier plan for a bundle is applied to the current one",
             "skate.core.cluster.head_groups:HeadGroups.reserved",
-            "if group is None or index not in group.asked or group.planned[index].cid != cid:",
+            "if group is None or index not in group.requested or group.planned[index].cid != cid:",
             "if group is None:",
         ),
         (

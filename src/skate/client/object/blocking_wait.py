@@ -31,7 +31,7 @@ HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LIBRARIES = ("site-packages", "dist-packages")
 
 
-def wait_told(process: Process, ready: Ready, timeout: float | None, what: Any, needed: int = 0) -> bool:
+def wait_blocked(process: Process, ready: Ready, timeout: float | None, what: Any, needed: int = 0) -> bool:
     """Wait until `ready()`, with the thread reported as blocked; return False on timeout. The lock is held.
 
     `what` is one ref or generator, or a list of them. The wait needs `needed` of them, or all if it is 0. Raise DeadlockError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate.client.core.stream import Stream
-from skate.client.object.blocking_wait import wait_told
+from skate.client.object.blocking_wait import wait_blocked
 from skate.client.object.object_ref import ObjectRef
 from skate.client.task.submission import send
 from skate.protocol import messages as m
@@ -41,7 +41,7 @@ class ObjectRefGenerator:
         process: Any = stream.process
         with process.lock:
             if not stream.moved():
-                wait_told(process, stream.moved, timeout_s, self)
+                wait_blocked(process, stream.moved, timeout_s, self)
             if not stream.moved():
                 return ObjectRef.nil()
             ref = stream.take()

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from skate.client.object import views
-from skate.client.object.blocking_wait import wait_told, why
+from skate.client.object.blocking_wait import wait_blocked, why
 from skate.client.object.generators import ObjectRefGenerator
 from skate.client.object.object_ref import ObjectRef, site_text
 from skate.client.session import session
@@ -57,7 +57,7 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
             if timeout is not None and timeout < 0:
                 timeout = None if timeout == -1 else 0
             with current.lock:
-                if object_refs._kind == PENDING and not wait_told(
+                if object_refs._kind == PENDING and not wait_blocked(
                     current, object_refs._is_ready, timeout, object_refs
                 ):
                     raise _not_there(current, [object_refs], timeout)
@@ -150,7 +150,7 @@ def _get_asking(
             return True
 
         if not ready():
-            arrived = wait_told(process, ready, timeout, refs)
+            arrived = wait_blocked(process, ready, timeout, refs)
             if not arrived:
                 raise _timed_out(process, refs, timeout)
     load = process.load
@@ -240,7 +240,7 @@ def _wait_for_some(process: Any, refs: list[ObjectRef[Any]], missing: int, timeo
         else:
             ref._waiters.append(one)
     try:
-        wait_told(process, lambda: arrived >= missing, timeout, refs, len(refs) - len(waiting) + missing)
+        wait_blocked(process, lambda: arrived >= missing, timeout, refs, len(refs) - len(waiting) + missing)
     finally:
         for ref in waiting:
             if ref._waiters is not None:
@@ -271,7 +271,7 @@ def _wait_mixed(
     def state(ref: Any) -> bool:
         return bool(ref._kind) if type(ref) is ObjectRef else ref._stream.moved()
 
-    wait_told(process, lambda: sum(map(state, refs)) >= num_returns, timeout, refs, num_returns)
+    wait_blocked(process, lambda: sum(map(state, refs)) >= num_returns, timeout, refs, num_returns)
     return _split(refs, [state(ref) for ref in refs], num_returns)
 
 

@@ -217,6 +217,7 @@ class Attachment:
             with pump.lock:
                 if not process.closed:
                     process.tidy()
+                    process.report_metrics()
                     self.link.send(m.Leave(m.LEAVE, self._in_view()))
                     self.link.flush()
                     process.end()

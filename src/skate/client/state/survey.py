@@ -62,6 +62,8 @@ def answer(process: Process, message: m.Survey) -> None:
     if "objects" in kinds:
         part["refs"] = _refs(process, where.get("object"))
         part["handles"] = _handles(process)
+    if "reports" in kinds:
+        process.report_metrics()
     process.send(m.Surveyed(m.SURVEYED, key, part))
 
 

@@ -23,8 +23,8 @@ def restarting(actor: Actor) -> ErrorValue:
 
 def retries_of(task: Task) -> int:
     """Return the number of retries of a call, as set on its method or else on its actor."""
-    said: int | None = task.template.fields.get("max_task_retries")
-    retries: int = task.actor.task_retries if said is None else said
+    option: int | None = task.template.fields.get("max_task_retries")
+    retries: int = task.actor.task_retries if option is None else option
     return retries
 
 

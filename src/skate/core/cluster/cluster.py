@@ -29,7 +29,7 @@ class RegistryUser(Protocol):
     registry: Any
 
 
-class Door(Protocol):
+class Connections(Protocol):
     """Adds and removes processes; a node is a client of its peers."""
 
     #: The handler of each message.
@@ -60,13 +60,13 @@ class Cluster:
     def __init__(
         self,
         peers: PeerTable,
-        door: Door,
+        connections: Connections,
         users: Sequence[User],
         member_registry: Callable[[], Registry],
     ) -> None:
         self._jobs: Jobs
         self._peers = peers
-        self._door = door
+        self._connections = connections
         self._users = users
         self._member_registry = member_registry
         self._registry_users: Sequence[RegistryUser] = ()
@@ -101,7 +101,7 @@ class Cluster:
         self.registry = registry
         for user in self._registry_users:
             user.registry = registry
-        self._door.handlers.update(registry.handlers)
+        self._connections.handlers.update(registry.handlers)
 
     def _follow(self, head: Peer) -> None:
         """Make another node the head: from now on it decides."""
@@ -110,7 +110,7 @@ class Cluster:
         if not first:  # questions and calls still wait in the registry for the answer of a head
             return
         for tag in self.registry.handlers:
-            del self._door.handlers[tag]
+            del self._connections.handlers[tag]
         self._use(self._member_registry())
 
     # -- membership
@@ -129,7 +129,7 @@ class Cluster:
         self._peers.clock.now = now
         peer = Peer(cid, info["node_id"], dict(info["total"]), dict(info["labels"]))
         peer.facts = info.get("facts") or {}
-        self._door.connect(cid, "", "", False)
+        self._connections.connect(cid, "", "", False)
         members.alive[cid] = members.by_tag[peer.tag] = peer
         if info.get("head"):
             self._follow(peer)
@@ -156,7 +156,7 @@ class Cluster:
             if task.kind == PLAIN:
                 self._task_forwarder.lost(task, peer)
         peer.outstanding.clear()
-        self._door.forget(cid)
+        self._connections.forget(cid)
         self._jobs.node_left(peer)
         peers.scheduler.dispatch_all()
         peers.pump()

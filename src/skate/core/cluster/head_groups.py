@@ -165,7 +165,7 @@ class HeadGroups:
 
     def _could_use(self, group: PlacementGroup, place: Peer) -> bool:
         """Return True if an unplaced bundle would fit there; with STRICT_PACK, if all of them would."""
-        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.asked:
+        if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING) or group.requested:
             return False
         missing = [bundle for index, bundle in enumerate(group.bundles) if index not in group.places]
         if group.strategy != "STRICT_PACK":
@@ -184,7 +184,7 @@ class HeadGroups:
             return
         if group.state == GroupState.INFEASIBLE:
             group.state = GroupState.PENDING
-        if group.asked:
+        if group.requested:
             return
         planned = self._plan(group)
         if planned is None:
@@ -195,7 +195,7 @@ class HeadGroups:
                 return
         group.planned = planned
         self._reserve(group)
-        if not group.asked:
+        if not group.requested:
             self._placed(group)
 
     def _plan(self, group: PlacementGroup) -> dict[int, Any] | None:
@@ -242,7 +242,7 @@ class HeadGroups:
         group.refused = set()
         for index, place in group.planned.items():
             if place is not self.members.here:
-                group.asked.add(index)
+                group.requested.add(index)
                 place.take(group.bundles[index])
                 self.emit(place.cid, m.Reserve(m.RESERVE, group.group_id, index, group.bundles[index]))
 
@@ -250,17 +250,17 @@ class HeadGroups:
         """RESERVED: a node has reserved a bundle, or could not."""
         _, group_id, index, done = message
         group = self.groups.get(group_id)
-        if group is None or index not in group.asked or group.planned[index].cid != cid:
+        if group is None or index not in group.requested or group.planned[index].cid != cid:
             if done:
                 self.emit(cid, m.Unreserve(m.UNRESERVE, group_id, index))
             return
         self._answered(group, index, done)
 
     def _answered(self, group: PlacementGroup, index: int, done: bool) -> None:
-        group.asked.discard(index)
+        group.requested.discard(index)
         if not done:
             group.refused.add(index)
-        if group.asked:
+        if group.requested:
             return
         if group.refused:
             self._undo(group)
@@ -279,7 +279,7 @@ class HeadGroups:
                 self.emit(place.cid, m.Unreserve(m.UNRESERVE, group.group_id, index))
         self.table.uncarve(group, [index for index, place in group.planned.items() if place is here])
         group.planned = {}
-        group.asked.clear()
+        group.requested.clear()
 
     def _announce(self, group: PlacementGroup) -> None:
         """Send the state of a group to the other nodes."""
@@ -308,9 +308,9 @@ class HeadGroups:
     def node_left(self, peer: Peer) -> None:
         """Place bundles lost with a node on other nodes."""
         for group in list(self.groups.values()):
-            there = [index for index, place in group.planned.items() if place is peer]
-            group.refused.update(there)  # including bundles it reserved for a plan still in progress
-            for index in [index for index in there if index in group.asked]:
+            indexes = [index for index, place in group.planned.items() if place is peer]
+            group.refused.update(indexes)  # including bundles it reserved for a plan still in progress
+            for index in [index for index in indexes if index in group.requested]:
                 self._answered(group, index, False)
             group.ready_at = [(cid, oid) for cid, oid in group.ready_at if cid != peer.cid]
             lost = [index for index, place in group.places.items() if place is peer]
@@ -335,7 +335,7 @@ class HeadGroups:
     def check_placed(self) -> None:
         """Assert that no group waits although there is room; in a cluster, only once no message is in flight."""
         for group in self.groups.values():
-            if group.state in (GroupState.PENDING, GroupState.RESCHEDULING) and not group.asked:
+            if group.state in (GroupState.PENDING, GroupState.RESCHEDULING) and not group.requested:
                 assert self._plan(group) is None, f"{group} waits, but there is room for it"
             for index in range(len(group.bundles)) if group.state == GroupState.CREATED else ():
                 place = group.places.get(index)

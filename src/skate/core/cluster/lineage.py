@@ -87,7 +87,7 @@ class Lineage:
             return
         for record in made:
             record.producer = task
-        task.heirs = len(made)
+        task.lineage_refs = len(made)
         self.tasks[task.task_id] = task
         for oid in self._taken(task):
             if self._ours(oid):
@@ -152,8 +152,8 @@ class Lineage:
         """Handle the removal of a record: drop its task unless it has other results."""
         task, record.producer = record.producer, None
         if task.task_id in self.tasks:
-            task.heirs -= 1
-            if not task.heirs:
+            task.lineage_refs -= 1
+            if not task.lineage_refs:
                 self._forget(task)
 
     def _forget(self, task: Task) -> None:
@@ -203,7 +203,7 @@ class Lineage:
                     other.payload = None
         task.retries -= task.retries > 0
         task.attempt += 1
-        task.heirs = 0
+        task.lineage_refs = 0
         task.given = None
         task.missing = 0
         task.state = WAITING
@@ -216,7 +216,7 @@ class Lineage:
         if task.kind == METHOD:
             self.calls.again(task)
         elif not task.missing:
-            self.task_manager.arguments_there(task)
+            self.task_manager.arguments_complete(task)
 
     def unmade(self, task: Task, error: ErrorValue, yielded: int = 0) -> None:
         """Handle the end of a stream: set an error on lost items after the first `yielded`, which it did not yield again."""
@@ -243,7 +243,7 @@ class Lineage:
         """Note that a result must be given once more if its task, not known to have ended, runs again."""
         if task.given is not None and record.oid in task.given and not ended_but_for_the_word(task):
             task.given.discard(record.oid)
-            task.told |= {record.oid}
+            task.lost_results |= {record.oid}
 
     def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
         """Fail a lost value permanently, with the lost node and the reason why it cannot be reconstructed."""
@@ -270,14 +270,16 @@ class Lineage:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         counted: dict[bytes, int] = {}
-        heirs: dict[bytes, int] = {}
+        lineage_refs: dict[bytes, int] = {}
         for record in self.objects.records.values():
             if record.producer is not None:
-                heirs[record.producer.task_id] = heirs.get(record.producer.task_id, 0) + 1
+                lineage_refs[record.producer.task_id] = lineage_refs.get(record.producer.task_id, 0) + 1
         for task in self.tasks.values():
-            assert task.heirs > 0, f"{task} is kept for nothing"
-            made = heirs.get(task.task_id, 0)
-            assert task.heirs == made, f"{task} is kept for {task.heirs} values, but {made} of it are there"
+            assert task.lineage_refs > 0, f"{task} is kept for nothing"
+            made = lineage_refs.get(task.task_id, 0)
+            assert task.lineage_refs == made, (
+                f"{task} is kept for {task.lineage_refs} values, but {made} of it are there"
+            )
             for oid in self._taken(task):
                 if self._ours(oid):
                     counted[oid] = counted.get(oid, 0) + 1

@@ -62,7 +62,7 @@ class MemberGroups:
             self.capacity.release(carved[1])
             self.scheduler.dispatch_all()
 
-    def told(self, cid: int, message: m.Group) -> None:
+    def group_changed(self, cid: int, message: m.Group) -> None:
         """GROUP: the head reports the state of a group."""
         _, group_id, fields = message
         self.router.touched()

@@ -40,7 +40,7 @@ class MemberRegistry:
             m.ACTOR_AT: actors.located,
             m.RESERVE: groups.reserve,
             m.UNRESERVE: groups.unreserve,
-            m.GROUP: groups.told,
+            m.GROUP: groups.group_changed,
             m.REPLY: self.reply,
         }
 

@@ -56,7 +56,7 @@ class RemoteObjects:
 
     # -- whose it is
 
-    def meet(self, record: ObjectRecord) -> None:
+    def added(self, record: ObjectRecord) -> None:
         """A record is new: it may be of an object that another node owns."""
         tag = record.oid[8:16]
         if tag != self._tag:
@@ -111,7 +111,7 @@ class RemoteObjects:
         if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
             self.emit(peer.cid, (m.FREE, oid, 1))
             return
-        if oid in task.told:
+        if oid in task.lost_results:
             self.made_again(oid, peer, size, held)
             return
         if record.away is None:
@@ -203,24 +203,24 @@ class RemoteObjects:
         objects = self.objects
         execution = self.task_manager
         task.missing += 1  # until all are requested
-        asked = False
+        fetched = False
         for _, oid in task.deps:
             record = objects.records[oid]
             if record.kind == m.ERROR:  # lost while the task was on another node
-                asked = True
+                fetched = True
             elif record.kind == m.REMOTE or record.kind == m.PENDING:
-                asked = True
+                fetched = True
                 execution.await_argument(task, record)
                 self.want(record)
             elif (
                 record.kind == m.SPILLED and task.kind == METHOD
             ):  # other tasks check this when they get a worker
-                asked = True
+                fetched = True
                 execution.await_argument(task, record)
                 self.spill_manager.want(record)
         task.missing -= 1
-        if asked and not task.missing and task.kind != METHOD:  # one of them has failed by now
-            execution.arguments_there(task)
+        if fetched and not task.missing and task.kind != METHOD:  # one of them has failed by now
+            execution.arguments_complete(task)
             return True
         return task.missing > 0
 
@@ -273,20 +273,20 @@ class RemoteObjects:
         for other in held:
             objects.unpin(other)
 
-    def pulled(self, offset: int, there: bool) -> None:
+    def pulled(self, offset: int, success: bool) -> None:
         """Handle the end of a pull: the value is in memory here, or will not come."""
         objects = self.objects
         oid, size, held = self.pulls.pop(offset)
         record = objects.get(oid)
         waited = record is not None and record.writer == PULLING
-        if record is not None and waited and there:
+        if record is not None and waited and success:
             record.writer = None
             objects.fill(record, m.ARENA, (offset, size), record.held or held)
-            if record.kind == m.ARENA:
+            if record.kind == m.ARENA and objects.get(oid) is record:  # it may have been dropped since
                 self.copies.keep(record)
         else:
             self.spill_manager.release(offset)
-        if record is not None and waited and not there:
+        if record is not None and waited and not success:
             record.writer = None
             self._ask_again(record)
         for other in held:

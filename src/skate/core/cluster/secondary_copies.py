@@ -67,7 +67,7 @@ class SecondCopies:
         """Forget a removed record."""
         self.here.pop(record.oid, None)
 
-    def told(self, cid: int, message: m.Copy) -> None:
+    def copy_changed(self, cid: int, message: m.Copy) -> None:
         """COPY: a peer has a copy, no longer has it, or needs the one here."""
         _, oid, word = message
         record = self.objects.get(oid)

@@ -113,15 +113,15 @@ class DeadlockSearch:
 
     def _wait(self, which: tuple[int, int]) -> bool:
         wait = self.waits.get(which[0], {}).get(which[1])
-        if wait is None or wait.told:
+        if wait is None or wait.deadlock_reported:
             return True
-        there = 0
+        available = 0
         for oid in wait.ids:
             if self.is_live(("id", oid)):
-                there += 1
+                available += 1
             elif wait.needed == len(wait.ids):
                 return False
-        return there >= wait.needed
+        return available >= wait.needed
 
     def _id(self, oid: bytes) -> bool:
         if len(oid) == 28:
@@ -308,7 +308,7 @@ class DeadlockSearch:
         group = self.placement.groups[group_id]
         if (
             group.state not in (GroupState.PENDING, GroupState.RESCHEDULING)
-            or group.asked
+            or group.requested
             or self.members.alive
         ):
             return True

@@ -8,13 +8,13 @@ from skate.protocol.fields import WaitFacts
 class Wait:
     """One waiting thread: it waits for `needed` of `ids`, in a task or in a driver's own code."""
 
-    __slots__ = ("cid", "number", "ids", "needed", "task_id", "facts", "since", "told")
+    __slots__ = ("cid", "number", "ids", "needed", "task_id", "facts", "since", "deadlock_reported")
 
     def __init__(self, cid: int, number: int, since: float) -> None:
         self.cid = cid
         self.number = number
         self.since = since
-        self.told = False  # its process was told that it can never end; it is about to fail
+        self.deadlock_reported = False  # its process knows that it can never end, and is about to fail
         self.ids: tuple[bytes, ...] = ()
         self.needed = 0
         self.task_id = b""

@@ -332,7 +332,7 @@ class WaitExplainer:
         """Return why a placement group is not placed; empty if it is."""
         if group.state not in (GroupState.PENDING, GroupState.RESCHEDULING):
             return str(group.why)
-        if group.asked:
+        if group.requested:
             return "its nodes are reserving the bundles"
         for bundle in group.bundles:
             if not self.capacity.fits(bundle):

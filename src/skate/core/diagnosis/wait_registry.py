@@ -86,7 +86,10 @@ class WaitRegistry:
         """Return the waits that have lasted long enough to be checked, oldest first."""
         limit = self.clock.now - OLD_SECONDS
         found = [
-            w for mine in self.by_client.values() for w in mine.values() if w.since <= limit and not w.told
+            w
+            for mine in self.by_client.values()
+            for w in mine.values()
+            if w.since <= limit and not w.deadlock_reported
         ]
         return sorted(found, key=lambda wait: (wait.since, wait.cid, wait.number))
 
@@ -125,7 +128,8 @@ class WaitRegistry:
             graph = WaitGraph(self.tables, self.by_client, judgement)
             victim = graph.victim(stuck[0])
             self.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
-            victim.told = True  # counts as resumed: whatever is stuck after this is another cycle
+            # It counts as resumed: whatever is stuck after this is another cycle.
+            victim.deadlock_reported = True
             self._soon()
             stuck, judgement = self.stuck()
 

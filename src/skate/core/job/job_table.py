@@ -55,7 +55,7 @@ class Job:
         return f"<Job {self.job} driver={self.driver}>"
 
 
-class Door(Protocol):
+class Connections(Protocol):
     """Adds and removes processes."""
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
@@ -99,7 +99,7 @@ class JobTable:
         scheduler: Scheduler,
         functions: FunctionTable,
         members: Membership,
-        door: Door,
+        connections: Connections,
     ) -> None:
         self.task_manager = task_manager
         self.tasks = task_manager.tasks
@@ -112,7 +112,7 @@ class JobTable:
         self.others: Others
         self.function_table = functions
         self.members = members
-        self.door = door
+        self.connections = connections
         self.jobs: dict[str, Job] = {}
         #: Jobs without a driver that still have live parts.
         self.ended: set[str] = set()
@@ -123,7 +123,7 @@ class JobTable:
         """Add the job of a new driver."""
         begun = self.jobs[job] = Job(job, namespace, cid, self.members.here, cid, views)
         self.others.begun(begun)
-        self.door.connect(cid, job, namespace, True)
+        self.connections.connect(cid, job, namespace, True)
 
     def named_in(self, env_key: str) -> tuple[str, str]:
         """Return job and namespace of a worker started for an environment; empty while the node has only one program."""
@@ -141,7 +141,7 @@ class JobTable:
         else:
             self._cancel(cid, [task for task in self.tasks.values() if task.client == cid])
             self.others.over(job, reason)
-        self.door.disconnect(cid)
+        self.connections.disconnect(cid)
 
     def finish(self, job: Job, driver: int, reason: str, kept: Kept) -> None:
         """End what is here of a job, except `kept` actors and what they have started; `driver` may still have tasks.

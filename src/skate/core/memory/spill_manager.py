@@ -39,16 +39,16 @@ OUTSIDE = -1  # stands for external storage among the disk numbers
 class Move:
     """One value on its way to disk."""
 
-    __slots__ = ("record", "number", "asked", "since")
+    __slots__ = ("record", "number", "pending", "since")
 
-    def __init__(self, record: ObjectRecord, number: int, asked: set[int], since: float) -> None:
+    def __init__(self, record: ObjectRecord, number: int, pending: set[int], since: float) -> None:
         self.record = record
         self.number = number
-        self.asked = asked  # processes that have yet to answer; empty once it is being written
+        self.pending = pending  # processes that have yet to answer; empty once it is being written
         self.since = since
 
     def __repr__(self) -> str:
-        return f"<Move {self.number} of {self.record} asked={self.asked}>"
+        return f"<Move {self.number} of {self.record} pending={self.pending}>"
 
 
 class Cluster(Protocol):
@@ -140,7 +140,7 @@ class SpillManager:
             self.warm[record.oid] = record
             self._fresh = True
 
-    def told(self, record: ObjectRecord) -> None:
+    def place_sent(self, record: ObjectRecord) -> None:
         """Record that a process is about to learn the place of a value, which must stay there."""
         oid = record.oid
         warm = self.warm
@@ -197,10 +197,10 @@ class SpillManager:
     def make_room(self, size: int) -> bool:
         """Have values moved out until `size` bytes are coming free; False if nothing is."""
         now = self.clock.now
-        late = [move for move in self.moves.values() if move.asked and now - move.since >= RECALL_SECONDS]
+        late = [move for move in self.moves.values() if move.pending and now - move.since >= RECALL_SECONDS]
         for move in late:
-            self.silent |= move.asked
-        for move in [move for move in self.moves.values() if late and not self.silent.isdisjoint(move.asked)]:
+            self.silent |= move.pending
+        for move in [item for item in self.moves.values() if late and self.silent & item.pending]:
             self._refused(move)
         arena = self.allocator.arena
         missing = size - (arena.capacity - arena.used)
@@ -239,12 +239,12 @@ class SpillManager:
     def _recall(self, record: ObjectRecord) -> None:
         peers = self.members.alive
         self._number = number = self._number + 1
-        asked = {cid for cid in record.holders if cid not in peers}
-        self.moves[record.oid] = move = Move(record, number, asked, self.clock.now)
+        pending = {cid for cid in record.holders if cid not in peers}
+        self.moves[record.oid] = move = Move(record, number, pending, self.clock.now)
         self._coming += record.size
-        for cid in asked:
+        for cid in pending:
             self.emit(cid, m.Recall(m.RECALL, number, record.oid))
-        if not asked:
+        if not pending:
             self._write(move)
 
     def recalled(self, cid: int, message: m.Recalled) -> None:
@@ -252,7 +252,7 @@ class SpillManager:
         _, number, oid, grants = message
         self.silent.discard(cid)
         move = self.moves.get(oid)
-        if move is None or move.number != number or cid not in move.asked:
+        if move is None or move.number != number or cid not in move.pending:
             return
         # If it counts fewer grants than this node, it has not yet handled all messages sent to it.
         if grants == move.record.holders.get(cid, 0):
@@ -264,12 +264,12 @@ class SpillManager:
         """Forget a process that has ended, with its reads of values."""
         self._fresh = True
         self.silent.discard(cid)
-        for move in [move for move in self.moves.values() if cid in move.asked]:
+        for move in [move for move in self.moves.values() if cid in move.pending]:
             self._without(move, cid)
 
     def _without(self, move: Move, cid: int) -> None:
-        move.asked.discard(cid)
-        if not move.asked:
+        move.pending.discard(cid)
+        if not move.pending:
             self._write(move)
 
     def _refused(self, move: Move) -> None:
@@ -303,20 +303,20 @@ class SpillManager:
         offset, size = record.payload
         self.shell(Spill(move.number, record.oid, offset, size, on_disk))
 
-    def spilled_to(self, number: int, there: bool) -> None:
+    def spilled_to(self, number: int, success: bool) -> None:
         """Handle a copy written to disk, or a full disk."""
         oid, place = self.writes.pop(number)
         move = self.moves.get(oid)
         goes_on = move is not None and move.number == number  # else it was used or freed meanwhile
-        if move is not None and goes_on and there:
+        if move is not None and goes_on and success:
             self.copies[oid] = place
             self._moved(move)
             return
-        if there or not self.external:
+        if success or not self.external:
             self._give_back(place)
         if move is not None and goes_on:
             self._cancel(move)
-        if not there:
+        if not success:
             self.disk_full(OUTSIDE if self.external else self.allocator.disk_of(place))
 
     def _moved(self, move: Move) -> None:
@@ -491,8 +491,8 @@ class SpillManager:
         assert self._coming == sum(move.record.size for move in self.moves.values())
         for oid, move in self.moves.items():
             assert self.warm.get(oid) is move.record, f"{move} of a value that is not in memory"
-            assert move.asked or move.number in self.writes, f"{move} waits for nobody"
-            assert all(cid in self.clients for cid in move.asked), f"{move} waits for who is gone"
+            assert move.pending or move.number in self.writes, f"{move} waits for nobody"
+            assert all(cid in self.clients for cid in move.pending), f"{move} waits for who is gone"
         for task in self.task_manager.tasks.values():
             if task.worker is not None and task.node is None:
                 for _, oid in task.deps:

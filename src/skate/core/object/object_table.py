@@ -60,7 +60,7 @@ class Memory(Protocol):
     def arrived(self, record: ObjectRecord) -> None:
         """Record that a value has been written."""
 
-    def told(self, record: ObjectRecord) -> None:
+    def place_sent(self, record: ObjectRecord) -> None:
         """Record that a process is about to learn the place of a value."""
 
     def forget(self, record: ObjectRecord) -> None:
@@ -99,7 +99,7 @@ class RemoteObjects(Protocol):
     def lineage(self) -> Lineage:
         """The tasks that can reconstruct lost values."""
 
-    def meet(self, record: ObjectRecord) -> None:
+    def added(self, record: ObjectRecord) -> None:
         """Handle a new record; another node may own its object."""
 
     def used(self, record: ObjectRecord) -> None:
@@ -151,7 +151,7 @@ class ObjectTable:
         if record is None:
             record = self.records[oid] = ObjectRecord(oid)
             if self.shared:
-                self.remote_objects.meet(record)
+                self.remote_objects.added(record)
         return record
 
     def fill(self, record: ObjectRecord, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
@@ -235,7 +235,7 @@ class ObjectTable:
 
     def lend(self, record: ObjectRecord, cid: int) -> None:
         """Record that a process is about to learn the place of a value in memory: it holds the value, which must not move."""
-        self._memory.told(record)
+        self._memory.place_sent(record)
         self.grant(record, cid)
 
     def free(self, cid: int, oid: bytes, grants: int) -> None:

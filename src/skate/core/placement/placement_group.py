@@ -13,7 +13,7 @@ class PlacementGroup:
 
     __slots__ = (
         "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
-        "value", "selectors", "places", "planned", "asked", "refused", "ready_at",
+        "value", "selectors", "places", "planned", "requested", "refused", "ready_at",
     )  # fmt: skip
 
     def __init__(
@@ -32,7 +32,7 @@ class PlacementGroup:
         #: Place of each bundle; planned places until all nodes concerned agree; nodes that have not answered or refused.
         self.places: dict[int, Any] = {}
         self.planned: dict[int, Any] = {}
-        self.asked: set[int] = set()
+        self.requested: set[int] = set()
         self.refused: set[int] = set()
         #: Objects that become ready with the group.
         self.ready: list[bytes] = []

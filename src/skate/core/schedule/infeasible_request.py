@@ -66,17 +66,17 @@ def _missing(name: str, units: int, nodes: Sequence[Mapping[str, int]], asked_by
     option = _as_option(name, units)
     if name == "memory":
         option += f" ({human_bytes(units // UNIT)})"
-    asked = f"{option} requested by {asked_by}"
+    requested = f"{option} requested by {asked_by}"
     total = sum(node.get(name, 0) for node in nodes)
     largest = max((node.get(name, 0) for node in nodes), default=0)
     if total == 0 and name not in ("CPU", "GPU", "memory"):
-        return f"{asked}, but {_nobody_has(name, units, nodes)}"
+        return f"{requested}, but {_nobody_has(name, units, nodes)}"
     have = "no GPU" if name == "GPU" and total == 0 else _amount_of(name, total) + " in all"
     if len(nodes) > 1 and total:
         have += f" (largest node: {_largest(name, largest)})"
     one_node = "; it must fit on one node" if total >= units else ""
     fewer = "request none" if total == 0 else f"request {'fewer' if name in ('CPU', 'GPU') else 'less'}"
-    return f"{asked}, but this cluster has {have}{one_node}; {fewer}, or start with {_start(name, units)}"
+    return f"{requested}, but this cluster has {have}{one_node}; {fewer}, or start with {_start(name, units)}"
 
 
 def _largest(name: str, units: int) -> str:

@@ -89,8 +89,8 @@ class NodeSelector:
         """Return the nodes that could run it when idle; cached until a node joins or leaves."""
         found = self._choices.get(template.key)
         if found is None:
-            asked = [tuple(sorted(each.items())) for each in (template.request, template.placement)]
-            shape = (*asked, template.strategy)
+            requests = [tuple(sorted(each.items())) for each in (template.request, template.placement)]
+            shape = (*requests, template.strategy)
             found = self._shared.get(shape)
             if found is None:
                 nodes = self._candidates(template)

@@ -416,17 +416,13 @@ class Scheduler:
                         self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
                         continue
                 again = STALL_SECONDS
-        for more in (
-            self._retire(now),
-            self._admit_more(self.admission, now),
-            self._admit_more(self.cpuless, now),
-        ):
+        for more in (self._retire(now), self._admit(self.admission, now), self._admit(self.cpuless, now)):
             if more is not None and (again is None or more < again):
                 again = more
         self.watchful = again is not None
         return again
 
-    def _admit_more(self, admission: ZeroCpuAdmission, now: float) -> float | None:
+    def _admit(self, admission: ZeroCpuAdmission, now: float) -> float | None:
         """Admit more tasks without CPUs when none of those running makes progress."""
         waiting = [group for group in self.waiting if group.admission is admission]
         if not waiting or not admission.full:
@@ -473,10 +469,8 @@ class Scheduler:
             leased = [
                 worker for worker in self.workers.values() if worker.lease is not None and worker.sched_class
             ]
-            there = {
-                each.cid for each in leased if each.sched_class.admission is admission and not each.blocked
-            }
-            assert set(admission.members) == there, f"{admission} should be {there}"
+            held = {w.cid for w in leased if w.sched_class.admission is admission and not w.blocked}
+            assert set(admission.members) == held, f"{admission} should be {held}"
         for group in self.classes.values():
             assert bool(group.queue) == (group in self.waiting), group
             for task in group.queue:

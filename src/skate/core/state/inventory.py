@@ -54,6 +54,10 @@ class Inventory:
             "groups": self._groups,
         }
 
+    def add(self, kind: str, scan: Callable[[Where, bool], Rows]) -> None:
+        """Add the rows of another kind."""
+        self._scans[kind] = scan
+
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of rows."""
@@ -95,8 +99,8 @@ class Inventory:
         yield from self._ended(finished, failures, where)
         yield from self._tasks_in_progress(where, detail)
         # The tasks that have ended since.
-        finished = _since(history.finished, last_finished)
-        yield from self._ended(finished, _since(history.failures, last_failure), where)
+        finished = entries_since(history.finished, last_finished)
+        yield from self._ended(finished, entries_since(history.failures, last_failure), where)
 
     def _tasks_in_progress(self, where: Where, detail: bool) -> Rows:
         tasks = self._tables.tasks
@@ -129,7 +133,7 @@ class Inventory:
             yield _if_matches(row, where)
 
     def _in_progress(self, task: Task, where: Where, detail: bool) -> Row | None:
-        state = _state(task)
+        state = task_state(task)
         if not _may_match(where, state, task.kind, task.template):
             return None
         row = _task(task.task_id, task.kind, task.attempt, task.template, task.actor, task.parent)
@@ -245,7 +249,7 @@ class Inventory:
             if task is None or not (task.deps or task.held):
                 yield None
             else:
-                holder = f"task {task.template.name} ({_state(task)})"
+                holder = f"task {task.template.name} ({task_state(task)})"
                 ids = (*(oid for _, oid in task.deps), *task.held)
                 yield _reference("USED_BY_PENDING_TASK", task.client, holder, ids, wanted)
         for oid in list(records):
@@ -404,11 +408,11 @@ def _may_match(where: Where, state: str, kind: int, template: Template) -> bool:
         return False
     if "name" not in where and "function" not in where:
         return True
-    name, function = _names(kind, template)
+    name, function = names_of(kind, template)
     return _same(name, where.get("name", name)) and _same(function, where.get("function", function))
 
 
-def _since(entries: Reversible[Any], last: list[Any]) -> list[Any]:
+def entries_since(entries: Reversible[Any], last: list[Any]) -> list[Any]:
     """Return the entries after the last one that was seen; `last` has it, or is empty."""
     if not last:
         return [*entries]
@@ -422,7 +426,7 @@ def _qualified(template: Template) -> str:
     return template.fields.get("qualified") or template.name
 
 
-def _names(kind: int, template: Template) -> tuple[str, str]:
+def names_of(kind: int, template: Template) -> tuple[str, str]:
     """Return the name of a task, and that of its function or class."""
     if kind == CREATION:
         name = f"{_qualified(template)}.__init__"
@@ -431,7 +435,7 @@ def _names(kind: int, template: Template) -> tuple[str, str]:
 
 
 def _task(task_id: bytes, kind: int, attempt: int, template: Template, actor: Any, parent: bytes) -> Row:
-    name, function = _names(kind, template)
+    name, function = names_of(kind, template)
     return {
         "task": task_id,
         "kind": kind,
@@ -446,7 +450,7 @@ def _task(task_id: bytes, kind: int, attempt: int, template: Template, actor: An
     }
 
 
-def _state(task: Task) -> str:
+def task_state(task: Task) -> str:
     if task.state == WAITING and task.missing:
         return "PENDING_ARGS_AVAIL"
     if task.kind == METHOD and task.state == WAITING:

@@ -20,10 +20,10 @@ class KeyValues:
 
     def put(self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
         """Store a value under a key; return True if there was one, which stays unless `overwrite` is set."""
-        there = (namespace, key) in self.kept
-        if overwrite or not there:
+        exists = (namespace, key) in self.kept
+        if overwrite or not exists:
             self.kept[namespace, key] = value
-        return there
+        return exists
 
     def get(self, cid: int, namespace: bytes, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""

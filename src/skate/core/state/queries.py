@@ -10,6 +10,7 @@ from skate.core.diagnosis.wait_explainer import WaitExplainer
 from skate.core.node_tables import NodeTables
 from skate.core.state.inventory import HEAD_KINDS, Inventory, Row
 from skate.core.state.key_values import KeyValues
+from skate.core.state.metric_table import Family, MetricTable
 from skate.core.state.surveys import Surveys
 from skate.protocol import messages as m
 from skate.protocol.fields import Bundle, Count, GroupId, ObjectId, Where
@@ -49,6 +50,7 @@ class Queries:
         inventory: Inventory,
         surveys: Surveys,
         groups: HeadGroups,
+        metrics: MetricTable,
     ) -> None:
         self.actors = tables.actors
         self.placement = tables.placement
@@ -57,6 +59,7 @@ class Queries:
         self.inventory = inventory
         self.surveys = surveys
         self.groups = groups
+        self.metrics = metrics
         self.registry: Registry
         self.key_values = KeyValues()
         self.verbs: dict[str, Callable[..., Any]] = {
@@ -70,6 +73,7 @@ class Queries:
             "group_ready": self.group_ready,
             "remove_group": self.remove_group,
             "survey_so_far": self.survey_so_far,
+            "report_metrics": self.report_metrics,
             **self.key_values.verbs,
         }
 
@@ -118,6 +122,10 @@ class Queries:
     def survey_so_far(self, cid: int, token: Count) -> Any:
         """Return the partial result of a survey whose client stops waiting."""
         return self.surveys.give_up(cid, token)
+
+    def report_metrics(self, cid: int, families: tuple[Family, ...]) -> None:
+        """Replace the metrics of the client."""
+        self.metrics.report(cid, families)
 
     # -- resources
 

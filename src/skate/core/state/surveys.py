@@ -20,8 +20,10 @@ from skate.protocol.fields import Where
 if TYPE_CHECKING:
     from skate.core.node_tables import NodeTables
 
+#: A survey after which every node has the current metrics of its processes, as rows of kind "metrics".
+REPORTS = "reports"
 #: Parts of a survey that only the processes themselves know.
-OF_PROCESSES = frozenset({"objects", "jobs", "workers"})
+OF_PROCESSES = frozenset({"objects", "jobs", "workers", REPORTS})
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
 SAME_EVERYWHERE = frozenset({"task", "name", "function", "actor", "object", "pid", "stream"})
 #: The last output of workers, which the shell keeps.
@@ -110,7 +112,7 @@ class Surveys:
 
     # -- of other nodes
 
-    def asked(self, cid: int, message: m.Survey) -> None:
+    def survey(self, cid: int, message: m.Survey) -> None:
         """SURVEY: run a survey for a peer; pass on each answer as it comes, then the end."""
         _, key, *_ = message
         self._start(cid, None, message)

@@ -127,12 +127,12 @@ class RetryPolicy:
         def resume() -> None:
             if task.attempt != attempt:  # a later attempt has its own pause
                 return
-            there = self.tasks.get(task.task_id) is task and task.state == QUEUED
-            if there and needed and self.clock.now < until and not self.memory_pressure.has_room(needed):
+            queued = self.tasks.get(task.task_id) is task and task.state == QUEUED
+            if queued and needed and self.clock.now < until and not self.memory_pressure.has_room(needed):
                 self.later(ROOM_SECONDS, resume)
                 return
             self.pausing.pop(task.task_id, None)
-            if there and not (task.kind == CREATION and self._unwanted(task.actor)):
+            if queued and not (task.kind == CREATION and self._unwanted(task.actor)):
                 self.scheduler.requeue(task)
                 self.scheduler.dispatch_all()
                 self.cluster.pump()  # another node may have room for it by now

@@ -70,9 +70,10 @@ class Task:
     node: Any = None  # the peer it was forwarded to
     origin: ForwardFields | None = None  # information from the peer that forwarded it here
     given: set[bytes] | None = None  # results that arrived from a peer before it was lost
-    told: frozenset[bytes] = frozenset()  # results that its caller knows of and that have been lost since
+    #: Results that its caller knows of and that have been lost since.
+    lost_results: frozenset[bytes] = frozenset()
     oom_kills = 0  # attempts killed because memory ran out
-    heirs = 0  # values that it could make again if they were lost
+    lineage_refs = 0  # values that it could make again if they were lost
 
     def __init__(
         self,

@@ -190,9 +190,9 @@ class TaskManager:
         """Handle the arrival of a value that a task waits for."""
         task.missing -= 1
         if not task.missing and task.state == WAITING:
-            self.arguments_there(task)
+            self.arguments_complete(task)
 
-    def arguments_there(self, task: Task) -> None:
+    def arguments_complete(self, task: Task) -> None:
         """Start or fail a task whose arguments have all arrived or failed."""
         if task.kind == METHOD:
             self.calls.arguments_ready(task)
@@ -282,7 +282,7 @@ class TaskManager:
         """Send one result to the calling process, and to the object table if others know of the object."""
         if task.given is not None and oid in task.given:
             return
-        if task.given is not None and oid in task.told:
+        if task.given is not None and oid in task.lost_results:
             lost = self.objects.get(oid)
             if lost is not None and lost.kind == m.PENDING:
                 self.objects.refill(oid, kind, payload, held)

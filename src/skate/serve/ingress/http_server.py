@@ -26,7 +26,7 @@ from skate.serve.ingress.request_head import Limits
 from skate.serve.ingress.socket_owner import fetch_from_any
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
-from skate.serve.routing.board import ACCEPTING, CONNECTIONS, Board
+from skate.serve.routing.board import ACCEPTING, CONNECTIONS, ONGOING, Board
 from skate.serve.routing.table import Key, ReplicaEntry, Table
 
 #: How many connections to accept at once: a few if other replicas share the socket, all of them if none does.
@@ -400,8 +400,10 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     await app.begin()
     serving = HttpServer(http["options"], dispatcher, app, replica.board, Demand(watching))
     serving.docs_path = app.docs_path
+    gate, tasks = replica.gate, serving.state.tasks
+    cells = gate.cells
     # Requests that were just read have tasks, but have not reached the gate yet.
-    dispatcher.full = lambda: replica.gate.full or len(serving.state.tasks) >= replica.gate.limit
+    dispatcher.full = lambda: cells[ONGOING] >= gate.limit or len(tasks) >= gate.limit
     sock = await fetch_from_any(http["keepers"])
     if sock is None:
         options = http["options"]

@@ -38,6 +38,21 @@ _AHEAD_BYTES_MAX = 64 * 1024
 class Gated(asyncio.Protocol):
     """The gate, above one of uvicorn's protocols."""
 
+    # With them in the dict, uvicorn's protocol has more than the 29 attributes that CPython 3.11 stores inline.
+    __slots__ = (
+        "_chunks",
+        "_left",
+        "_limits",
+        "_quiet",
+        "_rest",
+        "_serving",
+        "_tries",
+        "_upgraded",
+        "_waits_for",
+        "brought",
+        "known",
+        "read_before",
+    )
     cycle: Any
     transport: Any
     loop: Any

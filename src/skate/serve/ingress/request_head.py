@@ -19,7 +19,7 @@ _HOST_VALUE = rb"[ \t]*[0-9A-Za-z.:\[\]_~!$&'()*+;=%-]*[ \t]*\r\n"
 _LENGTH_NAME = rb"[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-[Ll][Ee][Nn][Gg][Tt][Hh]:"
 _CODING_NAME = rb"[Tt][Rr][Aa][Nn][Ss][Ff][Ee][Rr]-[Ee][Nn][Cc][Oo][Dd][Ii][Nn][Gg]:"
 _OTHER_FIELDS = (
-    rb"(?:(?!" + _LENGTH_NAME + rb"|" + _CODING_NAME + rb"|[Hh][Oo][Ss][Tt]:)"
+    rb"(?:(?!" + _LENGTH_NAME + rb"|" + _CODING_NAME + rb"|[Hh][Oo][Ss][Tt]:|[Uu][Pp][Gg][Rr][Aa][Dd][Ee]:)"
     + _TOKEN + rb":[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*"
 )  # fmt: skip
 _usual = re.compile(
@@ -133,18 +133,14 @@ class HeadBuffer:
 def lacking(data: bytes, limits: Limits) -> int | None:
     """Return how many bytes a request of the most common form still lacks, or None for any other data.
 
-    The common form is a complete head with a path as target, Host first, at most one Content-Length and no other coding, followed
-    only by all or the beginning of a body of that length. Such a request needs no closer inspection.
+    The common form is a complete head with a path as target, Host first, at most one Content-Length, no other coding and no
+    Upgrade, followed only by all or the beginning of a body of that length. Such a request needs no closer inspection.
     """
     found = _usual(data)
     if found is None:
         return None
     end, length = found.end(), found[1]
-    left = end - len(data)
-    if length is not None:
-        left += int(length)
-        if b"upgrade:" in data[:end].lower():
-            return None
+    left = end - len(data) if length is None else end - len(data) + int(length)
     if left < 0 or end > limits.head_bytes:
         return None
     if end > 4 * limits.fields and data.count(b"\r\n", 0, end) - 2 > limits.fields:

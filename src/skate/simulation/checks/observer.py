@@ -42,7 +42,7 @@ class Observer:
         self._stays: Counter[bytes] = Counter()  # attempts begun on the node of the last attempt
         self._hosts: dict[bytes, Worker] = {}  # of actors
         #: Attempts that cost no retry, by task: a node may not have reported them before it was lost, or the result had gone.
-        self._untold: Counter[bytes] = Counter()
+        self._unreported: Counter[bytes] = Counter()
         #: Tasks whose last answer was an error that is not retried.
         self._final: set[bytes] = set()
         self._cancelled: set[bytes] = set()
@@ -50,7 +50,8 @@ class Observer:
         self._over: dict[bytes, int] = {}
         self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
         self._accepted: set[tuple[int, bytes, int]] = set()
-        self._constructed: set[tuple[bytes, int, int]] = set()
+        #: Where each actor was constructed for each restart, on nodes that are not lost.
+        self._constructed: dict[tuple[bytes, int, int], Cluster] = {}
         #: Of each call: actor, caller, its number in the caller's order.
         self._callers: dict[bytes, tuple[bytes, int, int]] = {}
         self._order: dict[tuple[bytes, int], int] = {}
@@ -154,13 +155,13 @@ class Observer:
             self._constructs(worker, running)
         else:
             allowed = self._calls(worker, running)
-        assert allowed < 0 or count <= allowed + 1 + self._untold[task_id], (
+        assert allowed < 0 or count <= allowed + 1 + self._unreported[task_id], (
             f"{spec} begins {count} times, with {allowed} retries"
         )
         assert task_id not in self._final, f"{spec} begins again after an error that is not to be tried again"
         before = self._places.get(task_id)
-        there = before is not None and not before.cluster.fenced and before.runs(task_id, running)
-        assert not there, f"{spec} begins on {worker} while it runs on {before}"
+        still_runs = before is not None and not before.cluster.fenced and before.runs(task_id, running)
+        assert not still_runs, f"{spec} begins on {worker} while it runs on {before}"
         if before is None or before.cluster is not worker.cluster:
             self._stays[task_id] = 0
         self._stays[task_id] += 1
@@ -187,9 +188,9 @@ class Observer:
             f"{running.spec} is in {before} and in {worker}"
         )
         self._hosts[actor_id] = worker
-        key = (actor_id, restart, self._untold[actor_id])
+        key = (actor_id, restart, self._unreported[actor_id])
         assert key not in self._constructed, f"{running.spec} is constructed twice for restart {restart}"
-        self._constructed.add(key)
+        self._constructed[key] = worker.cluster
         name = self.lives[actor_id].get("actor_name")
         for other_id, other in self._hosts.items() if name else ():
             if other_id == actor_id or self.lives[other_id].get("actor_name") != name:
@@ -244,7 +245,7 @@ class Observer:
         if word == m.DONE:
             _, task_id, status, returns, _, retriable = message
             if status == m.OK and cluster.core.objects.vanished(task_id, returns):
-                self._untold[task_id] += 1  # it runs again, and no retry is counted
+                self._unreported[task_id] += 1  # it runs again, and no retry is counted
             self.accepts(cluster, process, task_id, status == m.FAILED and not retriable)  # type: ignore[arg-type]
         elif word == m.EXITING:
             known = cluster.core.scheduler.workers.get(process.cid)
@@ -273,9 +274,11 @@ class Observer:
         """Record the loss of a node, whose attempts other nodes may not know of."""
         self.counts["nodes lost"] += 1
         self._final.clear()
+        # It may have restarted an actor, and not have reported it.
+        self._constructed = {key: there for key, there in self._constructed.items() if there is not cluster}
         for task_id, worker in self._places.items():
             if worker.cluster is cluster:  # of the first there its node knows, and it costs a retry
-                self._untold[task_id] += self._stays[task_id] - 1
+                self._unreported[task_id] += self._stays[task_id] - 1
 
     # -- resources and memory
 

@@ -184,9 +184,9 @@ class Node(Cluster):
                     self.memory[offset] = entry
                 self.tell(se.PullDone(se.PULL_DONE, offset, entry is not None))
         elif word == "joined":
-            self.meet(frame[1], frame[2])
+            self.add_peer(frame[1], frame[2])
         elif word == "left":
-            self.lose(frame[1])
+            self.remove_peer(frame[1])
         self.apply()
 
     def read(self, oid: bytes, source: int, offset: int) -> None:
@@ -195,12 +195,12 @@ class Node(Cluster):
         entry = None if place is None else self.memory.get(place[0])
         self.world.post(self.number, source, ("piece", oid, offset, entry))
 
-    def meet(self, number: int, info: dict[str, Any]) -> None:
+    def add_peer(self, number: int, info: dict[str, Any]) -> None:
         """Add another node."""
         cid = admit_client(self.core, se.PeerJoined(se.PEER_JOINED, info), self.now)
         self.peers[cid] = number
 
-    def lose(self, number: int) -> None:
+    def remove_peer(self, number: int) -> None:
         """Remove another node."""
         for cid in [cid for cid, other in self.peers.items() if other == number]:
             del self.peers[cid]

@@ -89,8 +89,8 @@ class Mesh(World):
         head.admit(number, node.info())
         self.orders[number] = Order(number, (head.members | {HEAD}) - {number}, head.view)
         for other in sorted(self.orders[number].members):
-            node.meet(other, self.nodes[other].info())
-        self.nodes[HEAD].meet(number, node.info())
+            node.add_peer(other, self.nodes[other].info())
+        self.nodes[HEAD].add_peer(number, node.info())
         node.apply()
         self.nodes[HEAD].apply()
         return node

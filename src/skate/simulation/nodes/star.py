@@ -34,11 +34,11 @@ class Star(World):
         if number != HEAD:
             self.up[number], self.down[number] = deque(), deque()
             for other in (HEAD, *self.members):
-                node.meet(other, self.nodes[other].info())
+                node.add_peer(other, self.nodes[other].info())
             for other in self.members:
                 self._post_down(HEAD, other, ("joined", number, node.info()))
             self.members.append(number)
-            self.nodes[HEAD].meet(number, node.info())
+            self.nodes[HEAD].add_peer(number, node.info())
             node.apply()
             self.nodes[HEAD].apply()
         return node
@@ -77,7 +77,7 @@ class Star(World):
             del self.up[number]
             for other in self.members:
                 self._post_down(HEAD, other, ("left", number))
-            self.nodes[HEAD].lose(number)
+            self.nodes[HEAD].remove_peer(number)
             self.nodes[HEAD].apply()
         elif to == HEAD:
             self.nodes[HEAD].hear(source, frame)
