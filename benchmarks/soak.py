@@ -25,7 +25,7 @@ from benchmarks.churn import Churn
 from benchmarks.processes import descendants
 from skate.client.session import session
 from skate.core.actor.actor_table import DEAD
-from skate.core.placement.placement_table import REMOVED
+from skate.protocol.states import GroupState
 
 MIB = 1 << 20
 STORE_BYTES = 96 * MIB
@@ -73,7 +73,11 @@ def figures() -> list[Figure]:
         Figure("objects", lambda: len(core.objects.records), 2),
         Figure("tasks", lambda: len(core.tasks), 1),
         Figure("actors", lambda: sum(actor.state != DEAD for actor in core.actors.actors.values()), 1),
-        Figure("groups", lambda: sum(group.state != REMOVED for group in core.placement.groups.values()), 1),
+        Figure(
+            "groups",
+            lambda: sum(group.state != GroupState.REMOVED for group in core.placement.groups.values()),
+            1,
+        ),
         Figure("functions", lambda: len(core.functions), 50),
         Figure("templates", lambda: len(core.templates), 50),
         Figure("classes", lambda: len(core.scheduler.classes), 50),

@@ -76,6 +76,11 @@ SHARE_OF_ANY: dict[str, int] = {
 USED_BY_PROGRAMS_OR_TESTS = {
     # The end of a drain, for the carrier of a cluster.
     "skate.fabric.directory.drained",
+    # Called by Dask.
+    "skate.fabric.dask.scheduler.remove_worker",
+    "skate.fabric.dask.scheduler.start_http_server",
+    "skate.fabric.dask.worker.handle_scheduler",
+    "skate.fabric.dask.worker.start_http_server",
     *(
         f"skate.client.runtime_context.{name}"
         for name in (

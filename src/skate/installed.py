@@ -38,7 +38,7 @@ def missing(library: str, needed_by: str, package: str | None = None) -> Missing
     )
 
 
-def there(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Return True if a package is installed, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None

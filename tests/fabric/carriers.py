@@ -47,7 +47,9 @@ class Engine:
                 for sock in socks:
                     if sock.fileno() >= 0:
                         count += 1
-                        sock.shutdown(socket.SHUT_RDWR)
+                        socket.socket.shutdown(
+                            sock, socket.SHUT_RDWR
+                        )  # not the method of TLS, which also drops its layer
                         break
         return count
 

@@ -132,7 +132,8 @@ def test_output_and_requests_reach_their_nodes(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 5, 1 << 20, (7 << 20) + 11])
-def test_a_value_is_fetched(cluster: Cluster, size: int) -> None:
+@pytest.mark.parametrize("in_space", [False, True])
+def test_a_value_is_fetched(cluster: Cluster, size: int, in_space: bool) -> None:
     cluster.start(3)
     _, one, other = cluster.nodes
     value = one.handler.values[b"key"] = bytes(range(256)) * (size // 256) + bytes(size % 256)
@@ -144,7 +145,8 @@ def test_a_value_is_fetched(cluster: Cluster, size: int) -> None:
 
     if size == 0 and isinstance(cluster, Star):
         return  # nobody asks the star for nothing
-    other.fabric.fetch(other.id_of(one), b"key", size, write, done.append)
+    space = (lambda: memoryview(got)) if in_space else None
+    other.fabric.fetch(other.id_of(one), b"key", size, write, done.append, space)
     other.fabric.flush()
     cluster.until(lambda: bool(done))
     assert done == [True]
@@ -156,10 +158,11 @@ def test_a_fetch_of_a_missing_value_ends(cluster: Cluster) -> None:
     _, one, other = cluster.nodes
     done: list[bool] = []
     for size in (10, 50 << 20):
-        other.fabric.fetch(other.id_of(one), b"none", size, lambda at, piece: None, done.append)
+        for space in (None, lambda size=size: memoryview(bytearray(size))):
+            other.fabric.fetch(other.id_of(one), b"none", size, lambda at, piece: None, done.append, space)
     other.fabric.flush()
-    cluster.until(lambda: len(done) == 2)
-    assert done == [False, False]
+    cluster.until(lambda: len(done) == 4)
+    assert done == [False] * 4
 
 
 def test_a_fetch_ends_with_its_source(cluster: Cluster) -> None:
@@ -168,10 +171,11 @@ def test_a_fetch_ends_with_its_source(cluster: Cluster) -> None:
     one.handler.read = lambda key, at, size, answer: None  # type: ignore[method-assign]
     done: list[bool] = []
     for size in (10, 50 << 20):
-        other.fabric.fetch(other.id_of(one), b"key", size, lambda at, piece: None, done.append)
+        for space in (None, lambda size=size: memoryview(bytearray(size))):
+            other.fabric.fetch(other.id_of(one), b"key", size, lambda at, piece: None, done.append, space)
     other.fabric.flush()
     cluster.settle()
     assert not done
     cluster.kill(one)
-    cluster.until(lambda: len(done) == 2)
-    assert done == [False, False]
+    cluster.until(lambda: len(done) == 4)
+    assert done == [False] * 4

@@ -24,7 +24,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 needs_llguidance = pytest.mark.skipif(
-    not structured_output.there("llguidance"), reason="llguidance is not installed"
+    not structured_output.is_installed("llguidance"), reason="llguidance is not installed"
 )
 
 

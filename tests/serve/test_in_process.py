@@ -283,7 +283,7 @@ def test_a_full_inner_deployment_is_503_with_retry_after(port: int) -> None:
     async def fill(self: Any) -> Any:
         self.kept = self.inner[0].hold.remote()
         await until(
-            lambda: _soon(any(each.gate.full for each in _inner_objects())), "a full inner deployment"
+            lambda: _soon(any(each.limiter.full for each in _inner_objects())), "a full inner deployment"
         )
 
     run(outer, fill)

@@ -1,4 +1,4 @@
-"""The router, with replicas that answer, die and start at random. The replicas' boards are real."""
+"""The router, with replicas that answer, die and start at random. The replicas' counter pages are real."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from skate.protocol.messages import ERROR, INLINE, PENDING
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError, RequestCancelledError
 from skate.serve.ingress.dispatcher import Dispatcher, Transfer
-from skate.serve.routing import board as boarding
+from skate.serve.routing import counter_page as counter_pages_module
 from skate.serve.routing import router as routing
-from skate.serve.routing.board import ONGOING, WAITING, Board
 from skate.serve.routing.call import Call
+from skate.serve.routing.counter_page import ONGOING, WAITING, CounterPage
 from skate.serve.routing.router import Router
 from skate.serve.routing.table import DeploymentEntry, ReplicaEntry, Route, Table
 
@@ -262,32 +262,34 @@ def test_a_cancelled_request_is_not_sent_again() -> None:
 
 
 @pytest.fixture
-def boards() -> Iterator[Callable[[int], Board]]:
-    made: list[Board] = []
+def counter_pages() -> Iterator[Callable[[int], CounterPage]]:
+    made: list[CounterPage] = []
 
-    def make(load: int) -> Board:
-        board = Board()
-        board.cells[ONGOING] = load
-        made.append(board)
-        return board
+    def make(load: int) -> CounterPage:
+        counter_page = CounterPage()
+        counter_page.cells[ONGOING] = load
+        made.append(counter_page)
+        return counter_page
 
     yield make
-    for board in made:
-        board.cells.release()
-        board._map.close()
-        os.close(board.fd)
+    for counter_page in made:
+        counter_page.cells.release()
+        counter_page._map.close()
+        os.close(counter_page.fd)
 
 
-def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[[int], Board]) -> None:
+def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(
+    counter_pages: Callable[[int], CounterPage],
+) -> None:
     """The router sees requests of other routers, so the busiest replica is never chosen."""
     world = World(1000, -1)
     for _ in range(4):
         world.start()
     loads = [900, 10, 10, 10]
-    shown = [boards(load) for load in loads]
+    shown = [counter_pages(load) for load in loads]
     entries = tuple(
-        ReplicaEntry(each.name, each, os.getpid(), board.fd, "node")
-        for each, board in zip(world.replicas, shown, strict=True)
+        ReplicaEntry(each.name, each, os.getpid(), counter_page.fd, "node")
+        for each, counter_page in zip(world.replicas, shown, strict=True)
     )
     world.router.update(DeploymentEntry(entries, 1000, -1))
     for _ in range(200):
@@ -302,33 +304,33 @@ def test_it_reads_the_real_queues_and_takes_the_shorter_of_two(boards: Callable[
     world.router.update(None)
 
 
-def test_what_others_have_filled_is_left_alone(boards: Callable[[int], Board]) -> None:
+def test_what_others_have_filled_is_left_alone(counter_pages: Callable[[int], CounterPage]) -> None:
     world = World(5, -1)
     world.start()
-    board = boards(5)
-    entries = (ReplicaEntry("r0", world.replicas[0], os.getpid(), board.fd, "node"),)
+    counter_page = counter_pages(5)
+    entries = (ReplicaEntry("r0", world.replicas[0], os.getpid(), counter_page.fd, "node"),)
     world.router.update(DeploymentEntry(entries, 5, -1))
     world.submit()
     assert not world.sent and len(world.router.waiting) == 1
-    board.cells[ONGOING] = 4
+    counter_page.cells[ONGOING] = 4
     world.router.send_waiting()
     assert world.sent == [0]
     world.router.update(None)
 
 
-def test_it_has_a_turn_where_clients_over_http_wait(boards: Callable[[int], Board]) -> None:
+def test_it_has_a_turn_where_clients_over_http_wait(counter_pages: Callable[[int], CounterPage]) -> None:
     """They wait at the replica, and take each free place: a request of a handle must wait there with them, one at a time."""
     world = World(5, -1)
     world.start()
-    board = boards(5)
+    counter_page = counter_pages(5)
     world.router.update(
-        DeploymentEntry((ReplicaEntry("r0", world.replicas[0], os.getpid(), board.fd, "node"),), 5, -1)
+        DeploymentEntry((ReplicaEntry("r0", world.replicas[0], os.getpid(), counter_page.fd, "node"),), 5, -1)
     )
     world.submit()
     world.submit()
     world.router.join_queue()
     assert not world.sent  # no request waits there, so a place will become free
-    board.cells[WAITING] = 1
+    counter_page.cells[WAITING] = 1
     world.router.join_queue()
     world.router.join_queue()
     assert world.sent == [0] and len(world.router.waiting) == 1
@@ -339,32 +341,34 @@ def test_it_has_a_turn_where_clients_over_http_wait(boards: Callable[[int], Boar
 
 
 @pytest.fixture
-def stopped(boards: Callable[[int], Board], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Board]]:
-    """A stopped process with a board on which nothing is under way."""
-    monkeypatch.setattr(boarding, "_STOPPED_KNOWN_SECONDS", 0)
-    board = boards(0)
+def stopped(
+    counter_pages: Callable[[int], CounterPage], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[int, CounterPage]]:
+    """A stopped process with a counter page on which nothing is under way."""
+    monkeypatch.setattr(counter_pages_module, "_STOPPED_KNOWN_SECONDS", 0)
+    counter_page = counter_pages(0)
     code = "import signal; signal.pause()"
-    with subprocess.Popen([sys.executable, "-S", "-c", code], pass_fds=[board.fd]) as process:
+    with subprocess.Popen([sys.executable, "-S", "-c", code], pass_fds=[counter_page.fd]) as process:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         try:
-            yield process.pid, board
+            yield process.pid, counter_page
         finally:
             process.kill()
 
 
 def test_a_stopped_replica_gets_nothing_while_another_is_there(
-    stopped: tuple[int, Board], boards: Callable[[int], Board]
+    stopped: tuple[int, CounterPage], counter_pages: Callable[[int], CounterPage]
 ) -> None:
     """Its load seems to stay the lowest."""
-    pid, board = stopped
+    pid, counter_page = stopped
     world = World(10, -1)
     world.start()
     world.start()
-    silent = ReplicaEntry("r0", world.replicas[0], pid, board.fd, "node", models=("m",))
+    silent = ReplicaEntry("r0", world.replicas[0], pid, counter_page.fd, "node", models=("m",))
     world.router.update(
         DeploymentEntry(
-            (silent, ReplicaEntry("r1", world.replicas[1], os.getpid(), boards(3).fd, "node")), 10, -1
+            (silent, ReplicaEntry("r1", world.replicas[1], os.getpid(), counter_pages(3).fd, "node")), 10, -1
         )
     )
     model = Call(("id", "__call__", "", "app", "m", ""), (0,), {}, False)
@@ -386,12 +390,12 @@ def test_a_stopped_replica_gets_nothing_while_another_is_there(
 
 
 def test_a_stopped_replica_gets_no_connection_while_another_is_there(
-    stopped: tuple[int, Board], boards: Callable[[int], Board]
+    stopped: tuple[int, CounterPage], counter_pages: Callable[[int], CounterPage]
 ) -> None:
     """From another application's process, from a full sibling, and when a sibling ends."""
-    pid, board = stopped
-    silent = ReplicaEntry("r0", None, pid, board.fd, "node", mailbox=b"silent")
-    answers = ReplicaEntry("r1", None, os.getpid(), boards(3).fd, "node", mailbox=b"answers")
+    pid, counter_page = stopped
+    silent = ReplicaEntry("r0", None, pid, counter_page.fd, "node", mailbox=b"silent")
+    answers = ReplicaEntry("r1", None, os.getpid(), counter_pages(3).fd, "node", mailbox=b"answers")
     table = Table(0, {("a", "A"): DeploymentEntry((silent, answers), 10, -1)}, (Route("a", "/", "A"),))
     for own in (("b", "B"), ("a", "A")):
         dispatcher = Dispatcher(own, "own", "node")
@@ -406,7 +410,7 @@ def test_a_stopped_replica_gets_no_connection_while_another_is_there(
         dispatcher.update(Table(1))
 
 
-def test_a_model_goes_where_it_is(boards: Callable[[int], Board]) -> None:
+def test_a_model_goes_where_it_is(counter_pages: Callable[[int], CounterPage]) -> None:
     world = World(2, -1)
     for _ in range(3):
         world.start()

@@ -22,23 +22,23 @@ def running(workers: Any = 2, **failure: Any) -> Machine:
 
 def test_a_report_is_taken_once_all_ranks_have_come() -> None:
     machine = running(3)
-    assert machine.came(0, "report", 0, "a", 0.0) == []
-    assert machine.came(2, "report", 0, "c", 0.0) == []
-    assert machine.came(1, "report", 0, "b", 0.0) == [Commit(0, ("a", "b", "c"))]
+    assert machine.arrived(0, "report", 0, "a", 0.0) == []
+    assert machine.arrived(2, "report", 0, "c", 0.0) == []
+    assert machine.arrived(1, "report", 0, "b", 0.0) == [Commit(0, ("a", "b", "c"))]
 
 
 def test_ranks_that_run_ahead_are_counted_by_report() -> None:
     machine = running(2)
-    assert machine.came(0, "report", 0, "a0", 0.0) == []
-    assert machine.came(0, "report", 1, "a1", 0.0) == []
-    assert machine.came(1, "report", 0, "b0", 0.0) == [Commit(0, ("a0", "b0"))]
-    assert machine.came(1, "report", 1, "b1", 0.0) == [Commit(1, ("a1", "b1"))]
+    assert machine.arrived(0, "report", 0, "a0", 0.0) == []
+    assert machine.arrived(0, "report", 1, "a1", 0.0) == []
+    assert machine.arrived(1, "report", 0, "b0", 0.0) == [Commit(0, ("a0", "b0"))]
+    assert machine.arrived(1, "report", 1, "b1", 0.0) == [Commit(1, ("a1", "b1"))]
 
 
 def test_a_collective_gives_all_what_rank_zero_brought() -> None:
     machine = running(2)
-    machine.came(1, "collective", 0, None, 0.0)
-    assert machine.came(0, "collective", 0, {"x": 1}, 0.0) == [Release(0, {"x": 1})]
+    machine.arrived(1, "collective", 0, None, 0.0)
+    assert machine.arrived(0, "collective", 0, {"x": 1}, 0.0) == [Release(0, {"x": 1})]
 
 
 def test_the_first_failure_is_the_run_s_and_ends_it() -> None:
@@ -73,13 +73,13 @@ def test_lost_nodes_have_a_count_of_their_own() -> None:
 
 def test_what_an_attempt_left_does_not_reach_the_next() -> None:
     machine = running(2, max_failures=1)
-    machine.came(0, "report", 0, "old", 0.0)
+    machine.arrived(0, "report", 0, "old", 0.0)
     machine.finished(1, "old")
     machine.failed([(0, ValueError())], 2, False)
-    assert machine.came(1, "report", 0, "late", 0.0) == []
+    assert machine.arrived(1, "report", 0, "late", 0.0) == []
     machine.started()
-    assert machine.came(0, "report", 0, "new", 0.0) == []
-    assert machine.came(1, "report", 0, "new", 0.0) == [Commit(0, ("new", "new"))]
+    assert machine.arrived(0, "report", 0, "new", 0.0) == []
+    assert machine.arrived(1, "report", 0, "new", 0.0) == [Commit(0, ("new", "new"))]
     assert machine.finished(0, 1) == []
     assert machine.finished(1, 2) == [Finish((1, 2))]
 
@@ -122,19 +122,19 @@ def test_starts_that_fail_are_tried_again_with_longer_pauses() -> None:
 
 def test_ranks_that_are_late_are_named() -> None:
     machine = running(3)
-    machine.came(1, "report", 0, None, 10.0)
+    machine.arrived(1, "report", 0, None, 10.0)
     assert machine.late(12.0, 5.0) == []
-    ((meeting, missing),) = machine.late(15.0, 5.0)
-    assert (meeting.kind, meeting.number, missing) == ("report", 0, [0, 2])
+    ((sync_point, missing),) = machine.late(15.0, 5.0)
+    assert (sync_point.kind, sync_point.number, missing) == ("report", 0, [0, 2])
 
 
 def test_a_rank_that_has_returned_can_no_longer_come() -> None:
     machine = running(2)
-    machine.came(1, "report", 0, None, 0.0)
-    assert machine.unreachable_meetings() == []
+    machine.arrived(1, "report", 0, None, 0.0)
+    assert machine.unreachable_sync_points() == []
     machine.finished(0, None)
-    ((meeting, missing),) = machine.unreachable_meetings()
-    assert missing == [0] and sorted(meeting.came) == [1]
+    ((sync_point, missing),) = machine.unreachable_sync_points()
+    assert missing == [0] and sorted(sync_point.arrived) == [1]
 
 
 class Walk(RuleBasedStateMachine):
@@ -166,7 +166,7 @@ class Walk(RuleBasedStateMachine):
             return
         number = self.reported[rank]
         self.reported[rank] += 1
-        actions = self.machine.came(rank, "report", number, (rank, number), 0.0)
+        actions = self.machine.arrived(rank, "report", number, (rank, number), 0.0)
         if min(self.reported) > self.committed:
             ((number, reports),) = [(each.number, each.reports) for each in actions]
             assert number == self.committed
@@ -215,7 +215,7 @@ class Walk(RuleBasedStateMachine):
     def late_news(self, rank: int) -> None:
         if self.over:
             state = self.machine.state
-            assert self.machine.came(rank, "report", 99, None, 0.0) == []
+            assert self.machine.arrived(rank, "report", 99, None, 0.0) == []
             assert self.machine.finished(rank, None) == []
             assert self.machine.failed([(rank, ValueError())], 9, False) == []
             assert self.machine.capacity_found(9) == [] and self.machine.state == state

@@ -17,7 +17,7 @@ import pytest
 
 from skate.train.controller import progress as progresses
 from skate.train.controller.progress import Progress
-from skate.train.controller.tally import Tally, number_text, seconds_text
+from skate.train.controller.run_metrics import RunMetrics, number_text, seconds_text
 
 SOURCE = Path(__file__).parents[2] / "src"
 PROGRAM = """
@@ -164,30 +164,30 @@ def test_a_closed_stream_is_no_terminal() -> None:
 
 
 def test_what_a_line_says_of_metrics() -> None:
-    tally = Tally()
-    tally.reported([{"loss": 0.123456, "note": "x", "ok": True, "step": 1200, "epoch": 3}], False)
-    assert tally.course() == ["epoch 3", "step 1,200", "loss 0.1235"]
-    tally.reported([{f"m{i}": i for i in range(9)}], True)
-    assert tally.course() == [*(f"m{i} {i}" for i in range(6)), "..."]
-    assert (tally.reports, tally.checkpoints) == (2, 1)
+    run_metrics = RunMetrics()
+    run_metrics.reported([{"loss": 0.123456, "note": "x", "ok": True, "step": 1200, "epoch": 3}], False)
+    assert run_metrics.course() == ["epoch 3", "step 1,200", "loss 0.1235"]
+    run_metrics.reported([{f"m{i}": i for i in range(9)}], True)
+    assert run_metrics.course() == [*(f"m{i} {i}" for i in range(6)), "..."]
+    assert (run_metrics.reports, run_metrics.checkpoints) == (2, 1)
 
 
 def test_rows_are_added_up_over_ranks_and_reports() -> None:
-    tally = Tally()
+    run_metrics = RunMetrics()
     for _ in range(4):
-        tally.reported([{"rows": 100}, {"rows": 50}], False)
-    assert tally.speed(2.0) == ["2.0 reports/s", "300 rows/s"]
+        run_metrics.reported([{"rows": 100}, {"rows": 50}], False)
+    assert run_metrics.speed(2.0) == ["2.0 reports/s", "300 rows/s"]
 
 
 def test_a_count_that_only_grows_is_a_total() -> None:
-    tally = Tally()
+    run_metrics = RunMetrics()
     for seen in (10, 20, 40):
-        tally.reported([{"num_tokens": seen}], False)
-    assert tally.speed(1.0)[1] == "40 tokens/s"
+        run_metrics.reported([{"num_tokens": seen}], False)
+    assert run_metrics.speed(1.0)[1] == "40 tokens/s"
 
 
 def test_speed_of_nothing_is_nothing() -> None:
-    assert Tally().speed(1.0) == []
+    assert RunMetrics().speed(1.0) == []
 
 
 @pytest.mark.parametrize(

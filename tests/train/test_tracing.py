@@ -15,7 +15,7 @@ import skate as ray
 from skate import train
 from skate.train import Checkpoint, RunConfig, ScalingConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
-from skate.util import spans
+from skate.util.engine import record_span
 
 
 @pytest.fixture(autouse=True)
@@ -82,10 +82,10 @@ def test_spans_are_written_to_the_file(tmp_path: Path) -> None:
 
 
 def test_spans_belong_to_their_session(tmp_path: Path) -> None:
-    spans.record("mine", "test", 1.0, 0.5, "row", {"x": 1})
+    record_span("mine", "test", 1.0, 0.5, "row", {"x": 1})
     (mine,) = [event for event in ray.timeline() or () if event["cat"] == "test"]
     assert (mine["ts"], mine["dur"], mine["tid"], mine["args"]) == (1e6, 5e5, "row", {"x": 1})
     ray.shutdown()
-    spans.record("lost", "test", 1.0, 0.5, "row")
+    record_span("lost", "test", 1.0, 0.5, "row")
     ray.init(num_cpus=1)
     assert [event for event in ray.timeline() or () if event["cat"] == "test"] == []

@@ -32,14 +32,6 @@ AIR_ENV_VARS = {
     "RAY_AIR_NEW_OUTPUT",
 }
 
-#: Environment variables that are passed from the driver to workers.
-AIR_ENV_VARS = {
-    COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV,
-    "RAY_AIR_FULL_TRACEBACKS",
-    "RAY_AIR_NEW_OUTPUT",
-}
-#: The key under which Ray records its warning about session functions outside of a session.
-SESSION_MISUSE_LOG_ONCE_KEY = "air_warn_session_misuse"
 
 __all__ = [
     "AIR_ENV_VARS", "SESSION_MISUSE_LOG_ONCE_KEY", "CHECKPOINT_ID_ATTR", "CHECKPOINT_TUNE_METADATA_FILE",

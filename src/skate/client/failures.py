@@ -32,10 +32,10 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) 
     if name == "ActorUnavailableError":
         return e.ActorUnavailableError(text, fields.get("actor_id"))
     if name == "TaskCancelledError":
-        said = f"{fields.get('name', 'the task')} was cancelled" + (
+        message = f"{fields.get('name', 'the task')} was cancelled" + (
             f"; submitted at {where}" if where else ""
         )
-        return e.TaskCancelledError(fields["task_id"].hex() if "task_id" in fields else None, said)
+        return e.TaskCancelledError(fields["task_id"].hex() if "task_id" in fields else None, message)
     if name in ("ValueError", "TypeError", "RuntimeError"):
         return {"ValueError": ValueError, "TypeError": TypeError, "RuntimeError": RuntimeError}[name](text)
     if name == "ObjectReconstructionFailedError":

@@ -74,13 +74,13 @@ def _traced(
 ) -> submission.Packed:
     from opentelemetry import propagate, trace  # the hook has loaded them
 
-    name, said = _described(callee)
-    attributes = {**said, **whereabouts(process)}
+    name, call_attributes = _described(callee)
+    attributes = {**call_attributes, **whereabouts(process)}
     tracer = trace.get_tracer("skate")
     with tracer.start_as_current_span(
         f"{name} ray.remote", kind=trace.SpanKind.PRODUCER, attributes=attributes
     ):
-        carrier: dict[str, Any] = {"function": name, "said": said}
+        carrier: dict[str, Any] = {"function": name, "attributes": call_attributes}
         propagate.inject(carrier)
         return _plain(process, args, {**kwargs, CONTEXT: carrier}, callee)
 

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 #: A member: its node's id in hexadecimal, and its incarnation, which is never used again.
 NodeId = tuple[str, int]
+#: Returns writable memory for a value, or None if only the loop may write it.
+Space = Callable[[], memoryview | None]
 
 
 class Handler(Protocol):
@@ -60,9 +62,10 @@ class Fabric(Protocol):
         size: int,
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
+        space: Space | None = None,
     ) -> None:
         """Fetch the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if
-        they are lost."""
+        they are lost. If `space` returns memory of this size, threads may write there instead until `done` is called."""
 
     def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""

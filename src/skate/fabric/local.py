@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.fabric.fabric import Handler, NodeId
+from skate.fabric.fabric import Handler, NodeId, Space
 from skate.protocol.version import VERSION, refusal
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
@@ -180,6 +180,7 @@ class LocalFabric:
         size: int,
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
+        space: Space | None = None,
     ) -> None:
         """Fetch the bytes of a value, requesting a few pieces ahead."""
         if source not in self.infos:

@@ -8,11 +8,12 @@ member with the higher number has opened.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from skate.fabric.carrier import Carrier
+from skate.fabric.carrier import BULK, Carrier, Purpose
 from skate.fabric.connection import (
     RECEIPT,
     REFUSED,
@@ -25,12 +26,12 @@ from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
 from skate.fabric.lane import Lane
 from skate.fabric.lanes import Lanes
 from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Receipt
-from skate.fabric.transfer import PIECE, READ, Transfers
+from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
 from skate.protocol.causality import BINDING
 from skate.wire.timer import Timer
 
 if TYPE_CHECKING:
-    from skate.fabric.fabric import Handler, NodeId
+    from skate.fabric.fabric import Handler, NodeId, Space
     from skate.wire.pump import Pump
 
 #: How long the connection of a leaving member is still read.
@@ -60,7 +61,7 @@ class Mesh(Lanes):
         super().__init__(pump, info, carrier, clock)
         self.timing = timing
         self.handler: Handler
-        self._transfers = Transfers(self.express)
+        self._transfers = Transfers(pump, self.express, self._dial_bulk, self._read)
         self._turned = clock()
         self._timer = Timer(pump, timing.beat / 4, self.tick)
         carrier.receiver = self
@@ -288,12 +289,28 @@ class Mesh(Lanes):
         size: int,
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
+        space: Space | None = None,
     ) -> None:
         """Fetch the bytes of a value."""
         if source not in self.infos:
             done(False)
         else:
-            self._transfers.fetch(source[1], key, size, write, done)
+            self._transfers.fetch(Transfer(source[1], key, size, write, done, space))
+
+    def _dial_bulk(
+        self, peer: int, opened: Callable[[socket.socket], None], failed: Callable[[str], None]
+    ) -> None:
+        self.carrier.dial(self.addresses[peer], BULK, opened, failed)
+
+    def _read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+        self.handler.read(key, at, size, answer)
+
+    def accepted(self, purpose: Purpose, sock: socket.socket) -> None:
+        """Take over a connection that another member has opened."""
+        if purpose == BULK and not self.closed:
+            self._transfers.serve(sock)
+        else:
+            super().accepted(purpose, sock)
 
     # -- the end
 
@@ -306,6 +323,7 @@ class Mesh(Lanes):
         """In a forked child: close the inherited descriptors."""
         self.closed = True
         self._timer.forked()
+        self._transfers.forked()
         for connection in self._connections():
             connection.forked()
         self.carrier.forked()
@@ -316,6 +334,7 @@ class Mesh(Lanes):
             return
         self.closed = True
         self._timer.close()
+        self._transfers.close()
         for connection in self._connections():
             connection.close()
         self.carrier.close()

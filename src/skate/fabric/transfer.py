@@ -1,20 +1,51 @@
-"""Transfers of values to this node, in pieces over a lane."""
+"""Transfers of values to this node and from it: large ones over connections of their own, others in pieces over a lane."""
 
 from __future__ import annotations
 
+import socket
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from skate.fabric.bulk import BulkReader, BulkSender, BulkThread, Read
+from skate.wire.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from skate.fabric.fabric import Space
+    from skate.wire.pump import Pump
+
+#: A value of fewer bytes is not worth a connection.
+BULK_BYTES_MIN: Final = 1 << 20
+TRANSFERS_MAX: Final = 4  # to this node at once
+TRANSFERS_OF_A_SOURCE_MAX: Final = 2
+SENDERS_MAX: Final = 8
+#: Attempts without a new byte, after which a value takes the lane.
+ATTEMPTS_MAX: Final = 2
 PIECE_BYTES: Final = 1 << 20
 PIECES_AHEAD: Final = 4
 READ: Final = -6  # ticket, key, at, size
 PIECE: Final = -7  # ticket, at, bytes or None
 
+#: Opens a connection for a value: the member, and functions for the socket and for the cause of a failure.
+Dial = Callable[[int, Callable[[socket.socket], None], Callable[[str], None]], None]
+
 
 class Transfer:
-    """The transfer of one value."""
+    """The transfer of one value to this node."""
 
-    __slots__ = ("asked", "done", "got", "key", "size", "source", "write")
+    __slots__ = (
+        "asked",
+        "done",
+        "failures",
+        "got",
+        "is_over",
+        "key",
+        "reader",
+        "size",
+        "source",
+        "space",
+        "write",
+    )
 
     def __init__(
         self,
@@ -23,12 +54,17 @@ class Transfer:
         size: int,
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
+        space: Space | None,
     ) -> None:
         self.source = source
         self.key = key
         self.size = size
         self.write = write
         self.done = done
+        self.space = space
+        self.reader: BulkReader | None = None
+        self.failures = 0
+        self.is_over = False  # nothing more is wanted; `done` follows as soon as no thread writes
         self.asked = 0
         self.got = 0
 
@@ -36,22 +72,106 @@ class Transfer:
 class Transfers:
     """The transfers of one node that are not finished."""
 
-    def __init__(self, post: Callable[..., None]) -> None:
+    def __init__(self, pump: Pump, post: Callable[..., None], dial: Dial, read: Read) -> None:
         self._post = post  # a frame to a member
-        self._transfers: dict[int, Transfer] = {}
+        self._dial = dial
+        self._read = read
+        self._mailbox = Mailbox(pump)
+        self._pieces: dict[int, Transfer] = {}  # over a lane, by ticket
         self._ticket = 0
+        self._queue: list[Transfer] = []  # for a connection
+        self._running: set[Transfer] = set()
+        self._senders: set[BulkSender] = set()
+        self._callers: list[socket.socket] = []  # that wait for a sender
 
-    def fetch(
-        self,
-        source: int,
-        key: bytes,
-        size: int,
-        write: Callable[[int, Any], None],
-        done: Callable[[bool], None],
-    ) -> None:
-        """Begin a transfer: `write` is called with each piece, and `done` once."""
+    def fetch(self, transfer: Transfer) -> None:
+        """Begin a transfer: `write` is called with each piece, unless they go into its space, and `done` once."""
+        if transfer.space is not None and transfer.size >= BULK_BYTES_MIN:
+            self._queue.append(transfer)
+            self._start_some()
+        else:
+            self._begin_pieces(transfer)
+
+    # -- over a connection
+
+    def _start_some(self) -> None:
+        counts = Counter(each.source for each in self._running)
+        for transfer in list(self._queue):
+            if len(self._running) >= TRANSFERS_MAX:
+                return
+            if counts[transfer.source] < TRANSFERS_OF_A_SOURCE_MAX:
+                counts[transfer.source] += 1
+                self._queue.remove(transfer)
+                self._running.add(transfer)
+                self._connect(transfer)
+
+    def _connect(self, transfer: Transfer) -> None:
+        def opened(sock: socket.socket) -> None:
+            if transfer.is_over:
+                sock.close()
+                return
+            space = transfer.space() if transfer.space is not None else None
+            if space is None:
+                sock.close()
+                self._leave_connection(transfer)
+                return
+            reader = transfer.reader = BulkReader(
+                sock,
+                self._mailbox,
+                lambda: self._ended(transfer, reader),
+                transfer.key,
+                space,
+                transfer.got,
+            )
+            try:
+                reader.start()
+            except OSError:  # no more threads
+                transfer.reader = None
+                self._leave_connection(transfer)
+
+        def failed(reason: str) -> None:
+            if not transfer.is_over:
+                self._retry(transfer)
+
+        self._dial(transfer.source, opened, failed)
+
+    def _ended(self, transfer: Transfer, reader: BulkReader) -> None:
+        """Handle the end of a thread."""
+        transfer.reader = None
+        if reader.got > transfer.got:
+            transfer.got, transfer.failures = reader.got, 0
+        if transfer.got == transfer.size:
+            self._finish(transfer, True)
+        elif transfer.is_over or reader.is_missing:
+            self._finish(transfer, False)
+        else:
+            self._retry(transfer)
+
+    def _retry(self, transfer: Transfer) -> None:
+        """Continue over another connection, or over the lane if there is none."""
+        transfer.failures += 1
+        if transfer.failures < ATTEMPTS_MAX:
+            self._connect(transfer)
+        else:
+            self._leave_connection(transfer)
+
+    def _leave_connection(self, transfer: Transfer) -> None:
+        self._running.discard(transfer)
+        self._begin_pieces(transfer)
+        self._start_some()
+
+    def _finish(self, transfer: Transfer, is_there: bool) -> None:
+        transfer.is_over = True
+        self._running.discard(transfer)
+        transfer.done(is_there)
+        self._start_some()
+
+    # -- in pieces
+
+    def _begin_pieces(self, transfer: Transfer) -> None:
         self._ticket += 1
-        transfer = self._transfers[self._ticket] = Transfer(source, key, size, write, done)
+        self._pieces[self._ticket] = transfer
+        transfer.asked = transfer.got
         self._ask(self._ticket, transfer)
 
     def _ask(self, ticket: int, transfer: Transfer) -> None:
@@ -65,22 +185,78 @@ class Transfers:
 
     def piece(self, ticket: int, at: int, piece: Any) -> None:
         """Handle a piece of a value, or None if its source does not have it."""
-        transfer = self._transfers.get(ticket)
+        transfer = self._pieces.get(ticket)
         if transfer is None:
             return
         if piece is None:
-            del self._transfers[ticket]
+            del self._pieces[ticket]
             transfer.done(False)
             return
         transfer.write(at, piece)
         transfer.got += len(piece)
         if transfer.got >= transfer.size:
-            del self._transfers[ticket]
+            del self._pieces[ticket]
             transfer.done(True)
         elif transfer.asked < transfer.size:
             self._ask(ticket, transfer)
 
+    # -- to others
+
+    def serve(self, sock: socket.socket) -> None:
+        """Answer the request that comes over a connection."""
+        self._callers.append(sock)
+        self._serve_some()
+
+    def _serve_some(self) -> None:
+        while self._callers and len(self._senders) < SENDERS_MAX:
+            sock = self._callers.pop(0)
+            sender = BulkSender(sock, self._mailbox, lambda: self._served(sender), self._read)  # noqa: B023
+            try:
+                sender.start()
+            except OSError:  # no more threads: the other side uses the lane
+                continue
+            self._senders.add(sender)
+
+    def _served(self, sender: BulkSender) -> None:
+        self._senders.discard(sender)
+        self._serve_some()
+
+    # -- the end
+
     def left(self, source: int) -> None:
         """End the transfers from a member that has left."""
-        for ticket in [ticket for ticket, each in self._transfers.items() if each.source == source]:
-            self._transfers.pop(ticket).done(False)
+        for ticket in [ticket for ticket, each in self._pieces.items() if each.source == source]:
+            self._pieces.pop(ticket).done(False)
+        for transfer in [each for each in self._queue if each.source == source]:
+            self._queue.remove(transfer)
+            transfer.done(False)
+        for transfer in [each for each in self._running if each.source == source]:
+            transfer.is_over = True
+            if transfer.reader is not None:
+                transfer.reader.stop()
+            else:
+                self._finish(transfer, False)
+
+    def _threads(self) -> list[BulkThread]:
+        return [*self._senders, *(each.reader for each in self._running if each.reader is not None)]
+
+    def forked(self) -> None:
+        """In a forked child: close the inherited descriptors."""
+        self._mailbox.forked()
+        for thread in self._threads():
+            thread.forked()
+        for sock in self._callers:
+            sock.close()
+
+    def close(self) -> None:
+        """End all threads; what was not finished stays so."""
+        for transfer in self._running:
+            transfer.is_over = True
+        threads = self._threads()
+        for thread in threads:
+            thread.stop()
+        for thread in threads:
+            thread.join()
+        self._mailbox.close()
+        for sock in self._callers:
+            sock.close()

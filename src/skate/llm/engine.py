@@ -82,7 +82,7 @@ class Engine(Protocol):
     ) -> AsyncGenerator[Increment, None]:
         """Yield increments of the answers until each has a finish reason.
 
-        Increments within `every_s` seconds are merged (see skate.llm.increment_batcher.Pace).
+        Increments within `every_s` seconds are merged (see skate.llm.increment_batcher.IncrementBatcher).
 
         Closing the iterator aborts the request. Raises BadRequest, Overloaded or EngineStopped.
         """

@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import dataclass
 
-from skate.installed import there
+from skate.installed import is_installed
 from skate.llm.engine import Engine, EngineArgs, EngineFactory
 
 #: This environment variable overrides the engine of all configs, to try programs on a machine without GPUs.
@@ -59,7 +59,7 @@ def find(name: str) -> Known:
     known = _engines.get(name.lower())
     if known is None:
         raise ValueError(f"there is no engine {name!r}; the engines are {', '.join(names())}")
-    missing = [package for package in known.packages if not there(package)]
+    missing = [package for package in known.packages if not is_installed(package)]
     if missing:
         raise ImportError(
             f"the engine {name} needs {' and '.join(missing)}; install with `pip install {' '.join(missing)}`",
@@ -114,8 +114,8 @@ def decided(place: Place) -> tuple[str, str | None]:
 
 def choose(engine: str, *, asks_for_gpus: bool, gpus: float) -> str:
     """Return the engine to use here, and log a warning if it replaces vLLM. Raises ImportError, ValueError."""
-    embedded = all(map(there, _engines["embedded"].packages))
-    place = Place(engine, asks_for_gpus, gpus, there("vllm"), embedded, os.environ.get(SETTING))
+    embedded = all(map(is_installed, _engines["embedded"].packages))
+    place = Place(engine, asks_for_gpus, gpus, is_installed("vllm"), embedded, os.environ.get(SETTING))
     name, message = decided(place)
     if message is not None:
         _log.warning(message)

@@ -10,7 +10,7 @@ from skate.llm.output import Increment
 AT_THE_END = math.inf
 
 
-class Pace:
+class IncrementBatcher:
     """Holds a request's increments until they are due.
 
     The first increment is due immediately, because a user waits for it, and so is the last of an answer. The

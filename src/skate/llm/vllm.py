@@ -10,10 +10,10 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
-from skate.installed import missing, require, there
+from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong
-from skate.llm.increment_batcher import AT_THE_END, Pace
+from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
@@ -33,7 +33,7 @@ _WHAT = "the engine vLLM"
 def check() -> None:
     """Raise ImportError unless vLLM and transformers are installed."""
     for name in ("vllm", "transformers"):
-        if not there(name):
+        if not is_installed(name):
             raise missing(name, _WHAT)
 
 
@@ -110,7 +110,7 @@ class VllmEngine:
         given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
         counts = [0] * params.n
         asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
-        pace, first = Pace(every_s), True
+        batcher, first = IncrementBatcher(every_s), True
         await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
         try:
@@ -124,8 +124,8 @@ class VllmEngine:
                             first, new.ttft_s = False, _ttft(output)
                             new.cached_tokens = getattr(output, "num_cached_tokens", None) or 0
                         new.kv_transfer_params = getattr(output, "kv_transfer_params", None)
-                        pace.add(new)
-                    for new in pace.take(time.perf_counter()):
+                        batcher.add(new)
+                    for new in batcher.take(time.perf_counter()):
                         yield new
         except ValueError as error:
             raise self._refused(error, prompt) from error

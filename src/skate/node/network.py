@@ -75,7 +75,6 @@ def connect(
             )
         name = info["node_id"].hex()
         member = carrier.MemberCarrier(pump, name, network.head, network.ip, token=token)
-        member.parent_folder = folder
         member.start(network.timeout)
         joining = MeshMember(pump, info, member)
         joining.on_end = lambda: leave(joining.reason)
@@ -89,7 +88,6 @@ def connect(
         token_file = os.path.join(folder, TOKEN_NAME)
         token = credentials.make_token(token_file)
     listening = carrier.HeadCarrier(pump, network.ip, network.port, token=token)
-    listening.parent_folder = folder
     listening.start()
     head = MeshHead(pump, info, {"python": list(sys.version_info[:2])}, listening)
     return Joined(head, head.number, listening.address.rpartition("://")[2], token_file, _nothing)

@@ -65,7 +65,7 @@ class PeerLinks:
         if member is None:
             done(False)
         else:
-            self.fabric.fetch(member, oid, size, write, done)
+            self.fabric.fetch(member, oid, size, write, done, lambda: host.mapping.space(offset, size))
             host.dirty.add(cid)
 
     def forked(self) -> None:

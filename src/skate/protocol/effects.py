@@ -79,7 +79,7 @@ class PrintOutput(Record):
 
 
 class PauseOutput(Record):
-    """Stop reading the output of a job's workers, or go on."""
+    """Stop reading the output of a job's workers, or resume."""
 
     job: str
     paused: bool

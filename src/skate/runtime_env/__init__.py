@@ -3,14 +3,16 @@
 Public here: RuntimeEnv and RuntimeEnvConfig. Inside, in the order in which an environment passes through:
 
     env, config      the public classes
-    fields           validation of each field where it is written (requirements: for pip and uv; refusal: errors)
+    fields, refusal  validation of each field where it is given, and its error messages
+    resolve          validation of the whole, independent of the process that wrote it
     merge            the job's environment under the task's
     identity         one key per distinct environment
     prepare          the interface for the engine: validate, merge, freeze, prepare, release
-    trees            working directories and modules in the cache (packaging: folders to archives; ignore:
-    excluded files; archives: safe unpacking; remote: URIs) environments     virtual environments (installers:
-    running pip and uv; conda: conda environments) cache            location, users and eviction of all of
-these
+    trees            working directories and modules in the cache (package: folders to archives; ignore: excluded files;
+                     archives: safe unpacking; remote: download from URIs)
+    packages         pip, uv and conda: requirement lists, installers and the environments that they create
+    hooks            setup hooks, encoded for workers
+    cache            location, users and eviction of all of these
 """
 
 from __future__ import annotations

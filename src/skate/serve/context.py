@@ -93,10 +93,13 @@ class RequestContext(NamedTuple):
     trace: Any = None
 
 
+_new_tuple = tuple.__new__
+
+
 def of_call(meta: tuple[Any, ...], deployment: str) -> RequestContext:
     """Return the request context of a handle call."""
     trace = meta[6] if len(meta) > 6 else None
-    return RequestContext(meta[0], meta[2], meta[3], meta[4], meta[5], set(), deployment, trace)
+    return _new_tuple(RequestContext, (meta[0], meta[2], meta[3], meta[4], meta[5], set(), deployment, trace))
 
 
 NO_REQUEST = RequestContext()

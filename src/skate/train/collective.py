@@ -31,6 +31,6 @@ def _meet(asked: str, data: T) -> T:
     session = current(f"collective.{asked}")
     number = session.next_number("collective")
     brought = data if session.place.world_rank == 0 else None
-    session.send("came", "collective", number, brought)
+    session.send("sync", "collective", number, brought)
     found: T = session.await_release("collective", number)
     return found

@@ -39,18 +39,18 @@ def no_more_processes(why: str, what: str = "a process") -> str:
 
 def no_address_space(size: int) -> LimitReached:
     """Return the error for shared memory that could not be mapped."""
-    asked = f"shared memory of {size} bytes ({human_bytes(size)}) cannot be mapped"
+    problem = f"shared memory of {size} bytes ({human_bytes(size)}) cannot be mapped"
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
         text = (
-            f"{asked}: the system refuses more address space for this process (vm.overcommit_memory, "
+            f"{problem}: the system refuses more address space for this process (vm.overcommit_memory, "
             "vm.max_map_count or a limit "
             "of its container); give it more memory, or start with a smaller object_store_memory"
         )
     else:
         used = _address_space_used()
         text = (
-            f"{asked}: this process may have {human_bytes(soft)} of address space (ulimit -v), of which "
+            f"{problem}: this process may have {human_bytes(soft)} of address space (ulimit -v), of which "
             f"{human_bytes(used)} are "
             "in use; raise the limit, or start with a smaller object_store_memory"
         )

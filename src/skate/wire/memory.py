@@ -52,6 +52,10 @@ class Memory:
         """Read bytes of a file into the arena. Raises OSError if they cannot be read."""
         self._arena.fill(offset, fd, at, size)
 
+    def space(self, offset: int, size: int) -> memoryview | None:
+        """Return writable memory of the arena; None beyond it, where a full disk would end the process that writes."""
+        return self._arena.space(offset, size) if offset < self._boundary else None
+
     def peek(self, offset: int, size: int) -> memoryview:
         """Return bytes of the arena; the caller must ensure that they do not change meanwhile."""
         return self._arena.peek(offset, size)

@@ -122,6 +122,17 @@ class Mapping:
             if not count:
                 raise OSError(f"{size - done} of {size} bytes at {at} are missing in the file")
             done += count
+        self._mark_mapped(offset, size)
+
+    def space(self, offset: int, size: int) -> memoryview:
+        """Return these bytes, writable; the caller must ensure that nobody else uses them meanwhile."""
+        self._bounds(offset, size)
+        if not self.writable:
+            raise ValueError("cannot write to an arena that was mapped read-only")
+        self._mark_mapped(offset, size)
+        return self._bytes[offset : offset + size]
+
+    def _mark_mapped(self, offset: int, size: int) -> None:
         first, last = -(-offset // _STEP), (offset + size) // _STEP
         self._stages()[first:last] = bytes([_MAPPED]) * max(0, last - first)
 

@@ -296,7 +296,7 @@ class Pump:
             raise self.interruption()
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
+    def unlocked(self) -> Iterator[None]:
         """Release the lock in the middle of a step, for a long copy; no KeyboardInterrupt is raised inside."""
         is_main = get_ident() == self._main_ident
         if is_main:

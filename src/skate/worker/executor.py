@@ -268,7 +268,7 @@ class Executor(CallRunner):
 
     def failed(self, running: Running, error: BaseException, started: float) -> None:
         """Report that a task failed, or was cancelled."""
-        if self.departure.meant(error):
+        if self.departure.is_termination(error):
             return
         output.flush()
         super().failed(running, error, started)

@@ -108,10 +108,10 @@ def interrupted(running: Running, error: BaseException) -> BaseException:
     from skate.exceptions import TaskCancelledError  # only errors need the tree
 
     if running.cancelled:
-        said = f"{running.template.name} was cancelled while it ran"
+        message = f"{running.template.name} was cancelled while it ran"
     else:
-        said = f"{running.template.name} raised {type(error).__name__}({', '.join(map(repr, error.args))})"
-    return TaskCancelledError(running.task_id.hex(), said).with_traceback(error.__traceback__)
+        message = f"{running.template.name} raised {type(error).__name__}({', '.join(map(repr, error.args))})"
+    return TaskCancelledError(running.task_id.hex(), message).with_traceback(error.__traceback__)
 
 
 def split(value: Any, count: int, name: str) -> list[Any]:

@@ -31,13 +31,13 @@ def _begin(executor: Executor, blob: bytes, deps: tuple[Any, ...]) -> tuple[Any,
     running = executor.context.current()
     if carrier is not None and running is not None:
         parent = propagate.extract(carrier)
-        said = {**carrier["said"], **tracing.whereabouts(executor.process)}
+        attributes = {**carrier["attributes"], **tracing.whereabouts(executor.process)}
         if executor.context.actor_id:
-            said["ray.actor_id"] = executor.context.actor_id.hex()
+            attributes["ray.actor_id"] = executor.context.actor_id.hex()
         else:
-            said["ray.task_id"] = running.task_id.hex()
+            attributes["ray.task_id"] = running.task_id.hex()
         span = trace.get_tracer("skate").start_span(
-            f"{carrier['function']} ray.remote_worker", parent, trace.SpanKind.CONSUMER, said
+            f"{carrier['function']} ray.remote_worker", parent, trace.SpanKind.CONSUMER, attributes
         )
         _open[running.task_id] = span, contexts.attach(trace.set_span_in_context(span))
     return given, named

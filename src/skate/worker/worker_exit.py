@@ -67,7 +67,7 @@ class WorkerExit:
         """Return True if SIGTERM ends the process, rather than an earlier exit of its own."""
         return self._executor.terminating and self.exit_code == TERMINATED
 
-    def meant(self, error: BaseException) -> bool:
+    def is_termination(self, error: BaseException) -> bool:
         """Return True, and end the worker, if SIGTERM caused the error of a call."""
         if not self._executor.terminating or not isinstance(error, (KeyboardInterrupt, SystemExit)):
             return False

@@ -224,10 +224,10 @@ def method(*args: Any, **kwargs: Any) -> Any:
             f"@ray.method decorates a method, bare or with options such as @ray.method(num_returns=2), got "
             f"{args[0]!r:.60}"
         )
-    said = options.method_options(kwargs, decorator=True)
+    method_options = options.method_options(kwargs, decorator=True)
 
     def annotate(function: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(function, METHOD_OPTIONS, said)
+        setattr(function, METHOD_OPTIONS, method_options)
         return function
 
     return annotate

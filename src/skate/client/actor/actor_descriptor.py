@@ -43,15 +43,15 @@ class ActorDescriptor:
         for name in signs:
             function = getattr(target, name)
             plain = getattr(function, "__func__", function)
-            said = dict(getattr(plain, METHOD_OPTIONS, {}))
+            options = dict(getattr(plain, METHOD_OPTIONS, {}))
             flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
             is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
-            if said.get("num_returns") is None:
-                said["num_returns"] = "streaming" if is_generator(plain) else 1
-            methods[name] = said
+            if options.get("num_returns") is None:
+                options["num_returns"] = "streaming" if is_generator(plain) else 1
+            methods[name] = options
         groups = tuple(given.get("concurrency_groups") or ())
         wanted = given.get("enable_tensor_transport")
-        named = any(said.get("tensor_transport") for said in methods.values())
+        named = any(options.get("tensor_transport") for options in methods.values())
         if named and wanted is False:
             raise ValueError(
                 "Actor class has methods with @ray.method(tensor_transport=...) decorator but "
@@ -71,7 +71,7 @@ class ActorDescriptor:
         return self.class_name.rpartition(".")[2]
 
     def __reduce__(self) -> Any:
-        plain = {name: dict(said) for name, said in self.methods.items()}
+        plain = {name: dict(options) for name, options in self.methods.items()}
         return ActorDescriptor, (
             self.class_name,
             plain,

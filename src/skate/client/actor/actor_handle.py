@@ -53,10 +53,10 @@ class ActorHandle:
         if name in BUILT_IN_METHODS:
             return _MethodState(name, {"num_returns": 1}, None)
         descriptor: ActorDescriptor = self.__dict__["_skate_descriptor"]
-        said = descriptor.methods.get(name)
-        if said is None:
+        method_options = descriptor.methods.get(name)
+        if method_options is None:
             raise AttributeError(_no_method(descriptor, name))
-        return _MethodState(name, said, descriptor.signatures.get(name))
+        return _MethodState(name, method_options, descriptor.signatures.get(name))
 
     def _skate_public(self) -> tuple[Any, ...]:
         """Return the data from which another process builds a handle: descriptor and limits."""
@@ -123,15 +123,15 @@ class _MethodState:
         "transport",
     )
 
-    def __init__(self, name: str, said: dict[str, Any], signature: Any) -> None:
+    def __init__(self, name: str, method_options: dict[str, Any], signature: Any) -> None:
         self.name = name
-        self.options = said
+        self.options = method_options
         self.signature = signature
         self.process: Process | None = None
         self.key = b""
         self.returns: Any = 1
         #: How tensors in the result travel; None, the usual case, is the object store.
-        self.transport: str | None = said.get("tensor_transport")
+        self.transport: str | None = method_options.get("tensor_transport")
         self.least = 0 if signature is None else signature.least
         self.most = 1 << 30 if signature is None else signature.most
 
@@ -145,36 +145,36 @@ class _MethodState:
             raise RuntimeError(
                 f"{handle!r} belongs to a session that has ended; actors end with shutdown(); start it again"
             )
-        said = self.options
-        group = said.get("concurrency_group") or ""
+        method_options = self.options
+        group = method_options.get("concurrency_group") or ""
         if group and group != SYSTEM_GROUP and group not in handle._skate_descriptor.groups:
             known = ", ".join(handle._skate_descriptor.groups) or "none"
             raise ValueError(
                 f"{handle._skate_descriptor.class_name} has no concurrency group {group!r} (it has: {known}); declare it in "
                 f"@ray.remote(concurrency_groups={{{group!r}: n}})"
             )
-        returns = said.get("num_returns")
+        returns = method_options.get("num_returns")
         if returns is None:
             returns = 1
-        if said.get("tensor_transport") and returns != 1:
+        if method_options.get("tensor_transport") and returns != 1:
             raise ValueError(
-                f"Currently, methods with tensor_transport={said['tensor_transport']} only support 1 return value. "
+                f"Currently, methods with tensor_transport={method_options['tensor_transport']} only support 1 return value. "
                 f"{self.name} has num_returns={returns!r}; make it one"
             )
-        retry = said.get("retry_exceptions") or False
+        retry = method_options.get("retry_exceptions") or False
         fields: TemplateFields = {
-            "name": said.get("name") or f"{handle._skate_descriptor.short_name}.{self.name}",
+            "name": method_options.get("name") or f"{handle._skate_descriptor.short_name}.{self.name}",
             "kind": "method",
             "method": self.name,
             "function": b"",
             "group": group,
-            "max_task_retries": said.get("max_task_retries"),
+            "max_task_retries": method_options.get("max_task_retries"),
             "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
             **return_fields(returns),
         }
         if self.transport and tensor_transports.is_direct(self.transport):
             fields["tensor_transport"] = self.transport
-        backpressure = said.get("_generator_backpressure_num_objects")
+        backpressure = method_options.get("_generator_backpressure_num_objects")
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
         with process.lock:
@@ -295,9 +295,13 @@ def _rebuild_handle(
     return ActorHandle(actor_id, descriptor, hold, max_pending, weak)
 
 
-def _rebuild_method(handle: ActorHandle, name: str, said: dict[str, Any] | None) -> ActorMethod:
+def _rebuild_method(handle: ActorHandle, name: str, method_options: dict[str, Any] | None) -> ActorMethod:
     found: ActorMethod = getattr(handle, name)
-    return found if said is None else ActorMethod(handle, _MethodState(name, said, found._state.signature))
+    return (
+        found
+        if method_options is None
+        else ActorMethod(handle, _MethodState(name, method_options, found._state.signature))
+    )
 
 
 def own_handle(process: Process) -> ActorHandle:

@@ -37,7 +37,7 @@ def wait_blocked(process: Process, ready: Ready, timeout: float | None, what: An
     `what` is one ref or generator, or a list of them. The wait needs `needed` of them, or all if it is 0. Raise DeadlockError
     if they can never be ready, and RuntimeError if the session ends.
     """
-    told = process.link.block()
+    blocked = process.link.block()
     try:
         pump = process.pump
         quick = pump.quick_seconds
@@ -49,7 +49,7 @@ def wait_blocked(process: Process, ready: Ready, timeout: float | None, what: An
                 lasting = BlockingWait(process, what if isinstance(what, list) else [what], needed)
                 arrived = lasting.wait(ready, None if timeout is None else timeout - quick)
     finally:
-        if told:
+        if blocked:
             process.link.unblock()
     if process.closed:
         raise process.ended()
@@ -131,7 +131,7 @@ class BlockingWait(Wait):
             )
         text += f"; {'the first' if len(ids) > 1 else 'it'}"
         text += f" was submitted at {site}" if site else " was created elsewhere"
-        with process.pump.aside():
+        with process.pump.unlocked():
             sys.stderr.write(f"{text}: {reason or 'the reason is unknown'}\n")
             sys.stderr.flush()
 

@@ -18,7 +18,7 @@ def write(process: Process, oid: bytes, packed: Packed) -> tuple[int, int]:
         offset = process.allocate(oid, packed.size)
         if offset is None:
             return (0, 0)
-        with process.pump.aside():
+        with process.pump.unlocked():
             process.mapping.write(offset, packed.parts())
     except OSError as error:
         text = (

@@ -220,9 +220,9 @@ class ObjectRef(Generic[T]):
         with process.lock:
             process._check_open()
             process.ask_for(self)
-            there = self._kind != PENDING
+            ready = self._kind != PENDING
             process.link.flush()
-        if there:
+        if ready:
             settle()
         else:
             process.when_ready(self, wake)

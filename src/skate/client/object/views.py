@@ -52,12 +52,12 @@ def awaited_view(process: Process, ref: ObjectRef[Any]) -> memoryview | None:
         try:
             while not process.closed and (ref._kind == PENDING or ref._kind >= UNKNOWN):
                 process.ask_for(ref)
-                told = process.link.block()
+                blocked = process.link.block()
                 try:
                     process.link.flush()
                     process.pump.wait(ref._is_ready)
                 finally:
-                    if told:
+                    if blocked:
                         process.link.unblock()
             return view(process, ref)
         finally:

@@ -68,13 +68,13 @@ def start(folder: str, settings: dict[str, Any], network: Network | None = None)
             os._exit(status)
     os.close(write_end)
     os.close(place.lock)
-    said = _read(read_end, START_SECONDS + (0 if network is None else network.timeout))
-    if not said.startswith(b"+"):
+    answer = _read(read_end, START_SECONDS + (0 if network is None else network.timeout))
+    if not answer.startswith(b"+"):
         os.waitpid(pid, 0)
         raise RuntimeError(
-            f"the node did not start: {said[1:].decode(errors='replace') or 'it gave no reason'}"
+            f"the node did not start: {answer[1:].decode(errors='replace') or 'it gave no reason'}"
         )
-    return standalone.Address(*map(os.fsdecode, said[1:].split(b"\0"))), place.swept
+    return standalone.Address(*map(os.fsdecode, answer[1:].split(b"\0"))), place.swept
 
 
 def serve(folder: str, settings: dict[str, Any], ready: Any, network: Network | None = None) -> str:
@@ -113,17 +113,17 @@ def _living(folder: str) -> str:
 
 def _read(fd: int, seconds: float) -> bytes:
     """All that comes out of a pipe until its end, or for as long as a node may take."""
-    said = b""
+    answer = b""
     deadline = time.monotonic() + seconds
     try:
         while select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
             data = os.read(fd, 4096)
             if not data:
                 break
-            said += data
+            answer += data
     finally:
         os.close(fd)
-    return said
+    return answer
 
 
 def locate(named: str | None, folder: str) -> str:

@@ -73,7 +73,7 @@ class Holdings:
         if "refs" in part or "driver" in part:
             who = (node, part["cid"])
             known = self.processes.setdefault(who, {})
-            known.update(node=node, cid=part["cid"], pid=part["pid"], driver=part["driver"], told=True)
+            known.update(node=node, cid=part["cid"], pid=part["pid"], driver=part["driver"], answered=True)
             for ref in part.get("refs", ()):
                 self.refs.append((who, ref))
                 if ref[6]:
@@ -102,13 +102,15 @@ class Holdings:
 
     def _records(self) -> list[Row]:
         rows = []
-        told = {(who, ref[0]) for who, ref in self.refs}
+        known_refs = {(who, ref[0]) for who, ref in self.refs}
         for oid, copies in self.copies.items():
             for node, record in copies:
                 for cid, grants in record["holders"].items():
                     who = (node, cid)
-                    if (who, oid) not in told and who in self.processes:
-                        holder = "has not answered" if not self.processes[who].get("told") else "in transit"
+                    if (who, oid) not in known_refs and who in self.processes:
+                        holder = (
+                            "has not answered" if not self.processes[who].get("answered") else "in transit"
+                        )
                         rows.append(self._row(oid, record["kind"], "LOCAL_REFERENCE", who, grants, holder))
                 for each in self.references.get((node, oid), ()):
                     who = (node, each["cid"])

@@ -254,8 +254,8 @@ def placement_request(options: Mapping[str, Any]) -> dict[str, int]:
     neither CPUs, GPUs nor custom resources.
     """
     request = resource_request(options, kind="actor")
-    said = ("num_cpus", "num_gpus", "resources", "accelerator_type")
-    if all(options.get(name) in (None, {}) for name in said):
+    names = ("num_cpus", "num_gpus", "resources", "accelerator_type")
+    if all(options.get(name) in (None, {}) for name in names):
         request = {"CPU": UNIT, **request}
     return request
 

@@ -113,8 +113,10 @@ def _find(token: ObjectRef[Any], source: bytes, object_id: str, transport: str, 
         return copies
     if manager.is_one_sided():
         actor = _actor(process, source) if source else None
-        told = manager.get_communicator_metadata(actor, _own_handle(process), transport)
-        request = manager.fetch_multiple_tensors(object_id, meta, told, _target_buffers(object_id, meta))
+        communicator_meta = manager.get_communicator_metadata(actor, _own_handle(process), transport)
+        request = manager.fetch_multiple_tensors(
+            object_id, meta, communicator_meta, _target_buffers(object_id, meta)
+        )
         return _received(manager.wait_fetch_complete(request), meta)
     if not getattr(_thread, "argument", False):
         raise ValueError(
@@ -138,15 +140,17 @@ def _receive(
     actor = _actor(process, source)
     own = getattr(manager, "own_communicator", None)
     if own is None:
-        told = manager.get_communicator_metadata(
+        communicator_meta = manager.get_communicator_metadata(
             actor, _own_handle(process), manager.tensor_transport_backend()
         )
     else:
-        told = own(actor, meta, lambda: _ask(process, source, _current_meta, token._id))
-    with manager.receiving(told) if own is not None else contextlib.nullcontext():
-        sent = actor.__ray_call__.options(concurrency_group=SYSTEM_GROUP).remote(_send, token._id, told)
+        communicator_meta = own(actor, meta, lambda: _ask(process, source, _current_meta, token._id))
+    with manager.receiving(communicator_meta) if own is not None else contextlib.nullcontext():
+        sent = actor.__ray_call__.options(concurrency_group=SYSTEM_GROUP).remote(
+            _send, token._id, communicator_meta
+        )
         try:
-            request = manager.fetch_multiple_tensors(object_id, meta, told)
+            request = manager.fetch_multiple_tensors(object_id, meta, communicator_meta)
         except Exception:
             get(sent)  # raises the error of a source that has died, which explains more
             raise
@@ -205,9 +209,11 @@ def _stored(token: bytes) -> Any:
     return kept
 
 
-def _send(actor: Any, token: bytes, told: Any) -> None:
+def _send(actor: Any, token: bytes, communicator_meta: Any) -> None:
     kept = _stored(token)
-    tensor_transports.manager(kept.transport).send_multiple_tensors(kept.tensors, kept.meta, told)
+    tensor_transports.manager(kept.transport).send_multiple_tensors(
+        kept.tensors, kept.meta, communicator_meta
+    )
 
 
 def _kept_tensors(actor: Any, token: bytes) -> list[Any]:

@@ -159,7 +159,7 @@ class ClusterJobs:
         self.shell(PrintOutput(name, is_error, text))
 
     def paused(self, cid: int, message: m.JobPaused) -> None:
-        """JOB_PAUSED: stop reading the output of a job, or go on."""
+        """JOB_PAUSED: stop reading the output of a job, or resume."""
         _, name, paused = message
         self.shell(PauseOutput(name, paused))
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate.util.session_threads import tied_to_session
+from skate.util.engine import tied_to_session
 
 _ENDED: Any = object()
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import shutil
+import math
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributed.security import Security
-from distributed.utils import get_ip
 
 from skate.fabric.carrier import Purpose, Receiver
 from skate.fabric.dask import OLDEST, own_version, too_old
-from skate.fabric.dask.connection import CarrierError, connect, explained, port_taken
+from skate.fabric.dask.connection import CarrierError, cannot_listen, check_free, connect, explained, own_host
 from skate.fabric.dask.credentials import Credentials
 from skate.fabric.dask.scheduler import Head, Registrations, protocol_of
 from skate.fabric.dask.sockets import request
@@ -74,9 +71,6 @@ class DaskCarrier:
         self._arguments = self.security.get_connection_args(self.role)
         self._mailbox: Mailbox | None = None
         self._engine: EngineThread | None = None
-        #: Where Dask's own folder is made; the node's, which is cleaned after a node that was killed.
-        self.parent_folder: str | None = None
-        self._folder = ""
         self._closed = False
 
     def start(self, timeout: float = START_SECONDS) -> None:
@@ -87,10 +81,8 @@ class DaskCarrier:
                 "(pip install -U distributed)",
                 final=True,
             )
-        if not self.security.require_encryption and not self._host.startswith(LOOPBACK):
-            raise ValueError(f"{self._host} can be reached from other machines, so the cluster needs a token")
+        self._check_encryption()
         self._mailbox = Mailbox(self._pump)
-        self._folder = tempfile.mkdtemp(prefix="skate-engine-", dir=self.parent_folder)
         try:
             self._engine = EngineThread()
             self._engine.run(self._begin(timeout), timeout + END_SECONDS)
@@ -99,6 +91,10 @@ class DaskCarrier:
         except BaseException:
             self.close()
             raise
+
+    def _check_encryption(self) -> None:
+        if self._host and not self.security.require_encryption and not self._host.startswith(LOOPBACK):
+            raise ValueError(f"{self._host} can be reached from other machines, so the cluster needs a token")
 
     async def _begin(self, timeout: float) -> None:
         raise NotImplementedError
@@ -175,8 +171,6 @@ class DaskCarrier:
             with contextlib.suppress(TimeoutError):
                 self._engine.run(self._end(), END_SECONDS)
             self._engine.stop()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class HeadCarrier(DaskCarrier):
@@ -204,6 +198,7 @@ class HeadCarrier(DaskCarrier):
         return self._members
 
     async def _begin(self, timeout: float) -> None:
+        check_free(self._host, self._port)
         plugin = Registrations(
             lambda name, address: self._post(self._registered, name, address),
             lambda name: self._post(self._unregistered, name),
@@ -212,19 +207,14 @@ class HeadCarrier(DaskCarrier):
             bracketed(self._host),
             self._port,
             self.security,
-            self._folder,
             plugin,
             self._accepted,
             self._dask_clients,
         )
         try:
             await head.start()
-        except Exception as error:  # Dask wraps every cause in a RuntimeError, or does not
-            if getattr(error.__cause__, "errno", None) == errno.EADDRINUSE:
-                raise port_taken(self._host, self._port) from error
-            raise CarrierError(
-                f"the head cannot listen on {self._host}:{self._port}: {error.__cause__ or error}", final=True
-            ) from error
+        except RuntimeError as error:  # Dask's wrapper of every cause
+            raise cannot_listen(error.__cause__ or error, self._host, self._port) from error
         self._head = head
         self.address = self.head_address = head.address
 
@@ -258,12 +248,7 @@ class MemberCarrier(DaskCarrier):
         forwarded: bool = False,
     ) -> None:
         super().__init__(pump, host, port, token, security, forwarded)
-        location = head_address.rpartition("://")[2]
-        self.head_address = f"{protocol_of(self.security)}://{location}"
-        if not host:
-            # The address of this machine on the way to the head; Dask would listen on all of them.
-            head_host = location.rpartition(":")[0].strip("[]")
-            self._host = "127.0.0.1" if head_host == "localhost" else get_ip(head_host)
+        self.head_address = f"{protocol_of(self.security)}://{head_address.rpartition('://')[2]}"
         self._name = name
         self._any_port = port == 0
         self._node: Node | None = None
@@ -275,6 +260,8 @@ class MemberCarrier(DaskCarrier):
 
     async def _begin(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
+        await self._find_host(deadline)
+        check_free(self._host, self._port)
         node = self._node = self._new_node()
         registration = asyncio.ensure_future(node.start())
         cause: CarrierError | None = None
@@ -299,6 +286,19 @@ class MemberCarrier(DaskCarrier):
         self._registered()
         self._staying = asyncio.create_task(self._stay())
 
+    async def _find_host(self, deadline: float) -> None:
+        """Find the address of this machine on the way to the head, if none was given: Dask would listen on all."""
+        while True:
+            try:
+                found = await own_host(self.head_address)
+                break
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise explained(error, self.head_address) from error
+            await asyncio.sleep(REST_SECONDS)
+        self._host = self._host or found
+        self._check_encryption()
+
     def _new_node(self) -> Node:
         return Node(
             self.head_address,
@@ -306,7 +306,6 @@ class MemberCarrier(DaskCarrier):
             bracketed(self._host),
             self._port,
             self.security,
-            self._folder,
             self._accepted,
         )
 
@@ -323,13 +322,11 @@ class MemberCarrier(DaskCarrier):
     def _refused(self, error: BaseException) -> CarrierError:
         """Return the error for a registration that failed."""
         inner = error.__cause__ or error
-        if getattr(inner, "errno", None) == errno.EADDRINUSE:
-            return port_taken(self._host, self._port)
         if "name taken" in str(inner):
             return CarrierError(
                 f"{self.head_address} has a node of the name {self._name} already, and its connection is alive"
             )
-        if isinstance(inner, ValueError):
+        if isinstance(inner, ValueError) and "register" in str(inner):
             return CarrierError(f"{self.head_address} refuses this node: {inner}", final=True)
         return explained(error, self.head_address)
 
@@ -354,6 +351,7 @@ class MemberCarrier(DaskCarrier):
 
     async def _register_again(self) -> None:
         attempts = 0
+        await self._find_host(math.inf)  # a name that is unknown would make Dask warn on the terminal
         while True:
             if self._any_port and attempts == SAME_PORT_ATTEMPTS:
                 self._port = 0

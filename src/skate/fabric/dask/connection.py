@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -55,6 +56,8 @@ def explained(error: BaseException, address: str, seconds: float = 0.0) -> Carri
             return each
         if isinstance(each, ssl.SSLError):
             return _of_tls(each, address)
+        if isinstance(each, ValueError) and "SSL" in str(each):  # tornado has read bytes before the handshake
+            return _unencrypted(address, "it speaks first")
     host, _, port = address.rpartition("://")[2].rpartition(":")
     for each in errors:
         if isinstance(each, socket.gaierror):
@@ -97,8 +100,12 @@ def _of_tls(error: ssl.SSLError, address: str) -> CarrierError:
     reason = error.reason or ""
     if "UNKNOWN_CA" in reason or "CERTIFICATE" in reason or "DECRYPT" in reason:
         return _other_token(address)
+    return _unencrypted(address, reason or str(error))
+
+
+def _unencrypted(address: str, sign: str) -> CarrierError:
     return CarrierError(
-        f"{address} does not encrypt: it is not a node of Skate, or it runs without a token ({reason or error})",
+        f"{address} does not encrypt: it is not a node of Skate, or it runs without a token ({sign})",
         final=True,
     )
 
@@ -109,11 +116,36 @@ def _other_token(address: str) -> CarrierError:
     )
 
 
-def port_taken(host: str, port: int) -> CarrierError:
-    """Return the error for a port that another socket listens on, and name its process if /proc tells."""
-    owner = _owner(port)
-    who = f" by process {owner}" if owner else ""
-    return CarrierError(f"port {port} of {host} is in use{who}; choose another port", final=True)
+async def own_host(address: str) -> str:
+    """Return the address of this machine on the way to another; sends nothing. Raises OSError if it is unknown."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
+    family, kind, _, _, place = found[0]
+    with socket.socket(family, kind) as sock:
+        sock.connect(place)
+        return str(sock.getsockname()[0])
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise CarrierError if nobody can listen there. Tornado leaves a socket open when it finds that out itself."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(place)
+    except OSError as error:
+        raise cannot_listen(error, host, port) from None
+
+
+def cannot_listen(error: BaseException, host: str, port: int) -> CarrierError:
+    """Return the error for an address where nobody can listen; names the process that does, if /proc tells."""
+    if getattr(error, "errno", None) == errno.EADDRINUSE:
+        owner = _owner(port)
+        who = f" by process {owner}" if owner else ""
+        return CarrierError(f"port {port} of {host} is in use{who}; choose another port", final=True)
+    if getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+        return CarrierError(f"{host} is no address of this machine", final=True)
+    return CarrierError(f"this node cannot listen on port {port} of {host}: {error}", final=True)
 
 
 def _owner(port: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -65,23 +66,25 @@ class Head(Scheduler):  # type: ignore[misc]
         host: str,
         port: int,
         security: Security,
-        folder: str,
         plugin: Registrations,
         accepted: Callable[[Purpose, socket.socket], None],
         dask_clients: bool = False,
     ) -> None:
-        super().__init__(
-            host=host,
-            port=port,
-            protocol=protocol_of(security),
-            security=security,
-            dashboard=False,
-            plugins=(plugin,),
-            extensions={},
-            blocked_handlers=[] if dask_clients else BLOCKED,
-            local_directory=folder,
-            needs_workdir=False,
-        )
+        with tempfile.TemporaryDirectory(
+            prefix="skate-"
+        ) as folder:  # Dask insists on one, and never writes there
+            super().__init__(
+                host=host,
+                port=port,
+                protocol=protocol_of(security),
+                security=security,
+                dashboard=False,
+                plugins=(plugin,),
+                extensions={},
+                blocked_handlers=[] if dask_clients else BLOCKED,
+                local_directory=folder,
+                needs_workdir=False,
+            )
         prepare(self, accepted)
 
     def start_http_server(self, *arguments: object, **more: object) -> None:

@@ -17,6 +17,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from tornado.ioloop import IOLoop
+from tornado.iostream import BaseIOStream
+
 from skate.wire.limits import start_thread
 from skate.wire.pump import Pump
 
@@ -109,9 +112,18 @@ class EngineThread:
                 task.cancel()
             if tasks:
                 loop.run_until_complete(asyncio.wait(tasks, timeout=1))
+            loop.run_until_complete(self._close_streams())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
+
+    async def _close_streams(self) -> None:
+        """Close what tornado still watches, such as a connection without an answer that was given up."""
+        running: Any = IOLoop.current()
+        for _, handler in list(running.handlers.values()):
+            stream = getattr(handler, "__self__", None)
+            if isinstance(stream, BaseIOStream):
+                stream.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine in the thread and wait for its result. Raises TimeoutError and cancels it if it takes longer."""

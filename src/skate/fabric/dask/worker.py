@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -33,31 +34,33 @@ class Node(Worker):  # type: ignore[misc]
         host: str,
         port: int,
         security: Security,
-        folder: str,
         accepted: Callable[[Purpose, socket.socket], None],
     ) -> None:
         #: Why it was closed, in Dask's words.
         self.reason = ""
-        super().__init__(
-            head_address,
-            name=name,
-            nthreads=1,
-            memory_limit=0,
-            data={},
-            # Of its own it would make a pool of threads.
-            executor="offload",
-            host=f"{protocol_of(security)}://{host}",
-            port=port,
-            protocol=protocol_of(security),
-            security=security,
-            # Dask would judge by it after minutes; the directory of the cluster does in seconds.
-            heartbeat_interval="1h",
-            extensions={},
-            startup_information={MARK: lambda worker: __version__},
-            blocked_handlers=BLOCKED,
-            local_directory=folder,
-            needs_workdir=False,
-        )
+        with tempfile.TemporaryDirectory(
+            prefix="skate-"
+        ) as folder:  # Dask insists on one, and never writes there
+            super().__init__(
+                head_address,
+                name=name,
+                nthreads=1,
+                memory_limit=0,
+                data={},
+                # Of its own it would make a pool of threads.
+                executor="offload",
+                host=f"{protocol_of(security)}://{host}",
+                port=port,
+                protocol=protocol_of(security),
+                security=security,
+                # Dask would judge by it after minutes; the directory of the cluster does in seconds.
+                heartbeat_interval="1h",
+                extensions={},
+                startup_information={MARK: lambda worker: __version__},
+                blocked_handlers=BLOCKED,
+                local_directory=folder,
+                needs_workdir=False,
+            )
         prepare(self, accepted)
 
     def start_http_server(self, *arguments: object, **more: object) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
-from skate.llm.increment_batcher import Pace
+from skate.llm.increment_batcher import IncrementBatcher
 from skate.llm.output import Increment
 
 
@@ -15,7 +15,7 @@ class Stream:
 
     def __init__(self, answers: int, every_s: float = 0.0) -> None:
         self.loop = asyncio.get_running_loop()
-        self._pace = Pace(every_s)
+        self._batcher = IncrementBatcher(every_s)
         self._error: Exception | None = None
         self._items: deque[Increment | Exception] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -28,11 +28,11 @@ class Stream:
         if isinstance(item, Exception):
             self._error = item
         else:
-            self._pace.add(item)
+            self._batcher.add(item)
 
     def release(self, now: float) -> bool:
         """Release due increments to the reader; return True if it must be woken."""
-        found = self._pace.take(now, self._error is not None)
+        found = self._batcher.take(now, self._error is not None)
         self._items.extend(found)
         if self._error is not None:
             self._items.append(self._error)

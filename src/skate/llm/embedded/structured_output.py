@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from skate.installed import require, there
+from skate.installed import is_installed, require
 from skate.llm.errors import BadRequest, NotSupported
 
 _FIELD = "response_format"
@@ -35,7 +35,7 @@ class Forms:
         """Read the tokenizer, which takes about a second for a large one. Raises NotSupported without llguidance."""
         if self._made is not None:
             return
-        if not there("llguidance"):
+        if not is_installed("llguidance"):
             raise NotSupported(
                 "constrained answers of the embedded engine require llguidance, which is not installed on the "
                 "server: install it with `pip install llguidance`, or use response_format text",

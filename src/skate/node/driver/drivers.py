@@ -275,7 +275,7 @@ class Drivers:
         return True
 
     def _pause(self, driver: Driver, paused: bool) -> None:
-        """Stop reading the output of a driver's workers, on all nodes, or go on."""
+        """Stop reading the output of a driver's workers, on all nodes, or resume."""
         driver.paused = paused
         if paused:
             self.output.pause(driver.job)

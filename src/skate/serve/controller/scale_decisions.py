@@ -9,7 +9,7 @@ from skate.serve.controller import autoscaler, clock
 from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
 from skate.serve.identity import DeploymentID
-from skate.serve.routing.board import View
+from skate.serve.routing.counter_page import View
 
 _views: dict[str, View] = {}
 

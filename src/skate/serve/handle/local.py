@@ -14,10 +14,10 @@ from skate.serve import context, tracing
 from skate.serve.exceptions import BackPressureError, RequestCancelledError
 from skate.serve.handle.response import DeploymentResponse, DeploymentResponseGenerator
 from skate.serve.replica.child_calls import release
-from skate.serve.replica.gate import Gate
+from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.servable import Servable
-from skate.serve.routing.board import Board
 from skate.serve.routing.call import Call
+from skate.serve.routing.counter_page import CounterPage
 from skate.serve.routing.table import Key
 from skate.util.debug import as_of_a_task
 
@@ -29,7 +29,7 @@ class Inner:
     """A deployment inside a replica of another one: its object, its limit, and its router."""
 
     #: Creates its counters, which other processes may read.
-    counters: Any = Board
+    counters: Any = CounterPage
     #: Stands in for the attribute of a watch, for handles.
     closed = False
     #: Stand in for the attributes of a router, for handles.
@@ -41,8 +41,8 @@ class Inner:
         self.servable = servable
         self.config = config
         self.place = place
-        self.board = self.counters()
-        self.gate = Gate(self.board, config.max_ongoing_requests)
+        self.counter_page = self.counters()
+        self.limiter = ConcurrencyLimiter(self.counter_page, config.max_ongoing_requests)
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._targets = {"": self}
@@ -86,18 +86,21 @@ class Inner:
         return as_of_a_task(f"{self.key[1]}.{method}", error)
 
     async def _run(self, call: Call) -> None:
-        meta, gate = call.meta, self.gate
+        meta, limiter = call.meta, self.limiter
         around = context.of_call(meta, self.key[1])
         context.request.set(around)
         span = tracing.of_work(meta, self.place.replica_id)
         context.inner.set(self.place)
         entered, failed = 0.0, True
         try:
-            limit = self.config.max_queued_requests
-            if gate.full and 0 <= limit <= gate.waiting:
-                pressure = self.config.backpressure_config
-                raise BackPressureError(gate.waiting, limit, pressure.status_code, pressure.retry_after_s)
-            await gate.enter()
+            if not limiter.enter_now():
+                limit = self.config.max_queued_requests
+                if limiter.full and 0 <= limit <= limiter.waiting:
+                    pressure = self.config.backpressure_config
+                    raise BackPressureError(
+                        limiter.waiting, limit, pressure.status_code, pressure.retry_after_s
+                    )
+                await limiter.enter()
             entered = self.loop.time()
             context.servable.set(self.servable.object)
             args = [await each if isinstance(each, skate.ObjectRef) else each for each in call.args]
@@ -124,10 +127,11 @@ class Inner:
             _end(call, value, None)
         finally:
             if entered:
-                gate.leave(self.loop.time() - entered, failed)
+                limiter.leave(self.loop.time() - entered, failed)
             if span is not None:
                 span.end(call.error)
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
 
 def _end(call: Call, value: Any, error: BaseException | None) -> None:

@@ -35,6 +35,11 @@ from skate.serve.routing.table import Route, Table
 MODEL_HEADER = b"serve_multiplexed_model_id"
 SESSION_HEADER = b"x-session-id"
 TRACE_HEADER = b"traceparent"
+#: The headers that Serve itself looks at.
+_NOTED = frozenset((REQUEST_HEADER, MODEL_HEADER, SESSION_HEADER, TRACE_HEADER, b"content-type"))
+#: The most common types of responses, which need no closer inspection.
+_CONTENT = frozenset((str, bytes, dict, list, int))
+_new_tuple = tuple.__new__
 
 
 class Ingress:
@@ -44,7 +49,7 @@ class Ingress:
         self.replica = replica
         self.dispatcher = dispatcher
         self.options = options
-        self.gate = replica.gate
+        self.limiter = replica.limiter
         self.servable = replica.servable
         self.order = replica.order
         self.logger = logging.getLogger(LOGGER)
@@ -117,25 +122,27 @@ class Ingress:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
         started = time.perf_counter()
-        around = _context_of(scope, prefix, self.order, self.new_id)
+        headers = scope["headers"]
+        noted = [header for header in headers if header[0] in _NOTED]
+        around = _context_of(noted, prefix, self.order, self.new_id)
         context.request.set(around)
         exchange = Exchange(receive, send, around.request_id, self.body_max)
         timer = self._begin(receive)
         span = tracing.of_request(scope, around, self.replica.id) if tracing.active() else None
-        gate = self.gate
+        limiter = self.limiter
         entered = 0.0
         ended = False
         try:
-            if exchange.announced_too_large(scope["headers"]):
+            if self.body_max is not None and exchange.announced_too_large(headers):
                 await exchange.refuse_body()
                 return
-            charset = unsupported_charset(scope["headers"])
-            if charset is not None:
+            if noted and (charset := unsupported_charset(noted)) is not None:
                 await exchange.text(400, f"multipart forms in the charset {charset!r} are not supported")
                 return
-            if gate.full:
-                self._refuse_if_too_many()
-            await gate.enter()
+            if not limiter.enter_now():
+                if limiter.full:
+                    self._refuse_if_too_many()
+                await limiter.enter()
             entered = time.perf_counter()
             context.servable.set(self.servable.object)
             if self._lifespan is not None and self._lifespan.state:
@@ -157,10 +164,11 @@ class Ingress:
         finally:
             now = time.perf_counter()
             if entered:
-                gate.leave(now - entered, not ended or exchange.status >= 500)
+                limiter.leave(now - entered, not ended or exchange.status >= 500)
             if timer is not None:
                 timer.cancel()
-            release(around.children, not ended)
+            if around.children:
+                release(around.children, not ended)
             if span is not None:
                 span.end(None, exchange.status)
             self.requests.done(scope, prefix, exchange.status, now - started)
@@ -171,10 +179,10 @@ class Ingress:
 
     def _refuse_if_too_many(self) -> None:
         config = self.order.config
-        if 0 <= config.max_queued_requests <= self.gate.waiting:
+        if 0 <= config.max_queued_requests <= self.limiter.waiting:
             pressure = config.backpressure_config
             raise BackPressureError(
-                self.gate.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
+                self.limiter.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
             )
 
     def _begin(self, receive: Receive) -> _Timer | None:
@@ -212,17 +220,19 @@ class Ingress:
             value = await method.call(*arguments)
         else:
             value = await self.servable.call(method, arguments, {})
-        if isinstance(value, Response):
-            await value(scope, receive, send)
-        elif inspect.isgenerator(value) or inspect.isasyncgen(value):
-            await self._streamed(value, send)
-        else:
-            kind, body = encoded(value)
-            exchange = getattr(send, "__self__", None)
-            if type(exchange) is Exchange:
-                await exchange.answer(200, kind, body)
-            else:  # a middleware stands between
-                await _simple(send, 200, body, kind)
+        if type(value) not in _CONTENT:
+            if isinstance(value, Response):
+                await value(scope, receive, send)
+                return
+            if inspect.isgenerator(value) or inspect.isasyncgen(value):
+                await self._streamed(value, send)
+                return
+        kind, body = encoded(value)
+        exchange = getattr(send, "__self__", None)
+        if type(exchange) is Exchange:
+            await exchange.answer(200, kind, body)
+        else:  # a middleware stands between
+            await _simple(send, 200, body, kind)
 
     async def _streamed(self, generator: Any, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", TEXT)]}
@@ -277,10 +287,12 @@ class _Timer:
         self._handle.cancel()
 
 
-def _context_of(scope: Scope, prefix: str, order: Order, ids: Callable[[], str]) -> context.RequestContext:
+def _context_of(
+    noted: list[tuple[bytes, bytes]], prefix: str, order: Order, ids: Callable[[], str]
+) -> context.RequestContext:
     request_id = model = session = ""
     trace = None
-    for name, value in scope["headers"]:
+    for name, value in noted:
         if name == REQUEST_HEADER:
             request_id = value.decode("latin-1")
         elif name == MODEL_HEADER:
@@ -289,8 +301,9 @@ def _context_of(scope: Scope, prefix: str, order: Order, ids: Callable[[], str])
             session = value.decode("latin-1")
         elif name == TRACE_HEADER:
             trace = {"traceparent": value.decode("latin-1")}
-    return context.RequestContext(
-        request_id or ids(), prefix, order.app, model, session, set(), order.name, trace
+    return _new_tuple(
+        context.RequestContext,
+        (request_id or ids(), prefix, order.app, model, session, set(), order.name, trace),
     )
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from skate.serve.routing.board import View
+from skate.serve.routing.counter_page import View
 from skate.serve.routing.table import DeploymentEntry, Key, ReplicaEntry, Route, Table
 
 

@@ -277,8 +277,8 @@ class GrpcServer:
     ) -> Any:
         deployment = watch.current().table.deployments.get(self._own)
         others = deployment is not None and len(deployment.entries) > 1
-        gate = self.replica.gate
-        if app == self._own[0] and not (others and (gate.full or around.multiplexed_model_id)):
+        limiter = self.replica.limiter
+        if app == self._own[0] and not (others and (limiter.full or around.multiplexed_model_id)):
             return self._here(name, request, grpc_context, stream)
         return self._elsewhere(await self._ingress(app), app, name, request, grpc_context, stream, around)
 
@@ -286,10 +286,10 @@ class GrpcServer:
         self, name: str, request: Any, grpc_context: RayServegRPCContext, stream: bool
     ) -> AsyncIterator[Any]:
         replica = self.replica
-        gate, config = replica.gate, replica.order.config
-        if gate.full and 0 <= config.max_queued_requests <= gate.waiting:
-            raise BackPressureError(gate.waiting, config.max_queued_requests)
-        await gate.enter()
+        limiter, config = replica.limiter, replica.order.config
+        if limiter.full and 0 <= config.max_queued_requests <= limiter.waiting:
+            raise BackPressureError(limiter.waiting, config.max_queued_requests)
+        await limiter.enter()
         started, failed = time.perf_counter(), True
         try:
             context.servable.set(replica.servable.object)
@@ -303,7 +303,7 @@ class GrpcServer:
                 failed = False
                 yield answer
         finally:
-            gate.leave(time.perf_counter() - started, failed)
+            limiter.leave(time.perf_counter() - started, failed)
 
     async def _elsewhere(
         self,

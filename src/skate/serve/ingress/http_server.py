@@ -26,7 +26,7 @@ from skate.serve.ingress.request_head import Limits
 from skate.serve.ingress.socket_owner import fetch_from_any
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
-from skate.serve.routing.board import ACCEPTING, CONNECTIONS, ONGOING, Board
+from skate.serve.routing.counter_page import ACCEPTING, CONNECTIONS, ONGOING, CounterPage
 from skate.serve.routing.table import Key, ReplicaEntry, Table
 
 #: How many connections to accept at once: a few if other replicas share the socket, all of them if none does.
@@ -60,7 +60,7 @@ class HttpServer:
         options: HTTPOptions,
         dispatcher: Dispatcher,
         app: ASGIApp,
-        board: Board | None,
+        counter_page: CounterPage | None,
         watching: DemandReport,
     ) -> None:
         self.options = options
@@ -90,11 +90,11 @@ class HttpServer:
         _uvicorn.addFilter(_no_mistake)
         self._closed = False
         self._tick()
-        self.box = sockets.Mailbox()
-        self.mailbox = self.box.name
+        self.receiver = sockets.SocketReceiver()
+        self.mailbox = self.receiver.name
         self.protocols: set[ServingProtocol] = set()
         self.held: dict[Key, deque[ServingProtocol]] = {}
-        self.board = board
+        self.counter_page = counter_page
         self.docs_path: str | None = None
         self._listening: socket.socket | None = None
         self._accepting = False
@@ -102,7 +102,7 @@ class HttpServer:
         self._tasks: dict[Any, float] = {}
         self._tls = _tls_context(options)
         dispatcher.queued = lambda key: len(self.held.get(key, ()))
-        self.loop.add_reader(self.box.sock.fileno(), self._arrived)
+        self.loop.add_reader(self.receiver.sock.fileno(), self._arrived)
         self._watching = watching
 
     # -- the table
@@ -161,8 +161,8 @@ class HttpServer:
             self.loop.add_reader(sock.fileno(), self._accept)
         else:
             self.loop.remove_reader(sock.fileno())
-        if self.board is not None:
-            self.board.cells[ACCEPTING] = int(wanted)
+        if self.counter_page is not None:
+            self.counter_page.cells[ACCEPTING] = int(wanted)
 
     def _accept(self) -> None:
         assert self._listening is not None
@@ -242,7 +242,7 @@ class HttpServer:
 
     def _arrived(self) -> None:
         while True:
-            taken = self.box.take()
+            taken = self.receiver.take()
             if taken is None:
                 return
             message, head, sock = taken
@@ -256,16 +256,16 @@ class HttpServer:
     def connected(self, protocol: ServingProtocol) -> None:
         """Register a new connection."""
         self.protocols.add(protocol)
-        if self.board is not None:
-            self.board.cells[CONNECTIONS] = len(self.protocols)
+        if self.counter_page is not None:
+            self.counter_page.cells[CONNECTIONS] = len(self.protocols)
 
     def disconnected(self, protocol: ServingProtocol) -> None:
         """Remove a closed connection."""
         self.protocols.discard(protocol)
         for each in (self.heads, self.bodies, self.unread):
             each.end(protocol)
-        if self.board is not None:
-            self.board.cells[CONNECTIONS] = len(self.protocols)
+        if self.counter_page is not None:
+            self.counter_page.cells[CONNECTIONS] = len(self.protocols)
         key = protocol._waits_for
         if key is not None and key in self.held:
             waiting = self.held[key]
@@ -327,8 +327,8 @@ class HttpServer:
             protocol.shutdown()
         while any(each.transport.discards for each in self.protocols) and self.loop.time() < deadline:
             await asyncio.sleep(_LEAVE_PAUSE_SECONDS)  # or responses would be lost with the process
-        self.loop.remove_reader(self.box.sock.fileno())
-        self.box.close()
+        self.loop.remove_reader(self.receiver.sock.fileno())
+        self.receiver.close()
         end = getattr(self.app, "end", None)
         if end is not None:
             await end()
@@ -398,12 +398,12 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     dispatcher = Dispatcher((order.app, order.name), order.replica, watching.node)
     app = Ingress(replica, dispatcher, http["options"])
     await app.begin()
-    serving = HttpServer(http["options"], dispatcher, app, replica.board, Demand(watching))
+    serving = HttpServer(http["options"], dispatcher, app, replica.counter_page, Demand(watching))
     serving.docs_path = app.docs_path
-    gate, tasks = replica.gate, serving.state.tasks
-    cells = gate.cells
-    # Requests that were just read have tasks, but have not reached the gate yet.
-    dispatcher.full = lambda: cells[ONGOING] >= gate.limit or len(tasks) >= gate.limit
+    limiter, tasks = replica.limiter, serving.state.tasks
+    cells = limiter.cells
+    # Requests that were just read have tasks, but have not reached the limiter yet.
+    dispatcher.full = lambda: cells[ONGOING] >= limiter.limit or len(tasks) >= limiter.limit
     sock = await fetch_from_any(http["keepers"])
     if sock is None:
         options = http["options"]

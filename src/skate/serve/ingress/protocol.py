@@ -61,6 +61,7 @@ class Gated(asyncio.Protocol):
     client: Any
     server: Any
     scheme: Any
+    timeout_keep_alive_task: Any
 
     def __init__(self, serving: Any) -> None:
         super().__init__(config=serving.config, server_state=serving.state, app_state={}, _loop=serving.loop)  # type: ignore[call-arg]

@@ -13,14 +13,14 @@ class SocketOwner:
 
     def __init__(self, listening: socket.socket) -> None:
         self.listening = listening
-        self.box = sockets.Mailbox()
+        self.receiver = sockets.SocketReceiver()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self.box.sock.fileno(), self._asked)
+        self._loop.add_reader(self.receiver.sock.fileno(), self._asked)
 
     @property
     def name(self) -> bytes:
         """The address to which requests are sent."""
-        return self.box.name
+        return self.receiver.name
 
     @property
     def port(self) -> int:
@@ -30,7 +30,7 @@ class SocketOwner:
 
     def _asked(self) -> None:
         while True:
-            taken = self.box.take()
+            taken = self.receiver.take()
             if taken is None:
                 return
             message, _, sock = taken
@@ -40,42 +40,44 @@ class SocketOwner:
 
     def close(self) -> None:
         """Stop listening in this process."""
-        self._loop.remove_reader(self.box.sock.fileno())
-        self.box.close()
+        self._loop.remove_reader(self.receiver.sock.fileno())
+        self.receiver.close()
         self.listening.close()
 
 
-async def fetch_listener(keeper: bytes, box: sockets.Mailbox, timeout_s: float = 5.0) -> socket.socket:
+async def fetch_listener(
+    keeper: bytes, receiver: sockets.SocketReceiver, timeout_s: float = 5.0
+) -> socket.socket:
     """Fetch the listening socket from a process that has it. Raise RuntimeError if it does not answer."""
     loop = asyncio.get_running_loop()
     dummy, other = socket.socketpair()
     arrived = loop.create_future()
 
     def look() -> None:
-        taken = box.take()
+        taken = receiver.take()
         if taken is not None and not arrived.done():
             arrived.set_result(taken[2])
 
-    loop.add_reader(box.sock.fileno(), look)
+    loop.add_reader(receiver.sock.fileno(), look)
     try:
-        if not sockets.send(keeper, dummy, b"", wants="listener", reply=box.name):
+        if not sockets.send(keeper, dummy, b"", wants="listener", reply=receiver.name):
             raise RuntimeError("the process that holds Serve's listening socket has ended")
         found: socket.socket = await asyncio.wait_for(arrived, timeout_s)
     finally:
         dummy.close()
         other.close()
-        loop.remove_reader(box.sock.fileno())
+        loop.remove_reader(receiver.sock.fileno())
     return found
 
 
 async def fetch_from_any(keepers: list[bytes]) -> socket.socket | None:
     """Fetch the listening socket from the first process that has it; return None if none has."""
     for keeper in keepers:
-        box = sockets.Mailbox()
+        receiver = sockets.SocketReceiver()
         try:
-            return await fetch_listener(keeper, box)
+            return await fetch_listener(keeper, receiver)
         except (RuntimeError, TimeoutError, asyncio.TimeoutError):
             continue
         finally:
-            box.close()
+            receiver.close()
     return None

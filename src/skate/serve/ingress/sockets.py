@@ -48,7 +48,7 @@ def listen(
 _DROPPED_AT_ONCE = 64
 
 
-class Mailbox:
+class SocketReceiver:
     """Receives sockets from other processes."""
 
     def __init__(self) -> None:

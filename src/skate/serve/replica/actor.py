@@ -15,10 +15,10 @@ import skate
 from skate.serve import context, tracing
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica.child_calls import release
-from skate.serve.replica.gate import Gate
+from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.order import Order
 from skate.serve.replica.servable import Servable
-from skate.serve.routing.board import MICROSECONDS, Board
+from skate.serve.routing.counter_page import MICROSECONDS, CounterPage
 from skate.serve.schema.tracing import TracingConfig
 
 #: Running requests are tens of thousands of young objects. Collections after every 700 allocations took a third of the time
@@ -31,8 +31,8 @@ class Replica:
 
     def __init__(self, order: Order) -> None:
         self.order = order
-        self.board = Board()
-        self.gate = Gate(self.board, order.config.max_ongoing_requests)
+        self.counter_page = CounterPage()
+        self.limiter = ConcurrencyLimiter(self.counter_page, order.config.max_ongoing_requests)
         self.id = ReplicaID(order.replica, DeploymentID(order.name, order.app))
         self.servable: Servable
         self.server: Any = None
@@ -86,7 +86,7 @@ class Replica:
             gc.set_threshold(_GC_THRESHOLD, 20, 20)
         return {
             "pid": os.getpid(),
-            "fd": self.board.fd,
+            "fd": self.counter_page.fd,
             "node": skate.get_runtime_context().get_node_id(),
             "node_ip": skate.util.get_node_ip_address(),
             "actor_id": skate.get_runtime_context().get_actor_id(),
@@ -141,7 +141,7 @@ class Replica:
 
     async def call(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> Any:
         """Handle one request of a handle."""
-        gate = self.gate
+        limiter = self.limiter
         around = context.of_call(meta, self.order.name)
         context.request.set(around)
         span = tracing.of_work(meta, self.id) if around.trace is not None else None
@@ -149,7 +149,8 @@ class Replica:
         started = 0.0
         failed = True
         try:
-            await gate.enter()
+            if not limiter.enter_now():
+                await limiter.enter()
             started = time.perf_counter()
             context.servable.set(servable.object)
             method = servable.method(meta[1])
@@ -164,11 +165,12 @@ class Replica:
                 self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Handle one streaming request of a handle."""
-        gate = self.gate
+        limiter = self.limiter
         around = context.of_call(meta, self.order.name)
         context.request.set(around)
         span = tracing.of_work(meta, self.id) if around.trace is not None else None
@@ -176,7 +178,8 @@ class Replica:
         started = 0.0
         failed = True
         try:
-            await gate.enter()
+            if not limiter.enter_now():
+                await limiter.enter()
             started = time.perf_counter()
             context.servable.set(servable.object)
             async for value in servable.stream(servable.method(meta[1]), args, kwargs):
@@ -187,10 +190,11 @@ class Replica:
                 self._over(meta[1], time.perf_counter() - started, failed)
             if span is not None:
                 span.end(sys.exc_info()[1])
-            release(around.children, failed)
+            if around.children:
+                release(around.children, failed)
 
     def _over(self, method: str, seconds: float, failed: bool) -> None:
-        self.gate.leave(seconds, failed)
+        self.limiter.leave(seconds, failed)
         if self.access_log:
             self.logger.info("CALL %s %s %.1fms", method, "ERROR" if failed else "OK", seconds * 1e3)
 
@@ -201,7 +205,7 @@ class Replica:
         old = self.order.config
         self.order.config = config
         if config.max_ongoing_requests != old.max_ongoing_requests:
-            self.gate.resize(config.max_ongoing_requests)
+            self.limiter.resize(config.max_ongoing_requests)
         found = context.current_replica()
         if found is not None:
             found._deployment_config = config
@@ -244,9 +248,9 @@ class Replica:
             if self.grpc is not None:
                 self.grpc.stop_accepting(timeout_s)
         while not (
-            self.gate.idle
+            self.limiter.idle
             and (self.server is None or self.server.idle)
-            and all(each.gate.idle for each in self.inside)
+            and all(each.limiter.idle for each in self.inside)
         ):
             if time.monotonic() > deadline:
                 break
@@ -265,8 +269,8 @@ class Replica:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the replica's metrics as numbers."""
-        said = _counts(self.gate)
-        said["inside"] = {each.key[1]: _counts(each.gate) for each in self.inside}
+        said = _counts(self.limiter)
+        said["inside"] = {each.key[1]: _counts(each.limiter) for each in self.inside}
         if self.server is not None:
             said["http"] = self.server.app.requests.snapshot()
         return said
@@ -286,10 +290,10 @@ class Replica:
         await asyncio.get_running_loop().create_future()
 
 
-def _counts(gate: Gate) -> dict[str, Any]:
+def _counts(limiter: ConcurrencyLimiter) -> dict[str, Any]:
     names = ("ongoing", "waiting", "started", "failed")
-    said: dict[str, Any] = {name: gate.cells[at] for at, name in enumerate(names)}
-    return {**said, "microseconds": gate.cells[MICROSECONDS], "classes": list(gate.classes)}
+    said: dict[str, Any] = {name: limiter.cells[at] for at, name in enumerate(names)}
+    return {**said, "microseconds": limiter.cells[MICROSECONDS], "classes": list(limiter.classes)}
 
 
 def _lacks_reconfigure(name: str) -> str:

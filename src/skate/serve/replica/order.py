@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.config.http import gRPCOptions
 from skate.serve.identity import ReplicaID
-from skate.serve.replica.gate import Gate
+from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.servable import Servable
-from skate.serve.routing.board import Board
+from skate.serve.routing.counter_page import CounterPage
 from skate.serve.schema.tracing import TracingConfig
 
 
@@ -42,6 +42,6 @@ class ReplicaPort(Protocol):
 
     id: ReplicaID
     order: Order
-    board: Board
-    gate: Gate
+    counter_page: CounterPage
+    limiter: ConcurrencyLimiter
     servable: Servable

@@ -1,6 +1,6 @@
 """The router of a deployment. It runs in the process that sends the requests, and chooses a replica for each.
 
-A request goes to the less busy of two random replicas. The router reads their load from their boards, so it is
+A request goes to the less busy of two random replicas. The router reads their load from their counter pages, so it is
 correct even if several processes send requests. A stopped replica gets no request while another one exists. If
 all replicas are full, up to `max_queued_requests` requests wait here, in order.
 """
@@ -24,8 +24,8 @@ from skate.serve.exceptions import (
     RequestCancelledError,
 )
 from skate.serve.identity import DeploymentID
-from skate.serve.routing.board import View
 from skate.serve.routing.call import Call
+from skate.serve.routing.counter_page import View
 from skate.serve.routing.table import DeploymentEntry, Key, ReplicaEntry
 
 #: The first and the longest pause between checks for room, while other processes fill the replicas; in seconds.

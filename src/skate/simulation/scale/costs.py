@@ -203,7 +203,7 @@ def hopeful(nodes: int) -> float:
 FIGURES: dict[str, Callable[[int], float]] = {
     "task, where there is most room": plain,
     "task, spread": spread,
-    "task, on a node asked for": affinity,
+    "task, on a requested node": affinity,
     "task that has to wait": full,
     "task, at the node that runs it": member,
     "actor, made and ended": actor,

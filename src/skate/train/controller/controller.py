@@ -98,7 +98,7 @@ class Controller:
         self._messages: dict[Any, int] = {}
         self._logged_late: set[tuple[str, int]] = set()
         self._checked_capacity_at = 0.0
-        #: Ranks that request checkpoints with their validations: the number of the meeting, and their deadline.
+        #: Ranks that request checkpoints with their validations: the number of the sync point, and their deadline.
         self._waiting_for_checkpoints: list[tuple[int, float]] = []
         #: The description of the last failure, and the nodes lost with it, with their ranks.
         self._text = ""
@@ -263,9 +263,9 @@ class Controller:
         """Process the messages of a rank."""
         attempt, now = self.machine.attempt, time.monotonic()
         for _, kind, number, what in messages:
-            self.watchers.spans.came(rank, kind, number)
+            self.watchers.spans.arrived(rank, kind, number)
             try:
-                self._do(self.machine.came(rank, kind, number, what, now))
+                self._do(self.machine.arrived(rank, kind, number, what, now))
             except (OSError, ValueError) as error:
                 failures.append((rank, error))  # a report that cannot be processed fails only the run
                 return
@@ -343,7 +343,7 @@ class Controller:
                 found[rank] = ""
         return found
 
-    # -- meetings
+    # -- sync points
 
     def _commit(self, action: machines.Commit) -> None:
         assert self.group is not None
@@ -391,16 +391,16 @@ class Controller:
         self.watchers.progress.look()
         if self.machine.state != machines.RUNNING:
             return
-        for meeting, missing in self.machine.unreachable_meetings():
-            self._take_failures([(missing[0], RuntimeError(unreached(meeting, missing)))])
+        for sync_point, missing in self.machine.unreachable_sync_points():
+            self._take_failures([(missing[0], RuntimeError(unreached(sync_point, missing)))])
             return
-        for meeting, missing in self.machine.late(now, LATE_SECONDS):
-            key = (meeting.kind, meeting.number)
-            hung = now - meeting.since >= HUNG_SECONDS
+        for sync_point, missing in self.machine.late(now, LATE_SECONDS):
+            key = (sync_point.kind, sync_point.number)
+            hung = now - sync_point.since >= HUNG_SECONDS
             if key in self._logged_late and not hung:
                 continue
             self._logged_late.add(key)
-            text = late(meeting, missing, now - meeting.since, self._stacks(missing))
+            text = late(sync_point, missing, now - sync_point.since, self._stacks(missing))
             if hung:
                 self._take_failures([(missing[0], TimeoutError(text))])
                 return

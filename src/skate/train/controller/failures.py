@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from skate.train.controller.machine import Meeting
+from skate.train.controller.machine import SyncPoint
 
 #: Phrases in errors of ranks that only lost the connection to one that failed before.
 _ECHOES = (
@@ -75,21 +75,21 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
     return "\n".join(lines)
 
 
-def unreached(meeting: Meeting, missing: Sequence[int]) -> str:
+def unreached(sync_point: SyncPoint, missing: Sequence[int]) -> str:
     """Describe ranks that wait for others that have already returned."""
-    what = _what(meeting)
+    what = _what(sync_point)
     return (
-        f"{_ranks(sorted(meeting.came), 'waits', 'wait')} in {what} number {meeting.number + 1}, "
+        f"{_ranks(sorted(sync_point.arrived), 'waits', 'wait')} in {what} number {sync_point.number + 1}, "
         f"which {_ranks(missing)} never reached, because the training function has returned there; "
         f"all ranks must call {what} the same number of times"
     )
 
 
-def late(meeting: Meeting, missing: Sequence[int], seconds: float, stacks: Mapping[int, str]) -> str:
+def late(sync_point: SyncPoint, missing: Sequence[int], seconds: float, stacks: Mapping[int, str]) -> str:
     """Describe ranks that wait for others that are still running, and where those are."""
-    came = _ranks(sorted(meeting.came), "has", "have")
+    arrived = _ranks(sorted(sync_point.arrived), "has", "have")
     lines = [
-        f"{came} waited {seconds:.0f} s in {_what(meeting)} number {meeting.number + 1} for {_ranks(missing)}"
+        f"{arrived} waited {seconds:.0f} s in {_what(sync_point)} number {sync_point.number + 1} for {_ranks(missing)}"
     ]
     for rank, stack in stacks.items():
         lines.append(
@@ -98,8 +98,8 @@ def late(meeting: Meeting, missing: Sequence[int], seconds: float, stacks: Mappi
     return "\n".join(lines)
 
 
-def _what(meeting: Meeting) -> str:
-    return "report()" if meeting.kind == "report" else "a collective"
+def _what(sync_point: SyncPoint) -> str:
+    return "report()" if sync_point.kind == "report" else "a collective"
 
 
 def _ranks(ranks: Sequence[int], one: str = "", several: str = "") -> str:

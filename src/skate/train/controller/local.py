@@ -21,7 +21,7 @@ class _LocalSession(Session):
         if kind == "collective":
             self.release(kind, number, what)
             return
-        self.watchers.spans.came(0, kind, number)
+        self.watchers.spans.arrived(0, kind, number)
         checkpoint = self.history.take((what,), 1)
         self.watchers.reported(number, (what,), checkpoint)
         self.release(kind, number, (self.history.latest, self.history.reported()) if checkpoint else None)

@@ -79,13 +79,13 @@ Action = Start | Stop | Commit | Release | Fail | Finish
 
 
 @dataclass
-class Meeting:
+class SyncPoint:
     """A point in the program that all ranks reach."""
 
     kind: str  # "report" or "collective"
     number: int
     since: float
-    came: dict[int, Any] = field(default_factory=dict)
+    arrived: dict[int, Any] = field(default_factory=dict)
 
 
 class Machine:
@@ -99,7 +99,7 @@ class Machine:
         self.workers = 0
         self.returned: dict[int, Any] = {}
         self.failures: dict[int, Exception] = {}
-        self.meetings: dict[tuple[str, int], Meeting] = {}
+        self.sync_points: dict[tuple[str, int], SyncPoint] = {}
         self.failed_runs = 0
         self.failed_starts = 0
         self.preempted = 0
@@ -116,7 +116,7 @@ class Machine:
         self.fit(room)
         self.returned.clear()
         self.failures.clear()
-        self.meetings.clear()
+        self.sync_points.clear()
         return Start(self.workers, self.attempt, delay)
 
     def fit(self, room: int) -> None:
@@ -141,28 +141,28 @@ class Machine:
 
     # -- during the run
 
-    def came(self, rank: int, kind: str, number: int, what: Any, now: float) -> list[Action]:
-        """Record that a rank has reached a meeting: its n-th report or collective."""
+    def arrived(self, rank: int, kind: str, number: int, what: Any, now: float) -> list[Action]:
+        """Record that a rank has reached a sync point: its n-th report or collective."""
         if self.state != RUNNING:
             return []
         key = (kind, number)
-        meeting = self.meetings.get(key)
-        if meeting is None:
-            meeting = self.meetings[key] = Meeting(kind, number, now)
-        meeting.came[rank] = what
-        if len(meeting.came) < self.workers:
+        sync_point = self.sync_points.get(key)
+        if sync_point is None:
+            sync_point = self.sync_points[key] = SyncPoint(kind, number, now)
+        sync_point.arrived[rank] = what
+        if len(sync_point.arrived) < self.workers:
             return []
-        del self.meetings[key]
+        del self.sync_points[key]
         if kind == "report":
-            return [Commit(number, tuple(meeting.came[each] for each in range(self.workers)))]
-        return [Release(number, meeting.came[0])]
+            return [Commit(number, tuple(sync_point.arrived[each] for each in range(self.workers)))]
+        return [Release(number, sync_point.arrived[0])]
 
-    def late(self, now: float, seconds: float) -> list[tuple[Meeting, list[int]]]:
-        """Return meetings that have waited this long, with the missing ranks."""
+    def late(self, now: float, seconds: float) -> list[tuple[SyncPoint, list[int]]]:
+        """Return sync points that have waited this long, with the missing ranks."""
         return [
-            (meeting, [rank for rank in range(self.workers) if rank not in meeting.came])
-            for meeting in self.meetings.values()
-            if now - meeting.since >= seconds
+            (sync_point, [rank for rank in range(self.workers) if rank not in sync_point.arrived])
+            for sync_point in self.sync_points.values()
+            if now - sync_point.since >= seconds
         ]
 
     def finished(self, rank: int, value: Any) -> list[Action]:
@@ -175,12 +175,12 @@ class Machine:
         self.state = FINISHED
         return [Finish(tuple(self.returned[each] for each in range(self.workers)))]
 
-    def unreachable_meetings(self) -> list[tuple[Meeting, list[int]]]:
-        """Return meetings that can never complete, because a rank has returned without reaching them."""
+    def unreachable_sync_points(self) -> list[tuple[SyncPoint, list[int]]]:
+        """Return sync points that can never complete, because a rank has returned without reaching them."""
         return [
-            (meeting, sorted(set(self.returned) - set(meeting.came)))
-            for meeting in self.meetings.values()
-            if set(self.returned) - set(meeting.came)
+            (sync_point, sorted(set(self.returned) - set(sync_point.arrived)))
+            for sync_point in self.sync_points.values()
+            if set(self.returned) - set(sync_point.arrived)
         ]
 
     def failed(self, failures: Sequence[tuple[int, Exception]], room: int, preempted: bool) -> list[Action]:
@@ -215,7 +215,11 @@ class Machine:
         """Raise AssertionError if an invariant is broken."""
         assert self.scaling.min_workers <= self.workers <= self.scaling.max_workers or not self.attempt
         assert all(0 <= rank < self.workers for rank in (*self.returned, *self.failures)), self.returned
-        for (kind, number), meeting in self.meetings.items():
-            assert meeting.kind == kind and meeting.number == number and 0 < len(meeting.came) < self.workers
+        for (kind, number), sync_point in self.sync_points.items():
+            assert (
+                sync_point.kind == kind
+                and sync_point.number == number
+                and 0 < len(sync_point.arrived) < self.workers
+            )
         if self.state == FINISHED:
             assert len(self.returned) == self.workers and not self.failures

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skate.train.controller.tally import Tally, seconds_text
+from skate.train.controller.run_metrics import RunMetrics, seconds_text
 
 #: A run shorter than this prints nothing.
 QUIET_SECONDS = 1.0
@@ -27,7 +27,7 @@ class Progress:
     def __init__(self, name: str, path: str, log_level: str | int, stream: Any = None) -> None:
         self.name = name
         self.path = path
-        self.tally = Tally()
+        self.run_metrics = RunMetrics()
         self._stream = stream or sys.stderr
         self._level = _LEVELS.get(str(log_level).upper(), log_level if isinstance(log_level, int) else INFO)
         self._began = self._painted = self._running_since = time.monotonic()
@@ -50,13 +50,13 @@ class Progress:
     def started(self) -> None:
         """Note that the workers run."""
         self._state = ""
-        if not self.tally.reports:  # a slow start must not count as slow progress
+        if not self.run_metrics.reports:  # a slow start must not count as slow progress
             self._running_since = time.monotonic()
         self.look()
 
     def reported(self, metrics: Sequence[Mapping[str, Any]], with_checkpoint: bool) -> None:
         """Note that all ranks have reported."""
-        self.tally.reported(metrics, with_checkpoint)
+        self.run_metrics.reported(metrics, with_checkpoint)
         self.look()
 
     def failed(self, first_line: str, goes_on: bool) -> None:
@@ -73,11 +73,11 @@ class Progress:
             return
         if self._level <= (INFO if error is None else WARNING):
             how = "finished" if error is None else f"failed ({type(error).__name__})"
-            words = [f"{how} after {seconds_text(seconds)}", *self.tally.course()]
-            if self.tally.reports:
-                words.append(_count(self.tally.reports, "report"))
-            if self.tally.checkpoints:
-                words.append(_count(self.tally.checkpoints, "checkpoint"))
+            words = [f"{how} after {seconds_text(seconds)}", *self.run_metrics.course()]
+            if self.run_metrics.reports:
+                words.append(_count(self.run_metrics.reports, "report"))
+            if self.run_metrics.checkpoints:
+                words.append(_count(self.run_metrics.checkpoints, "checkpoint"))
             words += self._speed()[1:]
             self._say("  ".join([*words, self.path]))
 
@@ -109,11 +109,11 @@ class Progress:
             words.append(f"attempt {self._attempt}")
         if self._state:
             words.append(self._state)
-        words += [*self.tally.course(), *self._speed(), seconds_text(seconds)]
+        words += [*self.run_metrics.course(), *self._speed(), seconds_text(seconds)]
         return "  ".join(words)
 
     def _speed(self) -> list[str]:
-        return self.tally.speed(time.monotonic() - self._running_since)
+        return self.run_metrics.speed(time.monotonic() - self._running_since)
 
     def _say(self, text: str) -> None:
         # While the line is on the terminal, other output goes above it.

@@ -8,48 +8,46 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from skate.util import spans
+from skate.util.engine import record_span
 
 _CATEGORY = "train"
 
 
 class Spans:
-    """Records when ranks arrive at meetings, and writes spans when they are released."""
+    """Records when ranks arrive at sync points, and writes spans when they are released."""
 
     def __init__(self, run_name: str) -> None:
         self.run_name = run_name
         self._rows = [f"worker:{os.getpid()}"]
-        self._came: dict[tuple[str, int], dict[int, float]] = {}
+        self._arrivals: dict[tuple[str, int], dict[int, float]] = {}
 
     def started(self, pids: Sequence[int]) -> None:
         """Set the workers of an attempt, by rank."""
         self._rows = [f"worker:{pid}" for pid in pids]
-        self._came.clear()
+        self._arrivals.clear()
 
-    def came(self, rank: int, kind: str, number: int) -> None:
-        """Record that a rank has reached a meeting."""
-        self._came.setdefault((kind, number), {})[rank] = time.time()
+    def arrived(self, rank: int, kind: str, number: int) -> None:
+        """Record that a rank has reached a sync point."""
+        self._arrivals.setdefault((kind, number), {})[rank] = time.time()
 
     def released(self, kind: str, number: int, reports: Sequence[Any] = (), checkpoint: Any = None) -> None:
-        """Record the end of a meeting as spans."""
+        """Record the end of a sync point as spans."""
         now = time.time()
-        came = self._came.pop((kind, number), {})
-        if not came:
+        arrived = self._arrivals.pop((kind, number), {})
+        if not arrived:
             return
         shown = {"run": self.run_name, "number": number}
-        for rank, since in came.items():
+        for rank, since in arrived.items():
             row = self._rows[rank]
-            spans.record(
-                f"train.{kind} {number}", _CATEGORY, since, now - since, row, {**shown, "rank": rank}
-            )
+            record_span(f"train.{kind} {number}", _CATEGORY, since, now - since, row, {**shown, "rank": rank})
             seconds = reports[rank].seconds if reports else 0.0
             if seconds:
                 name = f"train.upload {number}"
-                spans.record(name, _CATEGORY, since - seconds, seconds, row, {**shown, "rank": rank})
+                record_span(name, _CATEGORY, since - seconds, seconds, row, {**shown, "rank": rank})
         if checkpoint is not None:
-            last = max(came.values())
+            last = max(arrived.values())
             name = f"train.checkpoint {number}"
-            spans.record(
+            record_span(
                 name,
                 _CATEGORY,
                 last,

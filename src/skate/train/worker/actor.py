@@ -80,7 +80,7 @@ class TrainWorker:
         return self._session.messages()
 
     def release(self, kind: str, number: int, value: Any) -> None:
-        """Let the ranks continue after a meeting."""
+        """Let the ranks continue after a sync point."""
         assert self._session is not None
         self._session.release(kind, number, value)
 

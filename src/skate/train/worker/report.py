@@ -62,7 +62,7 @@ def report(
     if checkpoint is not None and mode is CheckpointUploadMode.ASYNC:
         session.upload_later(
             number,
-            lambda: session.send("came", "report", number, upload.run(session, number, checked, validation)),
+            lambda: session.send("sync", "report", number, upload.run(session, number, checked, validation)),
         )
         return
     if checkpoint is None:
@@ -70,7 +70,7 @@ def report(
     else:
         session.settle_uploads(wait=True)  # keeps reports in order
         part = upload.run(session, number, checked, validation)
-    session.send("came", "report", number, part)
+    session.send("sync", "report", number, part)
     session.await_release("report", number)
 
 

@@ -56,7 +56,7 @@ class Session:
     latest: Checkpoint | None = None
     shards: Mapping[str, Any] = field(default_factory=dict)
     config: Any = None
-    #: True if there is a controller in another process; without one every meeting has one rank.
+    #: True if there is a controller in another process; without one every sync point has one rank.
     controlled: bool = True
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Session:
     # -- messages to and from the controller
 
     def next_number(self, kind: str) -> int:
-        """Return the number of the next meeting of a kind; all ranks count alike."""
+        """Return the number of the next sync point of a kind; all ranks count alike."""
         with self._lock:
             number = self._counts[kind]
             self._counts[kind] = number + 1
@@ -101,7 +101,7 @@ class Session:
             return found
 
     def release(self, kind: str, number: int, value: Any) -> None:
-        """Let the training function continue after a meeting."""
+        """Let the training function continue after a sync point."""
         with self._lock:
             if kind == "report" and value is not None and number > self._newest:
                 self._newest = number
@@ -119,7 +119,7 @@ class Session:
             self._lock.notify_all()
 
     def await_release(self, kind: str, number: int) -> Any:
-        """Wait until all ranks have reached a meeting.
+        """Wait until all ranks have reached a sync point.
 
         Raises:
             RuntimeError: the run was ended meanwhile.

@@ -175,7 +175,7 @@ def get_all_reported_checkpoints(
     session.await_background()
     if consistency_mode is CheckpointConsistencyMode.VALIDATED and session.controlled:
         number = session.next_number("collective")
-        session.send("came", "collective", number, ("checkpoints", timeout_s))
+        session.send("sync", "collective", number, ("checkpoints", timeout_s))
         return list(session.await_release("collective", number))
     return list(session.checkpoints)
 

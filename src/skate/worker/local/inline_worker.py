@@ -97,7 +97,7 @@ class InlineWorker(CallRunner):
         stream = self.streams.get(task_id)
         if stream is not None and not stream.stepping:
             del self.streams[task_id]
-            with self.pump.aside():
+            with self.pump.unlocked():
                 stream.iterator.close()
             self.answer(stream.running, m.CANCELLED, (), time.perf_counter(), False)
         elif effect is not None and self.mode is not None:

@@ -92,7 +92,7 @@ class LocalPump:
         """Release the lock inside the block, in which a worker is busy."""
         worker.busy += 1
         try:
-            with self.aside():
+            with self.unlocked():
                 yield
         finally:
             worker.busy -= 1
@@ -104,7 +104,7 @@ class LocalPump:
     def _step_loops(self, until: Callable[[], bool]) -> bool:
         for calls in self._pending():
             before = self.steps
-            with self.aside():
+            with self.unlocked():
                 calls.step(until)
             if until() or self.steps != before:
                 return True
@@ -173,7 +173,7 @@ class LocalPump:
         return any(not thread.daemon for thread in others) or (bool(others) and idle_s < DAEMONS_S)
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
+    def unlocked(self) -> Iterator[None]:
         """Release the lock inside the block, however many times this thread holds it."""
         held = self.lock._release_save() if self.lock._is_owned() else None
         try:

@@ -12,7 +12,7 @@ _COUNTS = ("rows", "samples", "examples", "images", "tokens", "num_rows", "num_s
 _SHOWN = 6
 
 
-class Tally:
+class RunMetrics:
     """Counts reports, and rows if a metric names them."""
 
     def __init__(self) -> None:

@@ -19,11 +19,11 @@ ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS = range(
 _STOPPED_KNOWN_SECONDS = 0.01
 
 
-class Board:
+class CounterPage:
     """The counters, created by the replica."""
 
     def __init__(self) -> None:
-        self.fd = os.memfd_create("skate-serve-board", os.MFD_CLOEXEC)
+        self.fd = os.memfd_create("skate-serve-counters", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, PAGE_BYTES)
         self._map = mmap.mmap(self.fd, PAGE_BYTES)
         self.cells = memoryview(self._map).cast("q")

@@ -1,4 +1,4 @@
-"""The gate that enforces `max_ongoing_requests` inside a replica."""
+"""The limiter that enforces `max_ongoing_requests` inside a replica."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serve.virtual import run
 
-from skate.serve.replica.gate import Gate
-from skate.serve.routing.board import ONGOING, STARTED, WAITING
+from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
+from skate.serve.routing.counter_page import ONGOING, STARTED, WAITING
 
 
-def made(limit: int) -> Gate:
-    """Return a gate whose counters are in a list instead of shared memory."""
-    return Gate(SimpleNamespace(cells=[0] * 8), limit)  # type: ignore[arg-type]
+def made(limit: int) -> ConcurrencyLimiter:
+    """Return a limiter whose counters are in a list instead of shared memory."""
+    return ConcurrencyLimiter(SimpleNamespace(cells=[0] * 8), limit)  # type: ignore[arg-type]
 
 
 steps = st.lists(
@@ -29,13 +29,13 @@ steps = st.lists(
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
 @given(steps, st.integers(1, 4))
 def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit: int) -> None:
-    gate = made(limit)
+    limiter = made(limit)
     entered: list[int] = []
     inside: list[int] = []
     gone: set[int] = set()
 
     async def enter(number: int) -> None:
-        await gate.enter()
+        await limiter.enter()
         entered.append(number)
         inside.append(number)
 
@@ -47,31 +47,32 @@ def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit:
                 tasks[len(tasks)] = asyncio.ensure_future(enter(len(tasks)))
             elif step == "leave" and inside:
                 inside.pop(number % len(inside))
-                gate.leave(0.0, False)
+                limiter.leave(0.0, False)
             elif step == "cancel" and tasks:
                 one = number % len(tasks)
                 if not tasks[one].done():
                     tasks[one].cancel()
             elif step == "resize":
+                await asyncio.sleep(0)  # calls made before wait by now, so they keep their order
                 limit = 1 + number % 4
-                gate.resize(limit)
+                limiter.resize(limit)
             elif step == "turn":
-                before = gate.cells[ONGOING]  # a place that was passed on counts already
+                before = limiter.cells[ONGOING]  # a place that was passed on counts already
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 assert len(inside) <= max(limit, before)
         await asyncio.sleep(1)  # everything that can enter has entered
         gone.update(number for number, task in tasks.items() if task.done() and task.cancelled())
         wait = len(tasks) - len(entered) - len(gone)
-        assert gate.cells[ONGOING] == len(inside) and gate.cells[WAITING] == wait == gate.waiting
+        assert limiter.cells[ONGOING] == len(inside) and limiter.cells[WAITING] == wait == limiter.waiting
         assert not wait or len(inside) >= limit, "a caller waits although there is room"
         # Now all calls leave, one after another.
         while inside:
             inside.pop()
-            gate.leave(0.0, False)
+            limiter.leave(0.0, False)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        assert gate.idle and gate.cells[WAITING] == 0 and gate.cells[STARTED] == len(entered)
+        assert limiter.idle and limiter.cells[WAITING] == 0 and limiter.cells[STARTED] == len(entered)
         for task in tasks.values():
             assert task.done() and (task.cancelled() or task.exception() is None)
         assert entered == sorted(entered)
@@ -81,30 +82,30 @@ def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit:
 
 
 def test_a_request_that_goes_in_the_moment_of_its_turn_passes_it_on() -> None:
-    gate = made(1)
+    limiter = made(1)
 
     async def main() -> None:
-        await gate.enter()
-        first, second = asyncio.ensure_future(gate.enter()), asyncio.ensure_future(gate.enter())
+        await limiter.enter()
+        first, second = asyncio.ensure_future(limiter.enter()), asyncio.ensure_future(limiter.enter())
         await asyncio.sleep(0)
-        gate.leave(0.0, False)  # the first one is next
+        limiter.leave(0.0, False)  # the first one is next
         first.cancel()
         await asyncio.wait_for(second, 1)
-        assert first.cancelled() and gate.cells[ONGOING] == 1
+        assert first.cancelled() and limiter.cells[ONGOING] == 1
 
     run(main())
 
 
 def test_one_that_went_before_its_turn_is_passed_over() -> None:
-    gate = made(1)
+    limiter = made(1)
 
     async def main() -> None:
-        await gate.enter()
-        first, second = asyncio.ensure_future(gate.enter()), asyncio.ensure_future(gate.enter())
+        await limiter.enter()
+        first, second = asyncio.ensure_future(limiter.enter()), asyncio.ensure_future(limiter.enter())
         await asyncio.sleep(0)
         first.cancel()
-        gate.leave(0.0, False)  # before the first one is notified
+        limiter.leave(0.0, False)  # before the first one is notified
         await asyncio.wait_for(second, 1)
-        assert first.cancelled() and gate.cells[ONGOING] == 1 and gate.waiting == 0
+        assert first.cancelled() and limiter.cells[ONGOING] == 1 and limiter.waiting == 0
 
     run(main())

@@ -7,14 +7,14 @@ from bisect import bisect_left
 from collections import deque
 
 from skate.serve.metrics_http import BOUNDS_MS
-from skate.serve.routing.board import FAILED, MICROSECONDS, ONGOING, STARTED, WAITING, Board
+from skate.serve.routing.counter_page import FAILED, MICROSECONDS, ONGOING, STARTED, WAITING, CounterPage
 
 
-class Gate:
-    """Enforces `max_ongoing_requests`. Its counters are on the board."""
+class ConcurrencyLimiter:
+    """Enforces `max_ongoing_requests`. Its counters are on the counter page."""
 
-    def __init__(self, board: Board, limit: int) -> None:
-        self.cells = board.cells
+    def __init__(self, counter_page: CounterPage, limit: int) -> None:
+        self.cells = counter_page.cells
         self.limit = limit
         #: The number of requests by duration, in the classes of BOUNDS_MS.
         self.classes = [0] * (len(BOUNDS_MS) + 1)
@@ -34,6 +34,15 @@ class Gate:
     def idle(self) -> bool:
         """True if there are no requests."""
         return not self.cells[ONGOING] and not self._waiting
+
+    def enter_now(self) -> bool:
+        """Take a place if one is free and nobody waits for it; return False otherwise."""
+        cells = self.cells
+        if cells[ONGOING] >= self.limit or self._waiting:
+            return False
+        cells[ONGOING] += 1
+        cells[STARTED] += 1
+        return True
 
     async def enter(self) -> None:
         """Wait for a place, and take it."""

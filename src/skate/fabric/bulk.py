@@ -1,0 +1,185 @@
+"""Threads that move the bytes of large values, from memory to memory over a connection of their own.
+
+The engine lock is not held, so messages pass while gigabytes move. The side that reads asks by key, offset and size. The other
+side sends chunks, each after a byte that is 1 as long as the value stays where it is: memory may be given away while a chunk is
+sent, so a chunk counts only when the byte after it has come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from skate.wire.limits import start_thread
+from skate.wire.memory_map import address_of
+
+if TYPE_CHECKING:
+    from skate.wire.mailbox import Mailbox
+
+CHUNK_BYTES: Final = 4 << 20
+REQUEST: Final = struct.Struct("!HQQ")  # bytes of the key, offset, size
+VALID: Final = b"\x01"
+GONE: Final = b"\x00"
+#: How long a connection may be silent; a value may have to be read from disk first.
+SILENCE_SECONDS: Final = 60.0
+END_SECONDS: Final = 5.0
+
+#: Asks the node for bytes of a value: key, offset, size, and a function for the answer.
+Read = Callable[[bytes, int, int, Callable[[Any], None]], None]
+
+
+class BulkThread:
+    """One end of a transfer."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        mailbox: Mailbox,
+        ended: Callable[[], None],
+        seconds: float = SILENCE_SECONDS,
+    ) -> None:
+        sock.settimeout(seconds)
+        self._sock = sock
+        self._mailbox = mailbox
+        self._ended = ended
+        self._seconds = seconds
+        self._stopped = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread. Raises LimitReached if there can be no more."""
+        try:
+            self._thread = start_thread(self._main, "skate-bulk", " for a transfer")
+        except OSError:
+            self._sock.close()
+            raise
+
+    def _main(self) -> None:
+        try:
+            self.run()
+        except OSError:  # the connection has ended or was silent; TLS errors are among them
+            pass
+        finally:
+            self._sock.close()
+            self._mailbox.post(self._ended)
+
+    def run(self) -> None:
+        """Transfer; may raise OSError."""
+        raise NotImplementedError
+
+    def _receive(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = self._sock.recv(size - len(data))
+            if not piece:
+                raise ConnectionError("the connection has ended")
+            data += piece
+        return data
+
+    def stop(self) -> None:
+        """Make the thread end soon."""
+        self._stopped = True
+        self._wake.set()
+        with contextlib.suppress(OSError):
+            # Not the method of a TLS socket, which would let the thread go on without encryption.
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        """Wait for the end of the thread, which takes no lock."""
+        if self._thread is not None:
+            self._thread.join(END_SECONDS)
+
+    def forked(self) -> None:
+        """In a forked child: close the inherited descriptor."""
+        self._sock.close()
+
+
+class BulkReader(BulkThread):
+    """The end that asks for a value, and writes it to memory."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        mailbox: Mailbox,
+        ended: Callable[[], None],
+        key: bytes,
+        space: memoryview,
+        got: int,
+    ) -> None:
+        super().__init__(sock, mailbox, ended)
+        self._key = key
+        self._space = space
+        self.got = got  # bytes that are known to be right
+        self.is_missing = False
+
+    def run(self) -> None:
+        """Ask for the value, and receive it."""
+        space, sock = self._space, self._sock
+        size, at = len(space), self.got
+        sock.sendall(REQUEST.pack(len(self._key), at, size - at) + self._key)
+        while True:
+            if self._receive(1) != VALID:
+                self.is_missing = True
+                return
+            self.got = at
+            if at == size:
+                return
+            end = min(at + CHUNK_BYTES, size)
+            while at < end:
+                count = sock.recv_into(space[at:end])
+                if not count:
+                    return
+                at += count
+
+
+class BulkSender(BulkThread):
+    """The end that has the value."""
+
+    def __init__(self, sock: socket.socket, mailbox: Mailbox, ended: Callable[[], None], read: Read) -> None:
+        super().__init__(sock, mailbox, ended)
+        self._read = read
+
+    def run(self) -> None:
+        """Answer one request."""
+        length, at, size = REQUEST.unpack(self._receive(REQUEST.size))
+        key = self._receive(length)
+        end = at + size
+        base = None
+        if not end:
+            self._sock.sendall(GONE)
+            return
+        while True:
+            count = min(CHUNK_BYTES, end - at)
+            # After the last chunk, look once more whether its last byte is still there.
+            piece = self._lend(key, at, count) if count else self._lend(key, at - 1, 1)
+            start = None if piece is None else address_of(piece) - (at if count else at - 1)
+            if piece is None or (base is not None and start != base):
+                self._sock.sendall(GONE)
+                return
+            self._sock.sendall(VALID)
+            if not count:
+                return
+            base = start
+            self._sock.sendall(piece)
+            at += count
+
+    def _lend(self, key: bytes, at: int, size: int) -> memoryview | None:
+        """Return bytes of the value, or None if it is not here."""
+        answers: list[memoryview | None] = []
+        self._wake.clear()
+
+        def answer(piece: memoryview | None) -> None:
+            answers.append(piece)
+            self._wake.set()
+
+        self._mailbox.post(lambda: self._read(key, at, size, answer))
+        if not self._stopped:
+            self._wake.wait(self._seconds)
+        if self._stopped or not answers:
+            raise ConnectionError("this node ends, or the value does not come back from disk")
+        return answers[0]
