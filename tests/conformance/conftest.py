@@ -6,6 +6,8 @@ the name is an alias, installed here before any of them is imported. With real R
     SKATE_CONFORMANCE_TARGET=ray python -m pytest -W ignore tests/conformance
 
 ``SKATE_CONFORMANCE_ATTACHED=1`` has the drivers join nodes in processes of their own (``skate start``) instead of hosting them.
+With ``member``, such a node joins a cluster whose head is another node, without CPUs: all that the head decides then comes
+over the network.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from waiting import Gate, Tally
 
 TARGET = os.environ.get("SKATE_CONFORMANCE_TARGET", "skate")
 ON_SKATE = TARGET == "skate"
-ATTACHED = ON_SKATE and os.environ.get("SKATE_CONFORMANCE_ATTACHED") == "1"
+ATTACHED = ON_SKATE and os.environ.get("SKATE_CONFORMANCE_ATTACHED") in ("1", "member")
+MEMBER = ON_SKATE and os.environ.get("SKATE_CONFORMANCE_ATTACHED") == "member"
 #: Settings that are the node's, by the flag of `skate start` that says them.
 OF_THE_NODE = (
     "num_cpus", "num_gpus", "object_store_memory", "_memory", "resources", "labels", "object_spilling_directory",
@@ -81,6 +84,7 @@ class Host:
 
     def __init__(self) -> None:
         self._running_with: dict[str, Any] | None = None
+        self._has_head = False
 
     def start(self, **options: Any) -> Any:
         """Start a cluster unconditionally; ``options`` go to ``init`` over the suite's quiet defaults."""
@@ -88,7 +92,7 @@ class Host:
         if ATTACHED and not options.get("local_mode") and "address" not in options:
             self._skate("stop")
             options = dict(options)
-            flags = ["start", "--head"]
+            flags = ["start", *(self._join() if MEMBER else ["--head"])]
             for name in OF_THE_NODE:
                 value = options.pop(name, None)
                 if value is not None:
@@ -98,6 +102,16 @@ class Host:
                 return ray.init(**asked)
             options["address"] = "auto"
         return ray.init(**options)
+
+    def _join(self) -> list[str]:
+        """Start a head, if there is none yet; return the flags with which a node joins its cluster."""
+        folder = pathlib.Path(tempfile.gettempdir()) / "head"
+        here = ["--node-ip-address", "127.0.0.1"]
+        if not self._has_head:
+            self._has_head = True
+            self._skate("start", "--head", "--port", "0", "--num-cpus", "0", *here, "--temp-dir", str(folder))
+        token = str(folder / "cluster-token")
+        return [f"--address={(folder / 'cluster').read_text()}", "--token-file", token, *here]
 
     def _skate(self, *words: str) -> bool:
         os.environ["SKATE_TMPDIR"] = str(pathlib.Path(tempfile.gettempdir()) / "attached")
@@ -117,6 +131,9 @@ class Host:
         ray.shutdown()
         if ATTACHED:
             self._skate("stop")
+        if self._has_head:
+            self._has_head = False
+            self._skate("stop", "--temp-dir", str(pathlib.Path(tempfile.gettempdir()) / "head"))
 
 
 _host = Host()

@@ -201,6 +201,22 @@ def test_members_end_with_a_killed_head(pair: Pair, program: Callable[..., Progr
     assert "leaves its cluster" in (pair.member.folder / "node.log").read_text()
 
 
+def test_a_supervisor_learns_that_a_node_has_lost_its_cluster(pair: Pair, tmp_path: Path) -> None:
+    flags = (f"--address={pair.address}", *pair.token, "--node-ip-address", "127.0.0.3", "--num-cpus", "1")
+    folder = str(tmp_path / "supervised")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "skate", "start", *flags, "--block", "--temp-dir", folder],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: len(pair.alive()) == 3, 20, "the third node")
+    os.kill(pair.head.pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 3 and "lost the head" in said, said
+
+
 def test_members_end_with_a_stopped_head(pair: Pair) -> None:
     pair.head.stop()
     pair.member.gone(5)

@@ -140,6 +140,8 @@ def _how_to_go_on(found: detached_node.Address, given: argparse.Namespace, secon
         others = f"\n  add a machine: skate start --address={found.cluster}"
         if found.token_file:
             others += f" --token-file {found.token_file} (copy that file there)"
+        else:
+            others += " (with the same token)"
     elif found.cluster:
         role = f", in the cluster of {found.cluster}"
     return (

@@ -68,6 +68,7 @@ def run(
     os.environ.pop("SKATE_ADDRESS", None)  # this process hosts a node instead of joining one
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
+    terminal = sys.stderr
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, SigintHandler(pump), head=network is None or not network.head)
@@ -92,6 +93,7 @@ def run(
                 _say_farewell(host, network)
         finally:
             host.leaving = True
+            sys.stderr = terminal
     host.shutdown()
     place.leave(keep_log=bool(host.drivers.why_lost))
     return host.drivers.why_lost
