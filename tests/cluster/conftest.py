@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.cluster.cluster import Cluster
 from tests.cluster.namespaces import Network, why_not
 
 
@@ -17,3 +18,9 @@ def network() -> Iterator[Callable[..., Network]]:
         pytest.skip(reason)
     with ExitStack() as stack:
         yield lambda *args, **options: stack.enter_context(Network(*args, **options))
+
+
+@pytest.fixture
+def cluster(network: Callable[..., Network]) -> Cluster:
+    """Return a cluster of four machines, on which nothing runs yet."""
+    return Cluster(network(4))
