@@ -70,12 +70,12 @@ class Program:
         """Return the output, for the message of a failed assertion."""
         return f"stdout:\n{self.out[-3000:]}\nstderr:\n{self.err[-3000:]}"
 
-    def said(self, text: str, timeout_s: float = COMMAND_S) -> str:
-        """Wait until stdout has a line that matches, and return the match."""
+    def said(self, text: str, timeout_s: float = COMMAND_S, *, on_stderr: bool = False) -> str:
+        """Wait until stdout, or stderr instead, has a line that matches, and return the match."""
 
         def found() -> str | None:
             ended = self.process.poll() is not None
-            match = re.search(text, self.out, re.MULTILINE)
+            match = re.search(text, self.err if on_stderr else self.out, re.MULTILINE)
             assert match is not None or not ended, f"it ended without saying {text!r}; {self.story()}"
             return match.group(0) if match is not None else None
 
