@@ -45,6 +45,7 @@ class Driver:
         "pidfd",
         "command",
         "prints",
+        "looks",
         "unprinted",
         "leaving",
         "since",
@@ -60,6 +61,7 @@ class Driver:
         self.pidfd = -1
         self.command: str = fields.get("command") or ""
         self.prints: bool = fields.get("log_to_driver", True)
+        self.looks: bool = bool(fields.get("looks"))
         self.unprinted = 0
         self.leaving: set[int] | None = None  # workers whose remaining output it waits for
         self.since = time.time()
@@ -156,7 +158,8 @@ class Drivers:
         self._views[name] = {**host.zygote_config, **view, "job": job, "realm": name}
         self._pythons[name] = list(fields["python"])
         try:
-            host.pool.launcher_for(self._pythons[name], name)
+            if not fields.get("looks"):  # else it needs no workers
+                host.pool.launcher_for(self._pythons[name], name)
         except OSError as error:
             self.forget(name)
             self._refuse(channel, f"no worker can be started with {fields['python'][0]}: {error.strerror}")
@@ -380,6 +383,7 @@ class Drivers:
                     "namespace": snapshot.namespace_of(d.cid),
                 }
                 for d in self.drivers.values()
+                if not d.looks
             ],
             "workers": len(self.host.workers),
         }
