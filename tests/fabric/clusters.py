@@ -104,7 +104,7 @@ class Cluster:
 
     def until(self, ready: Callable[[], bool], seconds: float = SECONDS) -> None:
         """Turn the loop until something is true."""
-        assert self.pump.wait(ready, seconds), "waited in vain"
+        assert self.pump.wait(ready, seconds), "waited without success"
 
     def settle(self) -> None:
         """Turn the loop until nothing happens for a moment."""
@@ -116,7 +116,7 @@ class Cluster:
             quiet = quiet + 1 if before == [len(node.handler.events) for node in self.nodes] else 0
 
     def kill(self, node: Node) -> None:
-        """End a node without a word."""
+        """End a node silently."""
         node.fabric.close()
 
     def close(self) -> None:

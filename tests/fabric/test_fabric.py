@@ -144,7 +144,7 @@ def test_a_value_is_fetched(cluster: Cluster, size: int, in_space: bool) -> None
         got[at : at + len(piece)] = piece
 
     if size == 0 and isinstance(cluster, Star):
-        return  # nobody asks the star for nothing
+        return  # no node asks the star for nothing
     space = (lambda: memoryview(got)) if in_space else None
     other.fabric.fetch(other.id_of(one), b"key", size, write, done.append, space)
     other.fabric.flush()
