@@ -17,6 +17,7 @@ from skate.protocol.states import CREATION, DEAD
 from skate.simulation.programs.spec import CPU, Spec
 
 if TYPE_CHECKING:
+    from skate.core.task.task import Task
     from skate.simulation.nodes.cluster import Cluster
     from skate.simulation.processes.frame import Ref
     from skate.simulation.processes.process import Process
@@ -43,7 +44,7 @@ class Observer:
         self._hosts: dict[bytes, Worker] = {}  # of actors
         #: Attempts that cost no retry, by task: a node may not have reported them before it was lost, or the result had gone.
         self._unreported: Counter[bytes] = Counter()
-        #: Tasks whose last answer was an error that is not retried.
+        #: Tasks that must not run again: they ended with an error that is not retried, or were cancelled.
         self._final: set[bytes] = set()
         self._cancelled: set[bytes] = set()
         #: Actors that were told to end for good, with their number of restarts at that time.
@@ -158,7 +159,9 @@ class Observer:
         assert allowed < 0 or count <= allowed + 1 + self._unreported[task_id], (
             f"{spec} begins {count} times, with {allowed} retries"
         )
-        assert task_id not in self._final, f"{spec} begins again after an error that is not to be tried again"
+        assert task_id not in self._final, (
+            f"{spec} begins again, though it was cancelled or its error is not retried"
+        )
         before = self._places.get(task_id)
         still_runs = before is not None and not before.cluster.fenced and before.runs(task_id, running)
         assert not still_runs, f"{spec} begins on {worker} while it runs on {before}"
@@ -246,7 +249,10 @@ class Observer:
             _, task_id, status, returns, _, retriable = message
             if status == m.OK and cluster.core.objects.vanished(task_id, returns):
                 self._unreported[task_id] += 1  # it runs again, and no retry is counted
-            self.accepts(cluster, process, task_id, status == m.FAILED and not retriable)  # type: ignore[arg-type]
+            self.accepts(cluster, process, task_id, status, retriable)  # type: ignore[arg-type]
+        elif word == m.RETURNED:
+            known = cluster.core.scheduler.workers.get(process.cid)
+            self._final.update(i for i in message[1] if known and is_cancelled(known.outstanding.get(i)))
         elif word == m.EXITING:
             known = cluster.core.scheduler.workers.get(process.cid)
             if known is not None and known.actor is not None:
@@ -256,15 +262,17 @@ class Observer:
             if actor is not None and actor.state != DEAD and cluster.core.cluster.registry.is_here(actor):
                 self._over[actor.actor_id] = actor.restarts
 
-    def accepts(self, cluster: Cluster, worker: Worker, task_id: bytes, final: bool = False) -> None:
-        """Record that a node is about to accept a worker's answer for a task; `final` if it must not run again."""
+    def accepts(
+        self, cluster: Cluster, worker: Worker, task_id: bytes, status: int = m.OK, retriable: bool = True
+    ) -> None:
+        """Record that a node is about to accept a worker's answer for a task."""
         known = cluster.core.scheduler.workers.get(worker.cid)
         task = known.outstanding.get(task_id) if known is not None else None
         if task is None or task.kind == CREATION:  # what it constructs is counted where it begins
             return
         if task.cancelled:
             self._cancelled.add(task_id)
-        if final and not cluster.fenced:
+        if status != m.OK and (task.cancelled or not retriable) and not cluster.fenced:
             self._final.add(task_id)
         key = (cluster.number, task_id, task.attempt)
         assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
@@ -327,3 +335,8 @@ class Observer:
         """Assert at the end that every living caller has received its answers."""
         unanswered = [self.specs[i] for i, word in self.outcomes.items() if not word and owner(i) in alive]
         assert not unanswered, f"callers of {unanswered} live and never got an answer"
+
+
+def is_cancelled(task: Task | None) -> bool:
+    """Return True if a task of a worker was cancelled."""
+    return task is not None and task.cancelled
