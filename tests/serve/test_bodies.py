@@ -34,6 +34,9 @@ class Plain:
                 await request.body()
             except Exception as error:  # like a careless handler
                 return f"continued after {type(error).__name__}"
+        if request.url.path.endswith("/client"):
+            assert request.client is not None
+            return f"{request.client.host} {request.url.scheme}"
         if request.url.path.endswith("/faults"):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             for _ in range(10):
@@ -182,6 +185,19 @@ def test_head_has_the_headers_alone(port: int) -> None:
     assert head.startswith(b"HTTP/1.1 200 ")
     assert b"content-length: 1" in head
     assert body == b""
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ("", "127.0.0.1 http"),
+        ("X-Forwarded-For: 10.0.0.9\r\n", "10.0.0.9 http"),
+        ("x-forwarded-proto: https\r\n", "127.0.0.1 https"),
+    ],
+)
+def test_a_proxy_on_this_machine_may_name_the_client(port: int, headers: str, expected: str) -> None:
+    request = f"GET /plain/client HTTP/1.1\r\nhost: x\r\n{headers}connection: close\r\n\r\n"
+    assert raw(port, request.encode()).endswith(f"\r\n\r\n{expected}".encode())
 
 
 def test_pipelined_requests_are_answered_in_order(port: int) -> None:

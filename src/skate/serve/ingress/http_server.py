@@ -11,11 +11,12 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from skate.serve.config.http import HTTPOptions
 from skate.serve.ingress import sockets
@@ -41,6 +42,8 @@ _SHORT_PAUSE_SECONDS = 0.1
 _DESCRIPTORS_KEPT, _SILENT_SECONDS, _ROOM_AT_ONCE = 64, 1.0, 8
 #: The largest block that malloc takes from the heap, not from a new mapping. The heap keeps twice as many free bytes.
 _HEAP_BLOCK_BYTES_MAX = 16 << 20
+#: The headers that uvicorn's middleware for proxies reads.
+_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto"))
 #: Messages that uvicorn logs for each invalid request.
 _MISTAKES = ("Invalid HTTP request received.", "Unsupported upgrade request.")
 
@@ -79,6 +82,11 @@ class HttpServer:
             ws_max_size=64 << 20,
         )
         self.config.load()
+        proxied: Any = self.config.loaded_app
+        assert isinstance(proxied, ProxyHeadersMiddleware)
+        self._behind_proxy: ASGIApp = proxied  # type: ignore[assignment]
+        self._served: ASGIApp = proxied.app  # type: ignore[assignment]
+        self.config.loaded_app = self._entered
         self.state = uvicorn.server.ServerState()
         self.limits = Limits(options.max_request_head_bytes, options.max_request_headers)
         #: Deadlines for the next request head, the rest of a body, and the reading of a response.
@@ -104,6 +112,13 @@ class HttpServer:
         dispatcher.queued = lambda key: len(self.held.get(key, ()))
         self.loop.add_reader(self.receiver.sock.fileno(), self._arrived)
         self._watching = watching
+
+    def _entered(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Start the application. Few requests pass a proxy, so the others skip the middleware for those."""
+        for name, _ in scope["headers"]:
+            if name in _FORWARDED:
+                return self._behind_proxy(scope, receive, send)
+        return self._served(scope, receive, send)
 
     # -- the table
 
