@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime test-deepspeed attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs site clean
+.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,17 @@ faketime:  ## install libfaketime, which the tests of jumping clocks need (Debia
 		exit 1; \
 	fi
 
+iproute:  ## install iproute2, which the tests of clusters in network namespaces need (Debian, as root)
+	@if command -v ip >/dev/null && command -v tc >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing iproute2"; \
+		apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			iproute2 >/dev/null; \
+	else \
+		echo "the tests of clusters in network namespaces need 'ip' and 'tc'; on Debian: sudo apt-get install iproute2"; \
+		exit 1; \
+	fi
+
 # DeepSpeed is installed without its operators. Tests compile those that they need once, into a folder that is kept.
 $(VENV)/.deepspeed: $(VENV)/.dev
 	@echo "setting up $(VENV) for DeepSpeed"
@@ -86,6 +97,9 @@ $(VENV)/.deepspeed: $(VENV)/.dev
 test-deepspeed: $(VENV)/.deepspeed  ## the tests that train with DeepSpeed, on CPUs; the first run compiles for a minute
 	@PATH="$(abspath $(BIN)):$$PATH" DS_ACCELERATOR=cpu TORCH_EXTENSIONS_DIR=$(abspath .torch_extensions) \
 		$(BIN)/python -m pytest -m deepspeed tests/train tests/mission $(ARGS)
+
+test-cluster: $(VENV)/.dev  ## the scenes of a cluster in network namespaces: cables are cut, machines stopped and killed (as root)
+	@$(BIN)/python -m pytest -m cluster_scene tests/cluster $(ARGS)
 
 attack: $(VENV)/.dev  ## the long attacks, such as rolling updates under clients that cut and pipeline their requests
 	@$(BIN)/python -m pytest -m attack tests/attack $(ARGS)

@@ -68,11 +68,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark quick tests. Select tests of DeepSpeed and long attacks only with `-m deepspeed` and `-m attack`."""
+    """Mark quick tests. Select tests of DeepSpeed, long attacks and scenes only with their mark, such as `-m attack`."""
     for item in items:
         if is_quick(item.path):
             item.add_marker("quick")
-    for mark in ("deepspeed", "attack"):
+    for mark in ("deepspeed", "attack", "cluster_scene"):
         if mark not in (config.option.markexpr or ""):
             left = [item for item in items if item.get_closest_marker(mark)]
             if left:

@@ -69,7 +69,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "train": 22,
     "tune": 24,
     "util": 14,
-    "wire": 12,
+    "wire": 11,
     "worker": 8,
 }
 #: Definitions of the engine that nothing of Skate uses: public names of Ray, and what tests look at.

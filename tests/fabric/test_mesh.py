@@ -15,7 +15,9 @@ import pytest
 from skate.fabric.carrier import LANE
 from skate.fabric.connection import HELLO, REFUSED
 from skate.fabric.directory import DEAD, Timing
+from skate.fabric.lane import WINDOW_BYTES
 from skate.fabric.local import RefusedError
+from skate.fabric.mesh import RECEIPT_WRITES
 from skate.protocol.version import VERSION
 from tests.fabric.clusters import MeshCluster, Node, info_of
 
@@ -219,6 +221,123 @@ def test_a_node_joins_and_hears_of_all_before_their_messages(mesh: Manual) -> No
     mesh.until(lambda: bool(mesh.nodes[1].got(new)))
     kinds = [each[0] for each in mesh.nodes[1].handler.events]
     assert kinds == ["joined", "message"]
+
+
+# -- relays
+
+
+def test_a_pair_that_cannot_connect_talks_through_the_head(mesh: Manual) -> None:
+    mesh.start(4)
+    _, one, other, third = mesh.nodes
+    talk(mesh, one, other)
+    mesh.engine.block(one.name, other.name)
+    before = len(other.got(one))
+    for number in range(30):
+        one.send(other, WORD, number, bytes(100_000))
+    mesh.turn()
+    assert len(other.got(one)) < before + 30
+    mesh.advance(2)
+    mesh.until(lambda: len(other.got(one)) == before + 30)
+    assert [message[1] for message in other.got(one)[before:]] == list(range(30))
+    assert one.fabric.lanes[other.number].connection.is_relayed
+    talk(mesh, one, other)
+    talk(mesh, one, third)
+    mesh.advance(20)
+    talk(mesh, other, one)
+    assert not mesh.ends and len(mesh.nodes[0].fabric.ids) == 3
+
+
+def test_a_pair_that_never_could_connect_talks_through_the_head(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    mesh.engine.block(one.name, other.name)
+    one.send(other, WORD, 1)
+    mesh.advance(2)
+    mesh.until(lambda: other.got(one) == [(WORD, 1)])
+
+
+def test_a_relay_ends_with_one_of_its_members(mesh: Manual) -> None:
+    mesh.start(4)
+    head, one, other, third = mesh.nodes
+    mesh.engine.block(one.name, other.name)
+    one.send(other, WORD, 1)
+    mesh.advance(2)
+    mesh.until(lambda: other.got(one) == [(WORD, 1)])
+    mesh.kill(other)
+    mesh.advance(1.5)  # what is on its way may still come
+    assert mesh.left(one, other)
+    assert one.handler.events[-1][:2] == ("left", other.number)
+    assert not one.fabric._tunnels._tunnels
+    talk(mesh, one, third)
+
+
+def test_a_large_value_goes_through_the_head(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    mesh.engine.block(one.name, other.name)
+    one.handler.values[b"key"] = bytes(range(256)) * 40_000
+    got = bytearray(256 * 40_000)
+    done: list[bool] = []
+
+    def write(at: int, piece: Any) -> None:
+        got[at : at + len(piece)] = piece
+
+    other.fabric.fetch(other.id_of(one), b"key", len(got), write, done.append, lambda: memoryview(got))
+    other.fabric.flush()
+    mesh.advance(2)
+    mesh.until(lambda: bool(done))
+    assert done == [True] and bytes(got) == one.handler.values[b"key"]
+
+
+def test_a_node_that_only_others_reach_keeps_its_lane_to_the_head(mesh: Manual) -> None:
+    mesh.start(4)
+    head, one, other, third = mesh.nodes
+    talk(mesh, one, third)
+    talk(mesh, other, third)
+    mesh.engine.block(head.name, third.name)
+    for _ in range(20):
+        for node in (one, other):  # who asks needs to have heard of it lately
+            node.send(third, WORD, 0)
+            third.send(node, WORD, 0)
+        mesh.advance(1)
+    assert not mesh.ends, third.fabric.reason
+    assert third.number in head.fabric.ids
+    talk(mesh, head, third)
+
+
+def test_a_full_window_waits_for_receipts(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    talk(mesh, one, other)
+    mesh.engine.block(one.name, other.name)
+    mesh.turn()
+    for number in range(20):
+        one.send(other, WORD, number, bytes(1 << 20))
+    lane = one.fabric.lanes[other.number]
+    assert lane.queued_bytes > 20 << 20
+    mesh.engine.blocked.clear()
+    mesh.advance(STEP * 3)
+    assert lane.flight_bytes <= WINDOW_BYTES + (2 << 20)
+    mesh.until(lambda: len(other.got(one)) == 40)
+    mesh.advance(1)
+    assert (lane.queued_bytes, lane.flight_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [10, 3 << 20])
+def test_receipts_keep_up_with_a_stream_in_one_direction(mesh: Manual, size: int) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    for node in mesh.nodes:
+        node.fabric._timer.close()
+    for number in range(20):
+        one.send(other, WORD, number, bytes(size))
+        if number % 5 == 0:
+            mesh.turn()
+    mesh.until(lambda: len(other.got(one)) == 20)
+    for number in range(100):
+        one.send(other, WORD, number)
+        mesh.turn()
+    assert one.fabric.order.backlog(other.number) <= RECEIPT_WRITES
 
 
 # -- strangers

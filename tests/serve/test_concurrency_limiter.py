@@ -43,6 +43,10 @@ def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit:
         nonlocal limit
         tasks: dict[int, asyncio.Task[None]] = {}
         for step, number in what:
+            # Calls resume in the order of their places if earlier ones have begun before a place becomes free,
+            # and the call that gets it resumes before a new one begins.
+            if step in ("leave", "resize"):
+                await asyncio.sleep(0)
             if step == "enter":
                 tasks[len(tasks)] = asyncio.ensure_future(enter(len(tasks)))
             elif step == "leave" and inside:
@@ -56,6 +60,8 @@ def test_no_more_than_the_limit_and_in_order(what: list[tuple[str, int]], limit:
                 await asyncio.sleep(0)  # calls made before wait by now, so they keep their order
                 limit = 1 + number % 4
                 limiter.resize(limit)
+            if step in ("leave", "resize"):
+                await asyncio.sleep(0)
             elif step == "turn":
                 before = limiter.cells[ONGOING]  # a place that was passed on counts already
                 await asyncio.sleep(0)

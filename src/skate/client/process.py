@@ -31,9 +31,8 @@ class Process(ClientCore):
     """The client core of this process, and its link to the node."""
 
     __slots__ = (
-        "_since_drain", "exported", "job_environment", "link", "lock", "mapping", "namespace", "node_id", "node_ip_address",
-        "pump",
-        "realm", "tensors", "unused",
+        "_since_drain", "exported", "job_environment", "link", "lock", "looks", "mapping", "namespace", "node_id",
+        "node_ip_address", "pump", "realm", "tensors", "unused",
     )  # fmt: skip
 
     link: Link
@@ -54,6 +53,8 @@ class Process(ClientCore):
         self.unused: deque[bytes] = deque()
         #: Tensors that stay in this process, for holders of the refs; see `client.tensor_store`.
         self.tensors: Any = None
+        #: It only reads the state of the session, so lists of programs leave it out.
+        self.looks = False
         self._since_drain = 0
         self.handlers[m.SURVEY] = self._survey
 

@@ -2,6 +2,7 @@
 
     skate run script.py [args...]     run a program that imports ray on Skate
     skate script.py [args...]         the same
+    skate dashboard                   serve state and metrics of a session over HTTP
     skate memory                      the references that keep objects alive
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
@@ -23,6 +24,7 @@ from skate.command import broken_pipe
 
 # The module of each subcommand. Run a script of the same name by its path: `skate run ./version`.
 VERBS = {
+    "dashboard": "skate.command.dashboard",
     "list": "skate.command.list_rows",
     "memory": "skate.command.memory",
     "run": "skate.command.run",

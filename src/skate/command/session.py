@@ -22,7 +22,7 @@ def joined(address: str | None) -> Iterator[None]:
     if skate.is_initialized():
         yield
         return
-    skate.init(asked(address) or "auto", log_to_driver=False)
+    skate.init(asked(address) or "auto", log_to_driver=False, _looks=True)
     try:
         yield
     finally:

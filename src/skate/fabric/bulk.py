@@ -86,7 +86,7 @@ class BulkThread:
         self._stopped = True
         self._wake.set()
         with contextlib.suppress(OSError):
-            # Not the method of a TLS socket, which would let the thread go on without encryption.
+            # Not the method of a TLS socket, which would let the thread continue without encryption.
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def join(self) -> None:

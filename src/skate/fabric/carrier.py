@@ -1,6 +1,6 @@
 """The interface between a mesh of nodes and the engine that registers and connects their machines.
 
-A `Carrier` finds members and opens authenticated connections; it never sees a message. `MeshFabric` sends everything over the
+A `Carrier` finds members and opens authenticated connections; it never sees a message. `Mesh` sends everything over the
 sockets that it gets. The engine may run in a thread of its own, but every call of a `Receiver` and every callback happens in
 the loop of the node's pump, under the engine lock, and never within the call that has asked for it.
 """

@@ -32,6 +32,7 @@ WELCOME: Final = 2  # epoch, view, received, number, config, members
 REFUSED: Final = 3  # text, True if the receiver counts as dead
 WRITE: Final = 4  # a write of `Order`
 RECEIPT: Final = 5  # received, delivered
+PROMPT: Final = 6  # asks for a receipt: much is on its way
 
 _pack = msgpack.Packer(autoreset=True).pack
 _pack_array_header = msgpack.Packer(autoreset=True).pack_array_header
@@ -40,7 +41,7 @@ _pack_array_header = msgpack.Packer(autoreset=True).pack_array_header
 class Connection:
     """A socket with its channel, in the loop of a pump."""
 
-    __slots__ = ("channel", "closed", "deadline", "gone", "pump", "take")
+    __slots__ = ("channel", "closed", "deadline", "gone", "is_relayed", "pump", "take")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Connection:
         self.gone = gone
         self.closed = False
         self.deadline = 0.0  # of the greeting
+        self.is_relayed = False
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)

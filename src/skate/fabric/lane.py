@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from skate.fabric.connection import Connection, packed_write
+from skate.fabric.connection import PROMPT, Connection, packed_write
 
 if TYPE_CHECKING:
     from skate.fabric.order import Write
@@ -17,9 +17,10 @@ WINDOW_BYTES: Final = 8 << 20
 class Attempt:
     """An attempt to connect to a member, until it has answered the greeting."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("connection", "is_relayed")
 
-    def __init__(self) -> None:
+    def __init__(self, is_relayed: bool) -> None:
+        self.is_relayed = is_relayed
         self.connection: Connection | None = None
 
 
@@ -28,7 +29,7 @@ class Lane:
 
     __slots__ = (
         "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "last", "peer", "queue", "queued_bytes",
-        "retry_at", "spare",
+        "prompted", "retry_at", "spare", "unreceipted", "via", "was_direct",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -42,8 +43,12 @@ class Lane:
         self.queued_bytes = 0
         self.flight: deque[tuple[int, int]] = deque()  # writes without a receipt: number and size
         self.flight_bytes = 0
+        self.prompted = False  # the peer was asked for a receipt
+        self.unreceipted = 0  # writes of the peer since the last receipt
         self.broken_at = 0.0  # since when there is no connection
         self.retry_at = 0.0
+        self.was_direct = True  # the last attempt
+        self.via: int | None = None  # the member that the next attempt goes through
         self.closes_at = 0.0  # when the connection of a leaving peer is no longer read
 
     def add(self, write: Write) -> None:
@@ -60,6 +65,7 @@ class Lane:
         self.queue.clear()
         self.flight.clear()
         self.queued_bytes = self.flight_bytes = self.last = 0
+        self.prompted = False
         for write in writes:
             self.add(write)
 
@@ -79,6 +85,7 @@ class Lane:
         flight = self.flight
         while flight and flight[0][0] <= number:
             self.flight_bytes -= flight.popleft()[1]
+            self.prompted = False
 
     def transmit(self) -> None:
         """Write what may be written to the connection."""
@@ -88,13 +95,22 @@ class Lane:
         queued = connection.channel.queued
         while (data := self.next_write()) is not None:
             queued.append(data)
+            if self.flight_bytes >= WINDOW_BYTES // 2 and not self.prompted:
+                self.prompted = True
+                connection.push(PROMPT)
         connection.flush()
+
+    def stop_attempt(self) -> None:
+        """Forget an attempt; its connection is closed when it opens."""
+        attempt, self.attempt = self.attempt, None
+        if attempt is not None and attempt.connection is not None:
+            attempt.connection.close()
 
     def close(self) -> None:
         """Close all connections."""
-        attempt, self.attempt = self.attempt, None
+        self.stop_attempt()
         spare, self.spare = self.spare, None
-        for each in (self.connection, attempt and attempt.connection, spare and spare[0]):
+        for each in (self.connection, spare and spare[0]):
             if each:
                 each.close()
         self.connection = None

@@ -12,6 +12,7 @@ from skate.fabric.connection import GREETING_BYTES_MAX, HELLO, REFUSED, WELCOME,
 from skate.fabric.directory import HEAD
 from skate.fabric.lane import Attempt, Lane
 from skate.fabric.order import Order, OrderError
+from skate.fabric.tunnel import Tunnels
 from skate.protocol.version import VERSION, refusal
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Lanes:
         self.lanes: dict[int, Lane] = {}
         self.closed = False
         self._strangers: set[Connection] = set()  # without a greeting
+        self._tunnels = Tunnels(
+            *(pump, lambda: self.number, self.express, self.flush),
+            lambda sock: self._await_hello(sock, is_relayed=True),
+        )
 
     def _lane(self, peer: int) -> Lane:
         lane = self.lanes.get(peer)
@@ -59,12 +64,14 @@ class Lanes:
     # -- connecting
 
     def _dial(self, lane: Lane) -> None:
-        """Connect to a member."""
+        """Connect to a member, through another one if the lane says so."""
         address = self.addresses.get(lane.peer)
         if lane.attempt is not None or address is None or self.closed:
             return
         lane.retry_at = 0.0
-        attempt = lane.attempt = Attempt()
+        via, lane.via = lane.via, None
+        attempt = lane.attempt = Attempt(via is not None)
+        lane.was_direct = via is None
 
         def is_over() -> bool:
             return lane.attempt is not attempt
@@ -87,6 +94,7 @@ class Lanes:
                 sock.close()
                 return
             connection = attempt.connection = Connection(self.pump, sock, answered, gone)
+            connection.is_relayed = attempt.is_relayed
             self._await_greeting(connection)
             self._hello(connection, lane.peer, self.number, self.order.received(lane.peer), None)
 
@@ -94,7 +102,10 @@ class Lanes:
             if not is_over():
                 self._failed(lane)
 
-        self.carrier.dial(address, LANE, opened, failed)
+        if via is None:
+            self.carrier.dial(address, LANE, opened, failed)
+        else:
+            opened(self._tunnels.open(lane.peer, via))
 
     def _await_greeting(self, connection: Connection) -> None:
         connection.deadline = self.clock() + GREETING_SECONDS
@@ -134,7 +145,11 @@ class Lanes:
         if self.closed or purpose != LANE:
             sock.close()
             return
+        self._await_hello(sock)
+
+    def _await_hello(self, sock: socket.socket, is_relayed: bool = False) -> None:
         connection = Connection(self.pump, sock, self._greeted, self._strangers.discard, GREETING_BYTES_MAX)
+        connection.is_relayed = is_relayed
         self._await_greeting(connection)
 
     def _greeted(self, connection: Connection, frames: list[tuple[Any, ...]]) -> None:
@@ -177,10 +192,7 @@ class Lanes:
 
     def _resume(self, lane: Lane, connection: Connection, hello: tuple[Any, ...]) -> None:
         """Continue a lane over a connection that its peer has opened."""
-        attempt, lane.attempt = lane.attempt, None
-        if attempt is not None and attempt.connection is not None:
-            self._strangers.discard(attempt.connection)
-            attempt.connection.close()
+        lane.stop_attempt()
         connection.push(
             *(WELCOME, self.epoch, self.order.view, self.order.received(lane.peer), lane.peer, None, None)
         )
@@ -239,6 +251,10 @@ class Lanes:
 
     def flush(self) -> None:
         """Write everything that is queued."""
+        raise NotImplementedError
+
+    def express(self, to: int, *frame: Any) -> None:
+        """Queue a frame of the mesh itself."""
         raise NotImplementedError
 
     def accepts(self, peer: int, epoch: int) -> bool:

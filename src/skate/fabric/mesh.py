@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import BULK, Carrier, Purpose
 from skate.fabric.connection import (
+    PROMPT,
     RECEIPT,
     REFUSED,
     WRITE,
@@ -27,6 +28,7 @@ from skate.fabric.lane import Lane
 from skate.fabric.lanes import Lanes
 from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
+from skate.fabric.tunnel import RELAY
 from skate.protocol.causality import BINDING
 from skate.wire.timer import Timer
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 #: How long the connection of a leaving member is still read.
 CLOSING_SECONDS: Final = 1.0
+#: How long a member is dialled before its lane goes through the head.
+DIRECT_SECONDS: Final = 1.0
 #: A receipt that no write carries is sent after so many writes, and at each tick.
 RECEIPT_WRITES: Final = 64
 
@@ -100,7 +104,6 @@ class Mesh(Lanes):
     def _take(self, connection: Connection, lane: Lane, frames: Iterable[tuple[Any, ...]]) -> None:
         """Handle the frames of a lane."""
         self.heard(lane.peer)
-        writes = 0
         for frame in frames:
             if lane.connection is not connection:
                 break
@@ -109,11 +112,14 @@ class Mesh(Lanes):
                     write = unpacked_write(lane.peer, frame)
                     found = self.order.receive(lane.peer, write)
                     self._receipted(lane, write.receipt.received)
-                    writes += 1
+                    lane.unreceipted += 1
                 elif frame[0] == RECEIPT:
                     _, received, delivered = frame
                     self.order.receipted(lane.peer, Receipt(received, delivered))
                     self._receipted(lane, received)
+                    continue
+                elif frame[0] == PROMPT:
+                    self._send_receipt(lane)
                     continue
                 elif frame[0] == REFUSED:
                     _, text, is_dead = frame
@@ -129,7 +135,8 @@ class Mesh(Lanes):
         if self.order.closing:
             self._bury()
         self.flush()
-        if writes >= RECEIPT_WRITES:
+        if lane.unreceipted >= RECEIPT_WRITES:
+            lane.unreceipted = 0
             self._send_receipt(lane)
 
     def _receipted(self, lane: Lane, received: int) -> None:
@@ -179,6 +186,30 @@ class Mesh(Lanes):
                 self.handler.read(key, at, size, lambda piece: self.express(source, PIECE, ticket, at, piece))
             case (kind, ticket, at, piece) if kind == PIECE:
                 self._transfers.piece(ticket, at, piece)
+            case (kind, origin, to, opener, ticket, data) if kind == RELAY:
+                self._relay(source, origin, to, opener, ticket, data)
+
+    def _relay(self, last: int, origin: int, to: int, opener: int, ticket: int, data: bytes) -> None:
+        """Take the bytes of a tunnel, or forward them over a connection of this node's own."""
+        if to == self.number:
+            self._tunnels.take(last, origin, opener, ticket, data)
+            return
+        lane = self.lanes.get(to)
+        if lane is not None and lane.connection is not None and not lane.connection.is_relayed:
+            self.express(to, RELAY, origin, to, opener, ticket, data)
+        elif data:
+            self._tunnels.refuse(last, origin, to, opener, ticket)
+
+    def reroute(self, peer: int, via: int) -> None:
+        """Let the lane to a member go through another one."""
+        lane = self._lane(peer)
+        lane.stop_attempt()
+        if lane.connection is not None:
+            lane.connection.close()
+            lane.connection = None
+            lane.broken_at = self.clock()
+        lane.via = via
+        self._dial(lane)
 
     def add(self, number: int, info: dict[str, Any], address: str) -> None:
         """Add a member."""
@@ -198,6 +229,7 @@ class Mesh(Lanes):
         if lane is not None:
             lane.close()
         self.handler.left(member, reason)
+        self._tunnels.left(number)
         self._transfers.left(number)
 
     def _bury(self) -> None:
@@ -236,8 +268,16 @@ class Mesh(Lanes):
                 self._broken(lane.connection, lane)
             else:
                 self._send_receipt(lane)
-        elif (lane.peer == HEAD or self.order.backlog(lane.peer)) and now >= lane.retry_at:
-            self._dial(lane)
+        elif lane.peer == HEAD or self.order.backlog(lane.peer):
+            # The head's own lanes go through others only if its directory says so.
+            if HEAD not in (self.number, lane.peer) and now - lane.broken_at >= DIRECT_SECONDS:
+                if lane.attempt is None:
+                    lane.via = HEAD if lane.was_direct else None
+                elif not lane.attempt.is_relayed and lane.attempt.connection is None:
+                    lane.stop_attempt()
+                    lane.via = HEAD
+            if now >= lane.retry_at:
+                self._dial(lane)
 
     def look(self, now: float) -> None:
         """Have the directory see the time."""
@@ -324,6 +364,7 @@ class Mesh(Lanes):
         self.closed = True
         self._timer.forked()
         self._transfers.forked()
+        self._tunnels.forked()
         for connection in self._connections():
             connection.forked()
         self.carrier.forked()
@@ -335,6 +376,7 @@ class Mesh(Lanes):
         self.closed = True
         self._timer.close()
         self._transfers.close()
+        self._tunnels.close()
         for connection in self._connections():
             connection.close()
         self.carrier.close()

@@ -16,6 +16,7 @@ from skate.fabric.directory import (
     HeadDirectory,
     MemberAction,
     Refuse,
+    Relay,
     Timing,
 )
 from skate.fabric.mesh import ASK, BEAT, Mesh
@@ -166,6 +167,8 @@ class MeshHead(Mesh):
                     self.post(to, BEAT)
                 case Ask(peer, about):
                     self.express(peer, ASK, about)
+                case Relay(peer, via):
+                    self.reroute(peer, via)
                 case Bury(member, reason, _):
                     self._dismiss(member, self.reasons.pop(member, reason))
                 case Refuse(member):

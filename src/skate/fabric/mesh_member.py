@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import LANE, Carrier, Purpose
 from skate.fabric.connection import REFUSED, WELCOME, Connection
-from skate.fabric.directory import HEAD, Ask, Beat, HeadAction, Leave, MemberAction, MemberDirectory, Timing
+from skate.fabric.directory import (
+    HEAD,
+    Ask,
+    Beat,
+    HeadAction,
+    Leave,
+    MemberAction,
+    MemberDirectory,
+    Relay,
+    Timing,
+)
 from skate.fabric.lane import Lane
 from skate.fabric.lanes import RETRY_SECONDS
 from skate.fabric.local import RefusedError
@@ -211,6 +221,8 @@ class MeshMember(Mesh):
                     self.post(HEAD, BEAT)
                 case Ask(peer, about):
                     self.express(peer, ASK, about)
+                case Relay(peer, via):
+                    self.reroute(peer, via)
                 case Leave(reason):
                     self._leave(reason)
 

@@ -140,6 +140,7 @@ class Greeting(TypedDict, total=False):
     python: Annotated[tuple[str, ...], Passes(bool)]
     command: str | None
     log_to_driver: bool | None
+    looks: bool | None
 
 
 class LeaseFields(TypedDict, total=False):

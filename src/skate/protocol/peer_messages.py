@@ -184,7 +184,7 @@ class JobPrinted(Record):
 
 
 class JobPaused(Record):
-    """Request to stop reading the output of a job's workers, or to go on."""
+    """Request to stop reading the output of a job's workers, or to resume."""
 
     tag: Literal[77]
     job: str

@@ -1,4 +1,4 @@
-"""What Skate's own libraries use of the engine beside the public API: spans in the timeline, and threads of a session."""
+"""Parts of the engine that only libraries of Skate use: spans in the timeline, and threads tied to a session."""
 
 from __future__ import annotations
 

@@ -40,16 +40,17 @@ class _Family:
         self.series[labels] = number, counts
 
 
-def exposition(timeout: float = 1.0) -> str:
+def exposition(timeout: float = 1.0, more: Iterable[Row] = ()) -> str:
     """Return the metrics of all nodes and processes of the session.
 
     Args:
         timeout: how many seconds to wait for processes that do not answer; they are present with their last report.
+        more: further metrics, in the form of those of the session.
 
     Raises:
         RuntimeError: no session is running.
     """
-    return text(metric_rows.collect(timeout), {"SessionName": metric_rows.session_name()})
+    return text([*metric_rows.collect(timeout), *more], {"SessionName": metric_rows.session_name()})
 
 
 def text(rows: Iterable[Row], labels: dict[str, str]) -> str:

@@ -123,6 +123,7 @@ class Attachment:
                 os.close(fd)
             process.mapping = self._memory
             process.is_driver = True
+            process.looks = bool(given.get("_looks"))
             process.namespace = settings.namespace
             process.node_id = welcome["node_id"]
             process.node_ip_address = welcome["node_ip_address"]
@@ -255,6 +256,7 @@ def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
         "python": [sys.executable],
         "command": " ".join(sys.argv)[:200],
         "log_to_driver": settings.log_to_driver,
+        "looks": bool(given.get("_looks")),
     }
 
 

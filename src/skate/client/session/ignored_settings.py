@@ -18,7 +18,15 @@ IGNORED: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 #: Keywords with an underscore that have an effect.
 KNOWN = frozenset(
-    {"_memory", "_system_config", "_temp_dir", "_node_ip_address", "_labels", "_tracing_startup_hook"}
+    {
+        "_memory",
+        "_system_config",
+        "_temp_dir",
+        "_node_ip_address",
+        "_labels",
+        "_tracing_startup_hook",
+        "_looks",
+    }
 )
 _warned: set[str] = set()
 

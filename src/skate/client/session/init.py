@@ -42,18 +42,17 @@ def init(
         num_cpus, num_gpus: to schedule by; default those this process may use. More GPUs than found are faked.
         resources, labels: amounts of custom resources by name; labels of the node, for label selectors.
         object_store_memory: bytes for large values; default 30 % of the memory.
-        local_mode: run tasks and actors inline, in this process, for debugging.
-        ignore_reinit_error: if a session runs already, return it instead of raising.
-        log_to_driver: print what workers print; default True.
+        local_mode, ignore_reinit_error: run everything in this process; return a running session instead of raising.
         namespace, runtime_env: where names of actors are looked up; environment of all tasks and actors.
         logging_level, logging_format: of the loggers "skate" and "ray", unless configure_logging is False.
-        preload: (keyword of ours) modules that workers start with, such as ["torch"].
+        include_dashboard, dashboard_host, dashboard_port: serve state and metrics over HTTP; False by default.
+        log_to_driver, preload: print what workers print; (keyword of ours) modules that workers start with.
 
     The other arguments are accepted for compatibility; one that asks for something without effect warns once. Raises
     RuntimeError if a session runs already, ValueError and TypeError for invalid settings.
     """
-    _apply(dict(locals()))
-    return session.init(
+    given = _apply(dict(locals()))
+    context = session.init(
         address,
         num_cpus=num_cpus,
         num_gpus=num_gpus,
@@ -67,10 +66,11 @@ def init(
         runtime_env=runtime_env if runtime_env is not None else getattr(job_config, "runtime_env", None),
         **kwargs,
     )
+    return _with_dashboard(context, given)
 
 
-def _apply(given: dict[str, Any]) -> None:
-    """Warn of settings without effect, and set up the loggers."""
+def _apply(given: dict[str, Any]) -> dict[str, Any]:
+    """Warn of settings without effect, and set up the loggers; return all settings in one dict."""
     given |= given.pop("kwargs")
     from skate.client.session import ignored_settings  # not in workers
 
@@ -80,3 +80,12 @@ def _apply(given: dict[str, Any]) -> None:
         from skate.client.session.logging_level import configure  # few programs change it
 
         configure(level, format)
+    return given
+
+
+def _with_dashboard(context: session.RayContext, given: dict[str, Any]) -> session.RayContext:
+    if given["include_dashboard"]:
+        from skate.client.session import dashboard_process  # starts a process
+
+        dashboard_process.start(context, given["dashboard_host"], given["dashboard_port"])
+    return context

@@ -9,6 +9,14 @@ from skate.client.state import survey
 
 Row = dict[str, Any]
 
+_RUNNING_JOBS: Row = {
+    "name": "running_jobs",
+    "kind": "gauge",
+    "description": "Programs that are connected to the session.",
+    "boundaries": (),
+    "is_head": True,
+}
+
 
 def collect(timeout: float) -> list[Row]:
     """Return the metrics of all nodes, each with the node's address as "node_ip" and True as "is_head" for the head.
@@ -19,13 +27,15 @@ def collect(timeout: float) -> list[Row]:
     process = session.current_or_none()
     if process is None:
         raise RuntimeError("no session is running, so there are no metrics; call init() first")
-    survey.ask(process, ("reports",), timeout, {}, 0, False)
+    processes, _ = survey.ask(process, ("reports", "jobs"), timeout, {}, 0, False)
     parts, _ = survey.ask(process, ("metrics",), timeout, {}, 0, False)
-    return [
+    found = [
         {**row, "node_ip": part["ip"], "is_head": part["head"]}
         for part in parts
         for row in part.get("metrics", ())
     ]
+    jobs = sum(1 for part in processes if part.get("driver"))
+    return [*found, {**_RUNNING_JOBS, "series": (((), float(jobs), (), 0.0),), "node_ip": parts[0]["ip"]}]
 
 
 def session_name() -> str:

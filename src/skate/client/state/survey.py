@@ -50,11 +50,11 @@ def answer(process: Process, message: m.Survey) -> None:
     context = process.context
     part: dict[str, Any] = {
         "pid": os.getpid(),
-        "driver": process.is_driver,
+        "driver": process.is_driver and not process.looks,
         "job": process.job,
         "actor": b"" if context is None else context.actor_id or b"",
     }
-    if "jobs" in kinds and process.is_driver:
+    if "jobs" in kinds and part["driver"]:
         import json  # only lists of jobs need it
 
         part["entrypoint"] = " ".join(sys.argv)

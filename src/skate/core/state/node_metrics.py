@@ -106,8 +106,6 @@ class NodeMetrics:
                 groups[_labels(State=group.state.value, Source="gcs")] += 1
             yield _gauge("placement_groups", "Placement groups by state.", groups)
         yield _gauge("resources", "Resources of the node, used and available.", self._resources())
-        jobs = sum(client.is_driver for client in tables.clients.values())
-        yield _gauge("running_jobs", "Programs that are connected to the node.", {(): float(jobs)})
         workers = sum(bool(worker.pid) for worker in tables.scheduler.workers.values())
         yield _gauge("internal_num_processes_started", "Worker processes.", {(): float(workers)})
         left_out: list[Series] = [((), float(self._of_users.left_out), (), 0.0)]

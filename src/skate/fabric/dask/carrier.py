@@ -168,7 +168,8 @@ class DaskCarrier:
             with self._pump.lock:
                 self._mailbox.close()
         if self._engine is not None:
-            with contextlib.suppress(TimeoutError):
+            # Whatever fails in Dask: the thread ends, and its descriptors with it.
+            with contextlib.suppress(Exception):
                 self._engine.run(self._end(), END_SECONDS)
             self._engine.stop()
 
@@ -268,7 +269,7 @@ class MemberCarrier(DaskCarrier):
         try:
             await asyncio.wait((registration,), timeout=min(PATIENCE_SECONDS, timeout))
             while not registration.done():
-                cause = await self._probe(deadline - time.monotonic()) or cause
+                cause = await self._cause(registration, deadline) or cause
                 if cause is not None and cause.final:
                     raise cause
                 left = deadline - time.monotonic()
@@ -309,9 +310,17 @@ class MemberCarrier(DaskCarrier):
             self._accepted,
         )
 
+    async def _cause(self, registration: asyncio.Task[Node], deadline: float) -> CarrierError | None:
+        """Look for the cause of a delay, which Dask does not tell, until the registration ends by itself."""
+        probe = asyncio.ensure_future(self._probe(max(PATIENCE_SECONDS, deadline - time.monotonic())))
+        await asyncio.wait((registration, probe), return_when=asyncio.FIRST_COMPLETED)
+        if probe.done():
+            return probe.result()
+        probe.cancel()
+        return None
+
     async def _probe(self, seconds: float) -> CarrierError | None:
-        """Return why the head cannot be reached, or None if it can; Dask does not tell."""
-        seconds = max(PATIENCE_SECONDS, seconds)
+        """Return why the head cannot be reached, or None if it can."""
         try:
             comm = await asyncio.wait_for(connect(self.head_address, self._arguments), seconds)
         except Exception as error:  # each becomes a cause
@@ -353,17 +362,20 @@ class MemberCarrier(DaskCarrier):
         attempts = 0
         await self._find_host(math.inf)  # a name that is unknown would make Dask warn on the terminal
         while True:
-            if self._any_port and attempts == SAME_PORT_ATTEMPTS:
-                self._port = 0
-            self._node = self._new_node()
             try:
+                check_free(self._host, self._port)
+                self._node = self._new_node()
                 await self._node.start()
-            except Exception:  # the port or the name is not free yet, or the head is gone again
+            except CarrierError:  # another program has taken the port meanwhile
                 attempts += 1
-                await asyncio.sleep(REST_SECONDS)
+                if self._any_port and attempts == SAME_PORT_ATTEMPTS:
+                    self._port = 0
+            except Exception:  # the name is not free yet, or the head is gone again
+                pass
             else:
                 self._registered()
                 return
+            await asyncio.sleep(REST_SECONDS)
 
     async def _end(self) -> None:
         if self._staying is not None:

@@ -1,7 +1,7 @@
 """The token of a cluster, and the certificates that every process derives from it.
 
-Each process derives the same key of a certificate authority (HKDF, RFC 5869) and signs a certificate for itself, so that
-whoever has the token can join, and nobody else: TLS 1.3, with certificates required on both sides. A certificate lets
+Each process derives the same key of a certificate authority (HKDF, RFC 5869) and signs a certificate for itself, so that a process
+with the token can join, and nobody else: TLS 1.3, with certificates required on both sides. A certificate lets
 one try guesses of the token offline, so short tokens are refused.
 """
 

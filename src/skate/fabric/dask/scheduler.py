@@ -25,7 +25,7 @@ IDLE_CALLBACKS = (
 )  # fmt: skip
 #: The key of what a node of Skate says of itself when it registers.
 MARK = "skate"
-#: Operations that run or install code, read everything, or measure the machine, for whoever asks.
+#: Operations that run or install code, read everything, or measure the machine, on request.
 BLOCKED = [
     "benchmark_hardware", "broadcast", "dump_cluster_state_to_url", "feed", "performance_report", "proxy",
     "register_nanny", "register_nanny_plugin", "register_scheduler_plugin", "register_worker_plugin", "restart",

@@ -16,7 +16,7 @@ from skate.fabric.carrier import Purpose
 from skate.fabric.dask.scheduler import MARK, prepare, protocol_of
 from skate.version import __version__
 
-#: Operations that run or install code, or measure the machine, for whoever asks.
+#: Operations that run or install code, or measure the machine, on request.
 BLOCKED = [
     "actor_attribute", "actor_execute", "benchmark_disk", "benchmark_memory", "benchmark_network", "plugin-add",
     "plugin-remove", "run", "run_coroutine", "update_data", "upload_file",
@@ -84,7 +84,7 @@ class Node(Worker):  # type: ignore[misc]
             await self.close(reason="connection-lost")
 
     async def close(self, timeout: float = CLOSE_SECONDS, *, reason: str = "", **more: Any) -> str | None:
-        """Close everything that this worker has; the process goes on, whatever fails."""
+        """Close everything that this worker has; the process continues, even if something fails."""
         self.reason = self.reason or reason
         try:
             result: str | None = await super().close(timeout=timeout, reason=reason, **more)

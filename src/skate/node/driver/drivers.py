@@ -46,6 +46,7 @@ class Driver:
         "pidfd",
         "command",
         "prints",
+        "looks",
         "unprinted",
         "leaving",
         "awaited",
@@ -63,6 +64,7 @@ class Driver:
         self.pidfd = -1
         self.command: str = fields.get("command") or ""
         self.prints: bool = fields.get("log_to_driver", True)
+        self.looks: bool = bool(fields.get("looks"))
         self.unprinted = 0
         self.leaving: set[int] | None = None  # workers whose remaining output it waits for
         self.awaited: set[int] = set()  # other nodes that have such workers
@@ -165,7 +167,8 @@ class Drivers:
         name = job.hex()
         host.jobs.add(job, fields)
         try:
-            host.pool.launcher_for(host.jobs.python_of(name), name)
+            if not fields.get("looks"):  # else it needs no workers
+                host.pool.launcher_for(host.jobs.python_of(name), name)
         except OSError as error:
             host.jobs.forget(name)
             self._refuse(channel, f"no worker can be started with {fields['python'][0]}: {error.strerror}")
@@ -395,6 +398,7 @@ class Drivers:
                     "namespace": snapshot.namespace_of(d.cid),
                 }
                 for d in self.drivers.values()
+                if not d.looks
             ],
             "workers": len(self.host.workers),
         }

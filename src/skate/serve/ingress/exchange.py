@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from encodings.aliases import aliases
+from typing import Any
 
 from starlette.types import Message, Receive, Send
 
 from skate.serve.ingress.response_encoder import TEXT
+
+try:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+except ImportError:  # h11 has its own states, and learns about a response from uvicorn only
+    RequestResponseCycle = None  # type: ignore[assignment, misc]
 
 REQUEST_HEADER = b"x-request-id"
 
@@ -21,6 +27,7 @@ class Exchange:
     """The ASGI `receive` and `send` of one request, with its status."""
 
     __slots__ = (
+        "_cycle",
         "_inner_receive",
         "_inner_send",
         "_joining",
@@ -35,7 +42,8 @@ class Exchange:
         self._inner_receive = receive
         self._inner_send = send
         self._named = (REQUEST_HEADER, request_id.encode("latin-1"))
-        self._joining = getattr(getattr(receive, "__self__", None), "transport", None)
+        self._cycle = getattr(receive, "__self__", None)
+        self._joining = getattr(self._cycle, "transport", None)
         self._limit = limit
         self._read = 0
         #: The status of the response; 0 until it begins.
@@ -76,6 +84,8 @@ class Exchange:
             await self.refuse_body()
             return
         self.status = status
+        if status == 200 and not more and send_whole(self._cycle, self._named[1], kind, body):
+            return
         joining = self._joining
         if joining is not None:
             joining.hold(False)
@@ -135,6 +145,48 @@ class Exchange:
             self._joining.linger()
         said = f"{self.too_large}, but this server accepts at most {self._limit:,}"
         await self.text(413, said, [(b"connection", b"close")])
+
+
+# -- a response in one piece, without the steps that uvicorn takes for one in parts
+
+#: A longer body is sent without copying it behind the head.
+_BODY_BYTES_MAX = 64 * 1024
+#: The headers that uvicorn adds to each response, and their bytes. They change every second, with the date.
+_default: tuple[Any, bytes] = (None, b"")
+
+
+def send_whole(cycle: Any, request_id: bytes, kind: bytes, body: bytes) -> bool:
+    """Send a response with status 200. Return False, without an effect, if it has to go the usual way.
+
+    The head is the one that uvicorn would write. The id may come from the client; the parser of heads has checked it.
+    """
+    global _default
+    if (
+        type(cycle) is not RequestResponseCycle
+        or cycle.response_started
+        or cycle.disconnected
+        or not cycle.keep_alive
+        or cycle.access_log
+        or cycle.flow.write_paused
+        or cycle.scope["method"] == "HEAD"
+        or len(body) > _BODY_BYTES_MAX
+    ):
+        return False
+    headers, lines = _default
+    if headers is not cycle.default_headers:
+        headers = cycle.default_headers
+        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        _default = (headers, lines)
+    cycle.response_started = True
+    cycle.waiting_for_100_continue = False
+    cycle.transport.write(
+        b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\ncontent-type: %b\r\nx-request-id: %b\r\n\r\n%b"
+        % (lines, len(body), kind, request_id, body)
+    )
+    cycle.response_complete = True
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
 
 
 # -- the charset of a multipart form

@@ -36,7 +36,7 @@ class ConcurrencyLimiter:
         return not self.cells[ONGOING] and not self._waiting
 
     def enter_now(self) -> bool:
-        """Take a place if one is free and nobody waits for it; return False otherwise."""
+        """Take a place if one is free and no call waits for it; return False otherwise."""
         cells = self.cells
         if cells[ONGOING] >= self.limit or self._waiting:
             return False

@@ -1,0 +1,121 @@
+"""The process of the server: joins a session, listens, and ends with either the session or its parent."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+
+import skate
+from skate.dashboard.access import READ, SUBMIT, Access, hosts_of, tokens_from_environment
+from skate.dashboard.app import guarded
+from skate.installed import require
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PORT = 8265
+#: How often the process looks whether its session still runs.
+LOOK_SECONDS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until the session ends; return the exit status."""
+    given = parser().parse_args(arguments)
+    if given.host not in LOOPBACK and not given.plain_http_behind_a_proxy:
+        print(
+            f"--host {given.host}: other machines would reach the server, and read the token on its way; keep 127.0.0.1, or "
+            "add --plain-http-behind-a-proxy if a proxy encrypts the connections",
+            file=sys.stderr,
+        )
+        return 2
+    uvicorn = require("uvicorn", "the dashboard")
+    try:
+        skate.init(given.address or "auto", log_to_driver=False, _looks=True)
+        listener = _listen(given.host, given.port)
+        tokens = tokens_from_environment()
+    except (ConnectionError, OSError, ValueError) as error:
+        print(f"skate dashboard: {error}", file=sys.stderr)
+        return 1
+    port = listener.getsockname()[1]
+    access = Access(hosts_of(given.host, port, given.allowed_host), tokens)
+    settings = uvicorn.Config(
+        guarded(access), lifespan="off", log_level="warning", access_log=False, server_header=False,
+        limit_concurrency=100, timeout_keep_alive=30, ws="none",
+    )  # fmt: skip
+    server = uvicorn.Server(settings)
+    host = f"[{given.host}]" if ":" in given.host else given.host
+    facts = {
+        "url": f"http://{host}:{port}",
+        "token": tokens[SUBMIT],
+        "read_token": tokens[READ],
+        "pid": os.getpid(),
+    }
+    print(json.dumps(facts) if given.json else described(facts), flush=True)
+    threading.Thread(target=_watch, args=(server, given.json), daemon=True).start()
+    server.run(sockets=[listener])
+    listener.close()
+    skate.shutdown()
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="skate dashboard", description="serve state and metrics of a session over HTTP"
+    )
+    made.add_argument("--address", help="the address of the session; by default this user's own node")
+    made.add_argument("--host", default="127.0.0.1", help="where to listen")
+    made.add_argument("--port", type=int, help=f"by default {PORT}, or a free one if that is taken")
+    made.add_argument(
+        "--allowed-host", action="append", default=[], help="another value of the header Host, with port"
+    )
+    made.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
+    made.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
+    return made
+
+
+def described(facts: dict[str, object]) -> str:
+    """Return what to print for a person."""
+    return (
+        f"The session is at {facts['url']}/#token={facts['token']}\n"
+        f"  read it:      curl -H 'Authorization: Bearer {facts['read_token']}' {facts['url']}/api/v0/tasks\n"
+        f"  Prometheus:   {facts['url']}/metrics, with the same header"
+    )
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """Return a listening socket. Without a port, take the usual one, or a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for number in (PORT, 0) if port is None else (port,):
+        try:
+            return socket.create_server((host, number), family=family, backlog=128)
+        except OSError as error:
+            if port is not None or not number:
+                raise OSError(f"cannot listen on {host} port {number}: {error.strerror}") from None
+    raise AssertionError("port 0 is always free, or an error")
+
+
+def _watch(server: object, has_parent: bool) -> None:
+    """End the server with its session, or when the parent closes the standard input."""
+    if has_parent:
+        threading.Thread(target=_read_to_the_end, args=(server,), daemon=True).start()
+    pause = threading.Event()
+    while not pause.wait(LOOK_SECONDS):
+        try:
+            skate.cluster_resources()
+        except (ConnectionError, RuntimeError, skate.exceptions.RaySystemError):
+            break
+    server.should_exit = True  # type: ignore[attr-defined]
+
+
+def _read_to_the_end(server: object) -> None:
+    while sys.stdin.buffer.read(1 << 10):
+        pass
+    server.should_exit = True  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Ray's REST of the state API: `/api/v0/tasks` and its kind, with Ray's columns only.
+
+Ray's client makes a dataclass of each row, so a column that it does not know is an error there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+import skate
+from skate.util import state
+from skate.util.state.api import find
+from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER, SCHEMAS
+from skate.util.state.exception import RayStateApiException
+
+#: Columns that Ray does not have, by kind.
+OWN_COLUMNS: dict[str, frozenset[str]] = {
+    "tasks": frozenset({"waits_for"}),
+    "objects": frozenset({"owner_node_id", "location", "task_name", "node_id", "count", "holder"}),
+}
+SUMMARIES: dict[str, Callable[..., dict[str, Any]]] = {
+    "tasks": state.summarize_tasks,
+    "actors": state.summarize_actors,
+    "objects": state.summarize_objects,
+}
+TRUE = ("1", "true", "True")
+
+
+def reply(result: Any, message: str = "", status: int = 200) -> Response:
+    """Return an answer in Ray's envelope."""
+    return JSONResponse({"result": status == 200, "msg": message, "data": result}, status)
+
+
+def refusal(error: Exception, status: int = 400) -> Response:
+    """Return an error in Ray's envelope."""
+    return reply({"result": None}, str(error), status)
+
+
+def counted(result: Any, total: int, warning: str = "") -> dict[str, Any]:
+    """Return a result with the numbers that Ray's clients read."""
+    return {
+        "result": {
+            "total": total,
+            "num_after_truncation": total,
+            "num_filtered": total,
+            "result": result,
+            "partial_failure_warning": warning,
+            "warnings": None,
+        }
+    }
+
+
+def rows(request: Request) -> Response:
+    """List the rows of a kind."""
+    kind = request.path_params["kind"]
+    if kind not in SCHEMAS:
+        return Response("404: Not Found", 404)
+    try:
+        limit, detail = _limit(request), request.query_params.get("detail", "") in TRUE
+        found = find(kind, _filters(request), limit, _timeout(request), detail, True)
+    except (ValueError, TypeError, RayStateApiException) as error:
+        return refusal(error)
+    own = OWN_COLUMNS.get(kind, frozenset())
+    names = [name for name in SCHEMAS[kind].list_columns(detail=detail) if name not in own]
+    return reply(counted([{name: row[name] for name in names} for row in found], len(found)))
+
+
+def summary(request: Request) -> Response:
+    """Count the rows of a kind."""
+    kind = request.path_params["kind"]
+    if kind not in SUMMARIES:
+        return Response("404: Not Found", 404)
+    try:
+        found = SUMMARIES[kind](timeout=_timeout(request))
+    except (ValueError, RayStateApiException) as error:
+        return refusal(error)
+    total = sum(
+        count for name, count in found["cluster"].items() if name.startswith("total_") and type(count) is int
+    )
+    return reply(counted({"node_id_to_summary": found}, total))
+
+
+def timeline(request: Request) -> Response:
+    """Return the recent tasks as trace events."""
+    answer = JSONResponse(skate.timeline())
+    if request.query_params.get("download") in TRUE:
+        answer.headers["content-disposition"] = 'attachment; filename="timeline.json"'
+    return answer
+
+
+def logs(request: Request) -> Response:
+    """List the kept output of workers on a node."""
+    node_id, node_ip = request.query_params.get("node_id"), request.query_params.get("node_ip")
+    if not node_id and not node_ip:
+        return refusal(ValueError("name the node by node_id or node_ip; /api/v0/nodes lists them"))
+    try:
+        found = state.list_logs(
+            node_id=node_id,
+            node_ip=node_ip,
+            glob_filter=request.query_params.get("glob", "*"),
+            timeout=_timeout(request),
+        )
+    except (ValueError, RayStateApiException) as error:
+        return refusal(error)
+    return reply({"result": found})
+
+
+def _limit(request: Request) -> int:
+    limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
+    if limit > RAY_MAX_LIMIT_FROM_API_SERVER:
+        raise ValueError(
+            f"limit={limit} is over {RAY_MAX_LIMIT_FROM_API_SERVER}, the most rows of an answer; use a filter"
+        )
+    return limit
+
+
+def _timeout(request: Request) -> float:
+    return max(0.0, min(float(request.query_params.get("timeout", DEFAULT_RPC_TIMEOUT)), DEFAULT_RPC_TIMEOUT))
+
+
+def _filters(request: Request) -> list[tuple[str, str, Any]]:
+    asked = request.query_params
+    parts = [asked.getlist(f"filter_{each}") for each in ("keys", "predicates", "values")]
+    if len({len(each) for each in parts}) != 1:
+        raise ValueError("filter_keys, filter_predicates and filter_values must have the same number")
+    return list(zip(*parts, strict=True))

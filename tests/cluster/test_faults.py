@@ -1,0 +1,263 @@
+"""Scenes with faults of the network and of processes, for minutes; `make test-cluster` runs them."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster.cluster import SLACK_S, ZYGOTE, Cluster, Driver, hold
+from tests.cluster.namespaces import Network
+
+pytestmark = [pytest.mark.cluster_scene, pytest.mark.timeout(300)]
+
+ALL = ("machine1", "machine2", "machine3", "machine4")
+#: A node that is silent for this long is dead; the verdict takes up to a second more.
+SILENCE_S, VERDICT_S = 5.0, 1.0
+GIGABYTE = 1_000_000_000
+
+
+def start(cluster: Cluster) -> Driver:
+    """Start all nodes, and a counter on the third machine."""
+    driver = cluster.up()
+    driver.ask("counter = Counter.options(**on('machine3')).remote()")
+    assert driver.ask("ray.get(counter.add.remote(1))") == "1"
+    return driver
+
+
+def start_movable(cluster: Cluster) -> Driver:
+    """Start all nodes, and a counter on the third machine that restarts elsewhere."""
+    driver = cluster.up()
+    driver.ask("from skate.util import scheduling_strategies as s")
+    driver.ask("third = next(node['NodeID'] for node in ray.nodes() if 'machine3' in node['Resources'])")
+    driver.ask(
+        "movable = Counter.options(num_cpus=1, max_restarts=1, max_task_retries=1, "
+        "scheduling_strategy=s.NodeAffinitySchedulingStrategy(third, soft=True)).remote()"
+    )
+    assert driver.ask("ray.get(movable.where.remote())[0]") == "'machine3'"
+    return driver
+
+
+def works_everywhere(driver: Driver) -> None:
+    """Run a task on each machine, and call an actor on each machine from all."""
+    assert driver.ask(f"ray.get([where.options(**on(name)).remote() for name in {ALL}])") == repr(list(ALL))
+    driver.ask(f"each = [Counter.options(**on(name)).remote() for name in {ALL}]")
+    driver.ask(f"asked = [ask.options(**on(name)).remote(one) for one in each for name in {ALL}]")
+    answers = eval(driver.ask("ray.get(asked)"))
+    assert [name for name, _ in answers] == [*ALL] * len(ALL)
+    # Each actor counts its four callers, in any order.
+    assert sorted(count for _, count in answers) == sorted([1, 2, 3, 4] * len(ALL))
+    driver.ask("del each, asked")
+
+
+def nothing_has_happened(driver: Driver, reports: int) -> None:
+    """Check that no machine was reported dead, and that the counter was not restarted."""
+    count = int(driver.ask("ray.get(counter.add.remote(0))"))
+    assert count >= 1 and driver.reports() == reports, driver.program.story()
+
+
+def test_a_gigabyte_crosses(cluster: Cluster) -> None:
+    driver = cluster.up(store=2_500_000_000)
+    size = GIGABYTE // 8 * 8
+    driver.ask(f"value = make.options(**on('machine2')).remote({size})")
+    wanted = str((size // 8) * (size // 8 - 1) // 2)
+    assert driver.ask("ray.get(total.options(**on('machine3')).remote(value))", 120) == wanted
+    assert driver.ask("int(ray.get(value).sum())", 120) == wanted
+    cluster.down(driver)
+
+
+def test_a_cut_of_two_seconds_changes_nothing(cluster: Cluster) -> None:
+    driver = start(cluster)
+    reports = driver.reports()
+    cluster.network.cut(cluster.nodes[1])
+    during = driver.tell("ray.get([counter.add.remote(1), work.options(**on('machine3')).remote(0.1)])")
+    hold(2.0)
+    cluster.network.heal(cluster.nodes[1])
+    assert driver.answer(during) == "[2, 'machine3']"
+    works_everywhere(driver)
+    nothing_has_happened(driver, reports)
+    cluster.down(driver)
+
+
+def test_a_cut_of_ten_seconds_is_death(cluster: Cluster) -> None:
+    driver = start_movable(cluster)
+    third = cluster.nodes[1]
+    begin = time.time()
+    cluster.network.cut(third)
+    lost = driver.tell("ray.get(work.options(resources={}).remote(0.1))")
+    noticed = driver.alive("machine1", "machine2", "machine4") - begin
+    # The cut node counts from its last beat that was acknowledged, so it has ended before the verdict.
+    cluster.gone(third, SLACK_S)
+    assert SILENCE_S - 1.5 <= noticed <= SILENCE_S + VERDICT_S + SLACK_S, f"noticed after {noticed:.2f} s"
+    assert driver.answer(lost) != "'machine3'"
+    assert driver.ask("ray.get(movable.where.remote())[0]") != "'machine3'"
+    hold(max(0.0, begin + 10 - time.time()))
+    cluster.network.heal(third)
+    cluster.join(third).ok()
+    driver.alive(*ALL)
+    assert driver.ask("third in [node['NodeID'] for node in ray.nodes() if node['Alive']]") == "False"
+    works_everywhere(driver)
+    cluster.down(driver)
+
+
+@pytest.mark.parametrize("direction", ["to", "from"])
+def test_one_silent_direction_to_the_head_is_relayed(cluster: Cluster, direction: str) -> None:
+    driver = start(cluster)
+    reports = driver.reports()
+    pair = (cluster.head, cluster.nodes[1])
+    source, target = pair if direction == "from" else pair[::-1]
+    cluster.network.silence(source, target)
+    begin = time.time()
+    assert driver.ask("ray.get(counter.add.remote(1))") == "2"
+    assert time.time() - begin < 1.0 + SILENCE_S + SLACK_S
+    hold(max(0.0, begin + 10 - time.time()))
+    nothing_has_happened(driver, reports)
+    cluster.network.unsilence(source, target)
+    works_everywhere(driver)
+    cluster.down(driver)
+
+
+def test_a_cut_pair_goes_on_through_the_head(cluster: Cluster) -> None:
+    driver = start(cluster)
+    reports = driver.reports()
+    second, third = cluster.nodes[:2]
+    driver.ask("ask_it = ask.options(**on('machine2'))")
+    assert driver.ask("ray.get(ask_it.remote(counter))") == "('machine2', 2)"
+    for source, target in ((second, third), (third, second)):
+        cluster.network.silence(source, target)
+    begin = time.time()
+    assert driver.ask("ray.get(ask_it.remote(counter))") == "('machine2', 3)"
+    assert time.time() - begin < 1.0 + SLACK_S
+    wanted = str(sum(range(1_000_000)))
+    driver.ask("value = make.options(**on('machine3')).remote(8_000_000)")
+    assert driver.ask("ray.get(total.options(**on('machine2')).remote(value))") == wanted
+    hold(max(0.0, begin + 8 - time.time()))
+    nothing_has_happened(driver, reports)
+    for source, target in ((second, third), (third, second)):
+        cluster.network.unsilence(source, target)
+    works_everywhere(driver)
+    cluster.down(driver)
+
+
+def test_a_node_stopped_for_two_seconds_goes_on(cluster: Cluster) -> None:
+    driver = start(cluster)
+    reports = driver.reports()
+    cluster.send(cluster.nodes[1], signal.SIGSTOP)
+    during = driver.tell("ray.get(counter.add.remote(1))")
+    hold(2.0)
+    cluster.send(cluster.nodes[1], signal.SIGCONT)
+    assert driver.answer(during) == "2"
+    nothing_has_happened(driver, reports)
+    cluster.down(driver)
+
+
+def test_a_node_stopped_for_long_is_dead_and_leaves(cluster: Cluster) -> None:
+    driver = start_movable(cluster)
+    third = cluster.nodes[1]
+    begin = cluster.send(third, signal.SIGSTOP)
+    noticed = driver.alive("machine1", "machine2", "machine4") - begin
+    assert SILENCE_S - 1.5 <= noticed <= SILENCE_S + VERDICT_S + SLACK_S, f"noticed after {noticed:.2f} s"
+    assert driver.ask("ray.get(movable.where.remote())[0]") != "'machine3'"
+    cluster.send(third, signal.SIGCONT)
+    cluster.gone(third)
+    cluster.join(third).ok()
+    driver.alive(*ALL)
+    works_everywhere(driver)
+    cluster.down(driver)
+
+
+def test_a_killed_zygote_is_replaced(cluster: Cluster) -> None:
+    driver = start(cluster)
+    reports = driver.reports()
+    cluster.send(cluster.nodes[1], signal.SIGKILL, ZYGOTE)
+    assert driver.ask("ray.get(work.options(**on('machine3')).remote(0.1))") == "'machine3'"
+    assert driver.reports() == reports
+    cluster.down(driver)
+
+
+def test_a_killed_node_costs_no_task(cluster: Cluster) -> None:
+    driver = start_movable(cluster)
+    third = cluster.nodes[1]
+    driver.ask("refs = [work.options(num_cpus=0.1).remote(0.5) for _ in range(60)]")
+    begin = cluster.send(third, signal.SIGKILL)
+    noticed = driver.alive("machine1", "machine2", "machine4") - begin
+    assert noticed < 0.2 + SLACK_S, f"noticed after {noticed:.2f} s"
+    assert driver.ask("len(ray.get(refs))", 60) == "60"
+    assert driver.ask("ray.get(movable.where.remote())[0]") != "'machine3'"
+    cluster.gone(third)
+    cluster.join(third).ok()
+    driver.alive(*ALL)
+    works_everywhere(driver)
+    cluster.down(driver)
+
+
+def test_a_killed_head_ends_all_nodes(cluster: Cluster) -> None:
+    cluster.up().program.ok()
+    driver = Driver(cluster.nodes[0])
+    cluster.send(cluster.head, signal.SIGKILL)
+    for machine in cluster.nodes:
+        cluster.gone(machine, SILENCE_S + SLACK_S)
+    assert "Error" in driver.failure("ray.get(where.remote())")
+    driver.program.end()
+    cluster.gone(cluster.head)
+    cluster.down()
+
+
+def test_a_head_stopped_for_two_seconds_goes_on(cluster: Cluster) -> None:
+    driver = start(cluster)
+    reports = driver.reports()
+    cluster.send(cluster.head, signal.SIGSTOP)
+    hold(2.0)
+    cluster.send(cluster.head, signal.SIGCONT)
+    works_everywhere(driver)
+    nothing_has_happened(driver, reports)
+    cluster.down(driver)
+
+
+def test_a_head_stopped_for_long_is_gone_and_buries_nobody_alive(cluster: Cluster) -> None:
+    driver = start(cluster)
+    cluster.send(cluster.head, signal.SIGSTOP)
+    # Without a state folder nothing can follow the head.
+    for machine in cluster.nodes:
+        cluster.gone(machine, SILENCE_S + VERDICT_S + SLACK_S)
+    cluster.send(cluster.head, signal.SIGCONT)
+    driver.alive("machine1")
+    assert driver.ask("ray.get(where.remote())") == "'machine1'"
+    cluster.down(driver)
+
+
+def test_a_cut_head_ends_the_nodes(cluster: Cluster) -> None:
+    driver = start(cluster)
+    cluster.network.cut(cluster.head)
+    for machine in cluster.nodes:
+        cluster.gone(machine, SILENCE_S + VERDICT_S + SLACK_S)
+    cluster.network.heal(cluster.head)
+    assert driver.ask("ray.get(where.options(**on('machine1')).remote())") == "'machine1'"
+    cluster.down(driver)
+
+
+def test_a_long_and_lossy_way(network: Callable[..., Network]) -> None:
+    cluster = Cluster(network(3, taps=True))
+    driver = cluster.up()
+    driver.ask("counter = Counter.options(**on('machine2')).remote()")
+    reports = driver.reports()
+    cluster.network.delay(0.05)
+    cluster.network.lose(0.01)
+    wanted = str(sum(range(1_000_000)))
+    deadline = time.time() + 60
+    rounds = 0
+    while time.time() < deadline:
+        rounds += 1
+        driver.ask(
+            "refs = [where.options(**on(n)).remote() for n in ('machine2', 'machine3') for _ in range(20)]"
+        )
+        assert driver.ask("sorted(set(ray.get(refs)))", 60) == "['machine2', 'machine3']"
+        assert driver.ask("ray.get([counter.add.remote(1) for _ in range(20)])[-1]", 60) == str(20 * rounds)
+        driver.ask("value = make.options(**on('machine2')).remote(8_000_000)")
+        assert driver.ask("ray.get(total.options(**on('machine3')).remote(value))", 60) == wanted
+    assert driver.reports() == reports and rounds >= 3, f"{rounds} rounds; {driver.program.story()}"
+    cluster.network.delay(0.0)
+    cluster.network.lose(0.0)
+    cluster.down(driver)

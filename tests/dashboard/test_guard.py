@@ -1,0 +1,132 @@
+"""Each route and method, asked in each forbidden way. A route without a row here fails."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import skate
+from skate.dashboard.access import hosts_of
+from skate.dashboard.app import guarded, routes
+from tests.dashboard.asking import HOST, access, ask, bearer
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
+WRITING = ("POST", "PUT", "DELETE")
+OPEN, READ = "open", "read"
+#: Each route: a request of it, and the scope that a GET needs.
+ROWS: dict[str, tuple[str, str]] = {
+    "/metrics": ("/metrics", READ),
+    "/nodes": ("/nodes?view=summary", READ),
+    "/nodes/{node_id}": ("/nodes/NODE", READ),
+    "/logical/actors": ("/logical/actors", READ),
+    "/logical/actors/{actor_id}": ("/logical/actors/00", READ),
+    "/timezone": ("/timezone", READ),
+    "/events": ("/events", READ),
+    "/api/version": ("/api/version", READ),
+    "/api/ray/version": ("/api/ray/version", READ),
+    "/api/authentication_mode": ("/api/authentication_mode", OPEN),
+    "/api/healthz": ("/api/healthz", OPEN),
+    "/api/gcs_healthz": ("/api/gcs_healthz", OPEN),
+    "/api/local_raylet_healthz": ("/api/local_raylet_healthz", OPEN),
+    "/api/cluster_status": ("/api/cluster_status", READ),
+    "/api/component_activities": ("/api/component_activities", READ),
+    "/api/prometheus/sd": ("/api/prometheus/sd", READ),
+    "/api/jobs/": ("/api/jobs/", READ),
+    "/api/v0/cluster_metadata": ("/api/v0/cluster_metadata", READ),
+    "/api/v0/logs": ("/api/v0/logs?node_id=NODE", READ),
+    "/api/v0/tasks/timeline": ("/api/v0/tasks/timeline", READ),
+    "/api/v0/{kind}/summarize": ("/api/v0/tasks/summarize", READ),
+    "/api/v0/{kind}": ("/api/v0/tasks", READ),
+}
+#: Requests that are refused whatever they ask for: the Host, further headers, the status.
+FORBIDDEN: dict[str, tuple[str | None, list[tuple[str, str]], int]] = {
+    "no host": (None, [], 421),
+    "a foreign host": ("evil.test:8265", [], 421),
+    "rebinding": ("127.0.0.1.evil.test:8265", [], 421),
+    "another port": ("127.0.0.1:80", [], 421),
+    "no port": ("127.0.0.1", [], 421),
+    "two hosts": (HOST, [("host", HOST)], 421),
+    "a foreign origin": (HOST, [("origin", "http://evil.test")], 403),
+    "an origin of the same host by another port": (HOST, [("origin", "http://127.0.0.1:80")], 403),
+    "an origin of another scheme": (HOST, [("origin", f"https://{HOST}")], 403),
+    "the origin null": (HOST, [("origin", "null")], 403),
+    "two origins": (HOST, [("origin", f"http://{HOST}")] * 2, 403),
+    "another site": (HOST, [("sec-fetch-site", "cross-site")], 403),
+    "the same site by another port": (HOST, [("sec-fetch-site", "same-site")], 403),
+    # CVE-2025-62593: a browser was recognized by this header alone, which a page may set.
+    "a browser with another name": (HOST, [("user-agent", "curl"), ("origin", "http://evil.test")], 403),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[None]:
+    skate.init(num_cpus=1, object_store_memory=10**8, log_to_driver=False)
+    yield
+    skate.shutdown()
+
+
+def test_each_route_has_a_row() -> None:
+    assert {route.path for route in routes()} == set(ROWS)
+    assert all(set(route.methods or ()) <= {"GET", "HEAD"} for route in routes()), "test the new method"
+
+
+@pytest.mark.parametrize("path", ROWS)
+def test_forbidden_requests(path: str) -> None:
+    app = guarded(access())
+    url, scope = ROWS[path]
+    for method, (name, (host, headers, status)) in itertools.product(METHODS, FORBIDDEN.items()):
+        answer = ask(app, url, method, [*headers, bearer("submit")], host)
+        assert answer.status == status, (method, name, answer)
+        assert "access-control-allow-origin" not in answer.headers
+    for method in METHODS:
+        token = ask(app, url, method).status
+        wrong = ask(app, url, method, [("authorization", "Bearer wrong")]).status
+        if method not in ("GET", "HEAD", *WRITING):
+            assert token == wrong == 405, method
+        elif scope == READ or method in WRITING:
+            assert (token, wrong) == (401, 403), method
+    for headers in ([("authorization", "Basic eA==")], [bearer("read")] * 2):
+        assert ask(app, url, "POST", headers).status == 401
+    for method in WRITING:
+        assert ask(app, url, method, [bearer("read")]).status == 403, method
+        # A form of another page cannot send this type.
+        assert ask(app, url, method, [bearer("submit"), ("content-type", "text/plain")]).status == 415
+        json = [bearer("control"), ("content-type", "application/json; charset=utf-8")]
+        assert ask(app, url, method, json).status == 405, "no route changes anything"
+
+
+@pytest.mark.parametrize("path", ROWS)
+def test_allowed_requests(path: str) -> None:
+    app = guarded(access())
+    url, scope = ROWS[path]
+    node_id = skate.get_runtime_context().get_node_id()
+    missing = {"/logical/actors/{actor_id}"}
+    for said in ("read", "control", "submit"):
+        answer = ask(app, url.replace("NODE", node_id), "GET", [bearer(said)])
+        assert answer.status == (404 if path in missing else 200), answer
+    assert ("content-security-policy" in answer.headers) and answer.headers["cache-control"] == "no-store"
+    assert "set-cookie" not in answer.headers
+    if scope == OPEN:
+        assert ask(app, url).status == 200
+    origin = [bearer("read"), ("origin", "http://localhost:8265"), ("sec-fetch-site", "same-origin")]
+    assert ask(app, url.replace("NODE", node_id), "GET", origin, "localhost:8265").status == answer.status
+    proxied = [("x-ray-authorization", bearer("read")[1])]
+    assert ask(app, url.replace("NODE", node_id), "GET", proxied).status == answer.status
+
+
+def test_unknown_paths_need_a_token_too() -> None:
+    app = guarded(access())
+    assert ask(app, "/no/such/path").status == 401
+    assert ask(app, "/no/such/path", headers=[bearer("read")]).status == 404
+    assert ask(app, "/api/healthz/../../metrics").status == 401
+    assert ask(app, "http://evil.test/metrics", headers=[bearer("read")]).status == 400
+    assert ask(app, "/api/v0/nothing", headers=[bearer("read")]).status == 404
+
+
+def test_values_of_host() -> None:
+    assert hosts_of("0.0.0.0", 80, ["Gateway.test:443"]) == {
+        "0.0.0.0:80", "127.0.0.1:80", "localhost:80", "[::1]:80", "gateway.test:443"
+    }  # fmt: skip
+    assert "[::]:80" in hosts_of("::", 80)

@@ -1,0 +1,124 @@
+"""Answers in the shapes of a real Ray 2.60, which `shapes_of_ray.py` has recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import skate
+from skate.dashboard.app import guarded
+from skate.dashboard.guard import Guard
+from tests.dashboard.asking import Answer, access, ask, bearer
+
+SHAPES: dict[str, Any] = json.loads((Path(__file__).parent / "ray_shapes.json").read_text())
+
+
+@skate.remote
+class Actor:
+    def go(self) -> int:
+        return 1
+
+
+@skate.remote
+def fails() -> None:
+    raise ValueError("no")
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[Guard]:
+    skate.init(num_cpus=2, object_store_memory=10**8, log_to_driver=False)
+    actor = Actor.options(name="named").remote()
+    skate.get(actor.go.remote())
+    with pytest.raises(ValueError, match="no"):
+        skate.get(fails.remote())
+    skate.get(skate.util.placement_group([{"CPU": 1}], name="group").ready())
+    kept = skate.put(b"x" * 10**6)
+    yield guarded(access())
+    del kept, actor
+    skate.shutdown()
+
+
+def get(app: Guard, path: str) -> Answer:
+    return ask(app, path, headers=[bearer("read")])
+
+
+@pytest.mark.parametrize("kind", SHAPES["rows"])
+def test_rows_have_the_columns_of_ray(app: Guard, kind: str) -> None:
+    shapes = SHAPES["rows"][kind]
+    for query, word in (("", "list"), ("?detail=1&limit=1", "detail")):
+        answer = get(app, f"/api/v0/{kind}{query}").json
+        assert answer["result"] is True and answer["msg"] == ""
+        result = answer["data"]["result"]
+        assert sorted(result) == SHAPES["envelope"]
+        assert result["total"] == len(result["result"])
+        for row in result["result"]:
+            assert set(row) <= set(shapes["columns"])
+            assert word not in shapes or sorted(row) == shapes[word]
+        assert word not in shapes or result["result"], "Ray has a row here"
+
+
+@pytest.mark.parametrize("path", SHAPES["paths"])
+def test_answers_have_the_keys_of_ray(app: Guard, path: str) -> None:
+    expected = SHAPES["paths"][path]
+    answer = get(app, path)
+    assert answer.status == expected["status"]
+    assert answer.headers["content-type"].partition(";")[0] == expected["type"]
+    compare(answer.json, expected["keys"], path)
+
+
+def compare(found: Any, expected: Any, path: str) -> None:
+    if not isinstance(expected, dict):
+        assert expected in (type(found).__name__, "NoneType"), (path, found)
+        return
+    assert set(found) == set(expected), path
+    for key, each in expected.items():
+        compare(found[key], each, f"{path} {key}")
+
+
+def test_filters_limits_and_errors(app: Guard) -> None:
+    def names(query: str) -> list[str]:
+        return [row["name"] for row in get(app, f"/api/v0/tasks?{query}").json["data"]["result"]["result"]]
+
+    wanted = f"filter_keys=name&filter_predicates={quote('=')}&filter_values=fails"
+    assert names(wanted) == ["fails"]
+    assert "fails" not in names(wanted.replace(quote("="), quote("!=")))
+    assert len(names("limit=1")) == 1
+    for query in (
+        "limit=x",
+        "limit=10001",
+        "filter_keys=name",
+        wanted.replace("=name", "=nope"),
+        "timeout=x",
+    ):
+        answer = get(app, f"/api/v0/tasks?{query}")
+        assert answer.status == 400 and answer.json["result"] is False and answer.json["msg"], query
+
+
+def test_the_timeline_is_a_list_of_events(app: Guard) -> None:
+    answer = get(app, "/api/v0/tasks/timeline?download=1")
+    assert "timeline" in answer.headers["content-disposition"]
+    assert {"ts", "dur", "ph"} <= set(answer.json[0])
+
+
+def test_the_metrics_are_those_of_the_session(app: Guard) -> None:
+    answer = get(app, "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {each.name for each in text_string_to_metric_families(answer.body.decode())}
+    assert {"ray_tasks", "ray_actors", "ray_resources", "ray_running_jobs", "ray_node_mem_used"} <= families
+    assert get(app, "/api/prometheus/sd").json == [{"labels": {"job": "ray"}, "targets": ["127.0.0.1:8265"]}]
+
+
+def test_one_node_and_one_actor(app: Guard) -> None:
+    (node,) = get(app, "/nodes?view=summary").json["data"]["summary"]
+    node_id = node["raylet"]["nodeId"]
+    assert get(app, f"/nodes/{node_id}").json["data"]["detail"]["raylet"]["state"] == "ALIVE"
+    assert get(app, "/nodes/00").status == 404 and get(app, "/nodes").status == 400
+    (actor_id,) = get(app, "/logical/actors").json["data"]["actors"]
+    detail = get(app, f"/logical/actors/{actor_id}").json["data"]["detail"]
+    assert (detail["name"], detail["state"], detail["actorClass"]) == ("named", "ALIVE", "Actor")
