@@ -65,8 +65,14 @@ def test_a_second_start_is_refused_with_the_address_of_the_first(node: Node) -> 
 
 
 def test_flags_without_a_meaning_here_are_named(node: Node) -> None:
-    said = node.command("start", "--head", "--port=6379", "--dashboard-host", "0.0.0.0", "--num-cpus=1")
-    assert "--port" in said.stderr and "--dashboard-host" in said.stderr and "without effect" in said.stderr
+    said = node.command(
+        "start", "--head", "--metrics-export-port=8080", "--dashboard-host", "0.0.0.0", "--num-cpus=1"
+    )
+    assert (
+        "--metrics-export-port" in said.stderr
+        and "--dashboard-host" in said.stderr
+        and "without effect" in said.stderr
+    )
 
 
 def test_settings_of_the_node_are_said_at_its_start(node: Node, run: Callable[..., Program]) -> None:
