@@ -10,8 +10,6 @@ import pytest
 from tests.cluster.cluster import PORT, SLACK_S, Cluster, Driver
 from tests.cluster.namespaces import Machine
 
-pytestmark = pytest.mark.cluster_scene
-
 MACHINES = ("machine1", "machine2", "machine3", "machine4")
 #: The size of a large value here; `make test-cluster` sends a gigabyte.
 LARGE = 50_000_000
@@ -42,6 +40,7 @@ def test_nodes_join_and_run_tasks_actors_and_values(cluster: Cluster) -> None:
     cluster.down(driver)
 
 
+@pytest.mark.cluster_scene
 def test_a_driver_on_any_machine_sees_the_cluster(cluster: Cluster) -> None:
     first = cluster.up(2)
     second = Driver(cluster.nodes[0])
@@ -118,6 +117,7 @@ def test_plain_clients_are_refused(cluster: Cluster) -> None:
     cluster.down(driver)
 
 
+@pytest.mark.cluster_scene
 def test_a_closed_port_is_named(cluster: Cluster) -> None:
     stranger = cluster.nodes[0]
     program = cluster.join(stranger, "--timeout", "1")
@@ -142,6 +142,7 @@ def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
     cluster.gone(cluster.head)
 
 
+@pytest.mark.cluster_scene
 def test_a_killed_node_is_noticed_at_once(cluster: Cluster) -> None:
     driver = cluster.up(2)
     driver.ask("there = Counter.options(**on('machine3')).remote()")
