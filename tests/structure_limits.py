@@ -28,6 +28,7 @@ LIBRARIES_NAMED_BY_THE_ENGINE = {
 LIBRARY_ARROWS: dict[str, set[str]] = {
     "air": {"train", "tune", "util"},
     "dag": {"experimental", "util"},
+    "dashboard": {"util"},
     "data": {"llm", "util"},
     "experimental": {"util"},
     "serve": {"llm", "util"},
