@@ -39,8 +39,8 @@ class UnknownModel(BadRequest):
     """The model or adapter does not exist."""
 
     def __init__(self, model: str, known: tuple[str, ...] = ()) -> None:
-        there = f"; the available models are {', '.join(known)}" if known else ""
-        super().__init__(f"the model {model!r} does not exist{there}", "model")
+        models = f"; the available models are {', '.join(known)}" if known else ""
+        super().__init__(f"the model {model!r} does not exist{models}", "model")
         self._given = (model, known)
 
     def __reduce__(self) -> tuple[type[UnknownModel], tuple[str, tuple[str, ...]]]:  # type: ignore[override]

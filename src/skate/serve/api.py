@@ -124,12 +124,12 @@ def _started(controller_options: ControllerOptions | dict[str, Any] | None = Non
     except ValueError:
         from skate.serve.controller.actor import Controller  # shows the whole state of the machine
 
-        said = (
+        options = (
             {}
             if controller_options is None
             else ControllerOptions.model_validate(controller_options).model_dump()
         )
-        extra = {"runtime_env": said["runtime_env"]} if said.get("runtime_env") else {}
+        extra = {"runtime_env": options["runtime_env"]} if options.get("runtime_env") else {}
         made: Any = skate.remote(Controller)
         found = made.options(
             name=CONTROLLER_NAME,
@@ -437,14 +437,14 @@ def get_deployment_actor_context() -> Any:
     """Return the deployment that the calling actor belongs to. Raises RayServeException outside of such
     actors.
     """
-    said = os.environ.get(DEPLOYMENT_ACTOR_VARIABLE)
-    if said is None:
+    encoded = os.environ.get(DEPLOYMENT_ACTOR_VARIABLE)
+    if encoded is None:
         raise RayServeException(
             "get_deployment_actor_context() must be called from an actor of deployment_actors"
         )
     from skate.serve.context import DeploymentActorContext  # imported only if used
 
-    told = json.loads(said)
+    fields = json.loads(encoded)
     return DeploymentActorContext(
-        DeploymentID(told["deployment"], told["app"]), told["actor"], told["version"]
+        DeploymentID(fields["deployment"], fields["app"]), fields["actor"], fields["version"]
     )

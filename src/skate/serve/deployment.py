@@ -125,8 +125,8 @@ class Deployment:
     @property
     def logging_config(self) -> dict[str, Any] | None:
         """The logging settings of the replicas, as the fields of a LoggingConfig."""
-        said = self._config.logging_config
-        return None if said is None else said.model_dump()
+        logging_config = self._config.logging_config
+        return None if logging_config is None else logging_config.model_dump()
 
     @property
     def ray_actor_options(self) -> dict[str, Any] | None:
@@ -332,10 +332,10 @@ def _followed(scaling: AutoscalingConfig | dict[str, Any] | None) -> Autoscaling
     """Return the configuration for `num_replicas="auto"`, with explicit settings applied."""
     defaults = AutoscalingConfig.default()
     if isinstance(scaling, AutoscalingConfig):
-        said = {name: getattr(scaling, name) for name in scaling.model_dump(exclude_unset=True)}
+        settings = {name: getattr(scaling, name) for name in scaling.model_dump(exclude_unset=True)}
     else:
-        said = scaling or {}
-    return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **said})
+        settings = scaling or {}
+    return AutoscalingConfig.model_validate({"max_replicas": defaults.max_replicas, **settings})
 
 
 def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:

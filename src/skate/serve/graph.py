@@ -45,8 +45,8 @@ class Part:
         before = self.actor
         self.actor = actor_options(before, given)
         if self.actor != before:
-            said = self.version + repr(sorted(self.actor.items(), key=str))
-            self.version = hashlib.sha1(said.encode(), usedforsecurity=False).hexdigest()
+            content = self.version + repr(sorted(self.actor.items(), key=str))
+            self.version = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass
@@ -211,13 +211,15 @@ def checked_prefix(prefix: str | None) -> str | None:
     """Normalize a route prefix. Raises ValueError for an invalid one."""
     if prefix is None:
         return None
-    said = f"Invalid route_prefix '{prefix}', "
+    message = f"Invalid route_prefix '{prefix}', "
     if not isinstance(prefix, str) or not prefix.startswith("/"):
-        raise ValueError(f"{said}must start with a forward slash ('/'). Write '/{str(prefix).lstrip('/')}'")
+        raise ValueError(
+            f"{message}must start with a forward slash ('/'). Write '/{str(prefix).lstrip('/')}'"
+        )
     if prefix != "/" and prefix.endswith("/"):
-        raise ValueError(f"{said}may not end with a trailing '/'. Write {prefix.rstrip('/')!r}")
+        raise ValueError(f"{message}may not end with a trailing '/'. Write {prefix.rstrip('/')!r}")
     if "{" in prefix or "}" in prefix:
-        raise ValueError(f"{said}may not contain wildcards. Put them in the routes of the app")
+        raise ValueError(f"{message}may not contain wildcards. Put them in the routes of the app")
     return prefix
 
 

@@ -108,8 +108,8 @@ class _Local(Inner):
 class LocalHandle(DeploymentHandle):
     """Calls an object of this process."""
 
-    def __init__(self, name: str, app: str, router: _Local, loop: _Loop, said: Any = None) -> None:
-        super().__init__(name, app, handle_options=said, _router=router)
+    def __init__(self, name: str, app: str, router: _Local, loop: _Loop, settings: Any = None) -> None:
+        super().__init__(name, app, handle_options=settings, _router=router)
         self._watch = router
         self._loop = loop
         self._number = next(_numbers)
@@ -117,10 +117,12 @@ class LocalHandle(DeploymentHandle):
 
     def options(self, **given: Any) -> DeploymentHandle:
         """Return the handle with other options."""
-        said = self._said()
-        said |= {key: value for key, value in given.items() if key in said and value is not DEFAULT.VALUE}
+        settings = self._settings()
+        settings |= {
+            key: value for key, value in given.items() if key in settings and value is not DEFAULT.VALUE
+        }
         router: Any = self._router
-        return LocalHandle(self.deployment_name, self.app_name, router, self._loop, said)
+        return LocalHandle(self.deployment_name, self.app_name, router, self._loop, settings)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Call the method with copies of the arguments, as another process would receive them. Raises

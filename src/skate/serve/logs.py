@@ -32,17 +32,17 @@ class _Json(logging.Formatter):
         self.more = more
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        fields = {
             "time": self.formatTime(record),
             "level": record.levelname,
             "replica": getattr(record, "replica", ""),
             "request_id": getattr(record, "request_id", ""),
             "message": record.getMessage(),
         }
-        said |= {name: getattr(record, name, None) for name in self.more}
+        fields |= {name: getattr(record, name, None) for name in self.more}
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=str)
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
 
 
 def configure(config: Any, replica: str) -> logging.Logger:

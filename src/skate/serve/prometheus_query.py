@@ -103,14 +103,14 @@ class PrometheusQueryMixin:
 
     def _fetch(self) -> None:
         pause = threading.Event()
-        told = ""
+        last_error = ""
         while True:
             try:
                 self._results = time.monotonic(), {query: self._ask(query) for query in self._queries}
-                told = ""
+                last_error = ""
             except Exception as error:  # the last result stays until it expires, whatever went wrong
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != last_error:
+                    last_error = str(error)
                     logging.getLogger("ray.serve").warning("%s returned no metrics: %s", self._address, error)
             pause.wait(self._interval)
 
@@ -123,11 +123,11 @@ class PrometheusQueryMixin:
             return result_of(json.load(answer), query)
 
 
-def result_of(said: Any, query: str) -> PrometheusScalar | PrometheusVector:
+def result_of(response: Any, query: str) -> PrometheusScalar | PrometheusVector:
     """Parse a response of the server. Raises ValueError for an error, or a result that is not an instant value."""
-    if said.get("status") != "success":
-        raise ValueError(f"the query {query!r} failed: {said.get('error', said)}")
-    kind, result = said["data"]["resultType"], said["data"]["result"]
+    if response.get("status") != "success":
+        raise ValueError(f"the query {query!r} failed: {response.get('error', response)}")
+    kind, result = response["data"]["resultType"], response["data"]["result"]
     if kind == "scalar":
         return PrometheusScalar(float(result[1]), float(result[0]))
     if kind == "vector":

@@ -50,8 +50,8 @@ class RunningReplica:
     @property
     def node_id(self) -> str:
         """The node that the replica runs on."""
-        said: str = self._target.entry.node
-        return said
+        node: str = self._target.entry.node
+        return node
 
     @property
     def queue_len(self) -> int:

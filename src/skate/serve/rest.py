@@ -76,17 +76,17 @@ class Api:
                 return
         body = b"".join(parts)
         loop = asyncio.get_running_loop()
-        status, said = await loop.run_in_executor(None, self._act, scope["method"], scope["path"], body)
-        await _answer(send, status, said)
+        status, answer = await loop.run_in_executor(None, self._act, scope["method"], scope["path"], body)
+        await _answer(send, status, answer)
 
     def _rejection_of(self, headers: dict[bytes, bytes]) -> str:
         """Return why a request is rejected; empty if it is not. This protects from web pages that redirect
         their own name here, or send requests from their own site.
         """
         for name in (b"host", b"origin"):
-            said = headers.get(name, b"").decode("latin-1")
-            if said and not self._known(said.partition("://")[2] if name == b"origin" else said):
-                return f"{name.decode()} {said!r:.100} is not an allowed host; add hosts to {HOSTS_VARIABLE}, separated by commas"
+            host = headers.get(name, b"").decode("latin-1")
+            if host and not self._known(host.partition("://")[2] if name == b"origin" else host):
+                return f"{name.decode()} {host!r:.100} is not an allowed host; add hosts to {HOSTS_VARIABLE}, separated by commas"
         return ""
 
     def _known(self, place: str) -> bool:
@@ -148,8 +148,8 @@ def details() -> dict[str, Any]:
     return found
 
 
-def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
-    want = said.get("target_num_replicas") if isinstance(said, dict) else None
+def _scale(app: str, deployment: str, body: Any) -> tuple[int, Any]:
+    want = body.get("target_num_replicas") if isinstance(body, dict) else None
     if isinstance(want, bool) or not isinstance(want, int) or want < 0:
         return 400, {"error": f"target_num_replicas must be an integer >= 0, got {want!r}"}
     apps = details()["applications"]
@@ -164,8 +164,8 @@ def _scale(app: str, deployment: str, said: Any) -> tuple[int, Any]:
     return 200, {"message": f"scaling {deployment!r} of {app!r} to {want} replicas"}
 
 
-async def _answer(send: Send, status: int, said: Any) -> None:
-    body = json.dumps(said, default=str).encode()
+async def _answer(send: Send, status: int, answer: Any) -> None:
+    body = json.dumps(answer, default=str).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -109,8 +109,8 @@ class Span:
         if error is not None and isinstance(error, Exception):
             self._span.record_exception(error)
         if error is not None or status >= 500:
-            said = "" if error is None else f"{type(error).__name__}: {error}"
-            self._span.set_status(trace.Status(trace.StatusCode.ERROR, said))
+            description = "" if error is None else f"{type(error).__name__}: {error}"
+            self._span.set_status(trace.Status(trace.StatusCode.ERROR, description))
         self._span.end()
 
 
@@ -154,5 +154,5 @@ def of_work(meta: tuple[Any, ...], replica: ReplicaID) -> Span | None:
 
 
 def _place(app: str, deployment: str, replica: str, request_id: str) -> dict[str, str]:
-    said = {"serve.application": app, "serve.deployment": deployment, "serve.request_id": request_id}
-    return {**said, "serve.replica": replica} if replica else said
+    attributes = {"serve.application": app, "serve.deployment": deployment, "serve.request_id": request_id}
+    return {**attributes, "serve.replica": replica} if replica else attributes

@@ -55,8 +55,10 @@ class RoundReports:
             names = wanted if isinstance(wanted, dict) else {name: name for name in wanted}
             lost = [name for name in names.values() if name not in found]
             if lost:
-                there = ", ".join(found) or "none; give the training evaluation sets"
-                raise KeyError(f"there is no metric {', '.join(map(repr, lost))}; the metrics are: {there}")
+                found_names = ", ".join(found) or "none; give the training evaluation sets"
+                raise KeyError(
+                    f"there is no metric {', '.join(map(repr, lost))}; the metrics are: {found_names}"
+                )
             chosen = {new: found[name] for new, name in names.items()}
         return self._postprocess(chosen) if self._postprocess is not None else chosen
 

@@ -15,7 +15,7 @@ def barrier() -> None:
     Raises:
         RuntimeError: called outside of the training function, or the run ended during the wait.
     """
-    _meet("barrier()", None)
+    _synchronize("barrier()", None)
 
 
 def broadcast_from_rank_zero(data: T) -> T:
@@ -24,11 +24,11 @@ def broadcast_from_rank_zero(data: T) -> T:
     Raises:
         RuntimeError: called outside of the training function, or the run ended during the wait.
     """
-    return _meet("broadcast_from_rank_zero()", data)
+    return _synchronize("broadcast_from_rank_zero()", data)
 
 
-def _meet(asked: str, data: T) -> T:
-    session = current(f"collective.{asked}")
+def _synchronize(caller: str, data: T) -> T:
+    session = current(f"collective.{caller}")
     number = session.next_number("collective")
     brought = data if session.place.world_rank == 0 else None
     session.send("sync", "collective", number, brought)

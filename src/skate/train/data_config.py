@@ -64,8 +64,8 @@ class DataConfig:
         copied = dataset.copy(dataset, _deep_copy=True)
         options = copy.deepcopy(copied.context.execution_options if options is None else options)
         if self._taken_cpus and options.is_resource_limits_default():
-            there = options.exclude_resources
-            options.exclude_resources = there.add(type(there)(cpu=self._taken_cpus))
+            limits = options.exclude_resources
+            options.exclude_resources = limits.add(type(limits)(cpu=self._taken_cpus))
         copied.context.execution_options = options
         return copied
 

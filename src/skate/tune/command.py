@@ -203,10 +203,10 @@ def _add_note(given: argparse.Namespace) -> None:
     if not os.path.isdir(folder):
         raise ValueError(f"{folder!r} is not a folder")
     path = os.path.join(folder, given.filename)
-    there = os.path.exists(path)
+    existed = os.path.exists(path)
     editor = os.environ.get("EDITOR", "vi")
     try:
         subprocess.run([*shlex.split(editor), path], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ValueError(f"the editor {editor!r} (set EDITOR to use another) failed: {error}") from error
-    print(f"note {'changed' if there else 'written'}: {path}")
+    print(f"note {'changed' if existed else 'written'}: {path}")

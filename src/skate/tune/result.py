@@ -95,16 +95,16 @@ class Result(train_results.Result):
         ):
             raise RuntimeError(f"there is no trial at {given!r}: the folder has no result.json")
         kept = {row["checkpoint_dir_name"]: row for row in rows if row.get("checkpoint_dir_name")}
-        there = [
+        complete = [
             (folder.checkpoint(each), row) for each, row in sorted(kept.items()) if folder.is_complete(each)
         ]
         return cls(
             metrics=rows[-1] if rows else {},
-            checkpoint=there[-1][0] if there else None,
+            checkpoint=complete[-1][0] if complete else None,
             error=pickle.loads(error) if error is not None else None,
             path=folder.path,
             metrics_dataframe=rows,
-            best_checkpoints=there,
+            best_checkpoints=complete,
             _storage_filesystem=folder.filesystem,
         )
 

@@ -203,8 +203,8 @@ def _one(
 ) -> ExperimentAnalysis:
     found = None
     if resume or resume_config is not None:
-        there = newest(experiment.folder) > 0
-        if there:
+        exists = newest(experiment.folder) > 0
+        if exists:
             found = resume_config or _resume_of(resume)
     return Launch(experiment, tune_config, run_config, found).run()
 

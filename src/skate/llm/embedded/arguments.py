@@ -68,8 +68,8 @@ class EmbeddedArguments:
         for name in kwargs:
             if name not in known and name not in IGNORED and name not in parallel:
                 near = difflib.get_close_matches(name, known, 1)
-                meant = f"; did you mean {near[0]}?" if near else f"; its arguments are {', '.join(known)}"
-                raise ValueError(f"the embedded engine has no argument {name}{meant}")
+                hint = f"; did you mean {near[0]}?" if near else f"; its arguments are {', '.join(known)}"
+                raise ValueError(f"the embedded engine has no argument {name}{hint}")
         return cls(**{name: value for name, value in kwargs.items() if name in known})
 
     def __post_init__(self) -> None:

@@ -200,8 +200,8 @@ class Controller:
                 return name, "", None
             failed = [each for each in app.deployments.values() if each.given_up]
             if failed:
-                said = "; ".join(f"deployment {each.target.name!r}: {each.message}" for each in failed)
-                return name, said, failed[0].error
+                text = "; ".join(f"deployment {each.target.name!r}: {each.message}" for each in failed)
+                return name, text, failed[0].error
             event = self.settled.setdefault(name, asyncio.Event())
             event.clear()
             await event.wait()
@@ -302,16 +302,16 @@ class Controller:
         await asyncio.sleep(_REMEMBER_SECONDS)
         newest = max(self._memories, key=lambda each: each.version)
         blob, self.codes = newest.memory
-        said = pickle.loads(blob)
-        self.machine = said["machine"]
-        clock.resume(said["clock"])
+        state = pickle.loads(blob)
+        self.machine = state["machine"]
+        clock.resume(state["clock"])
         # The table may be older than the last replica, so use a new seed to avoid reusing names.
         self.machine.seed = os.urandom(3).hex()
-        self.options, self.grpc_options, self.logging = said["options"], said["grpc"], said["logging"]
-        self.tracing = said["tracing"]
-        self.location, self.deployed = said["location"], said["deployed"]
+        self.options, self.grpc_options, self.logging = state["options"], state["grpc"], state["logging"]
+        self.tracing = state["tracing"]
+        self.location, self.deployed = state["location"], state["deployed"]
         self.table.version = newest.version + 1
-        if said["listens"]:
+        if state["listens"]:
             boxes = [
                 entry.mailbox
                 for each in newest.deployments.values()

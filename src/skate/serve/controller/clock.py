@@ -23,10 +23,10 @@ def now() -> float:
     return _epoch + time.monotonic()
 
 
-def shown(told: float) -> float:
+def shown(seconds: float) -> float:
     """Convert a time from `now` for display: to the wall clock, if it was set meanwhile."""
     drift = time.time() - now()
-    return told if abs(drift) < _DRIFT_SECONDS else round(told + drift, 1)
+    return seconds if abs(drift) < _DRIFT_SECONDS else round(seconds + drift, 1)
 
 
 def mark() -> Mark:

@@ -37,8 +37,8 @@ class Page:
     def add(self, name: str, kind: str, value: float, suffix: str = "", **labels: Any) -> None:
         """Add one sample."""
         lines = self._lines.setdefault(name, [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} {kind}"])
-        said = ",".join(f'{key}="{_escaped(str(each))}"' for key, each in labels.items())
-        lines.append(f"{name}{suffix}{{{said}}} {value:g}")
+        text = ",".join(f'{key}="{_escaped(str(each))}"' for key, each in labels.items())
+        lines.append(f"{name}{suffix}{{{text}}} {value:g}")
 
     def text(self) -> str:
         """Return the page."""
@@ -66,26 +66,26 @@ async def page(controller: ControllerPort) -> str:
                 asked.append((labels, one.id, actor.metrics.remote().as_future()))
     for labels, replica, future in asked:
         try:
-            said = await asyncio.wait_for(future, _ASK_SECONDS)
+            stats = await asyncio.wait_for(future, _ASK_SECONDS)
         except Exception:  # the replica is busy, or has ended
             continue
-        _add_replica(made, {**labels, "replica": replica}, said)
-        for name, counts in said.get("inside", {}).items():  # deployments that live in it
+        _add_replica(made, {**labels, "replica": replica}, stats)
+        for name, counts in stats.get("inside", {}).items():  # deployments that live in it
             _add_replica(made, {**labels, "deployment": name, "replica": replica}, counts)
     return made.text()
 
 
-def _add_replica(made: Page, labels: dict[str, str], said: dict[str, Any]) -> None:
-    made.add("ray_serve_replica_processing_queries", "gauge", said["ongoing"], **labels)
-    made.add("ray_serve_replica_pending_queries", "gauge", said["waiting"], **labels)
-    made.add("ray_serve_deployment_request_counter_total", "counter", said["started"], **labels)
-    made.add("ray_serve_deployment_error_counter_total", "counter", said["failed"], **labels)
+def _add_replica(made: Page, labels: dict[str, str], stats: dict[str, Any]) -> None:
+    made.add("ray_serve_replica_processing_queries", "gauge", stats["ongoing"], **labels)
+    made.add("ray_serve_replica_pending_queries", "gauge", stats["waiting"], **labels)
+    made.add("ray_serve_deployment_request_counter_total", "counter", stats["started"], **labels)
+    made.add("ray_serve_deployment_error_counter_total", "counter", stats["failed"], **labels)
     made.add(
-        "ray_serve_deployment_processing_time_seconds_total", "counter", said["microseconds"] / 1e6, **labels
+        "ray_serve_deployment_processing_time_seconds_total", "counter", stats["microseconds"] / 1e6, **labels
     )
     name = "ray_serve_deployment_processing_latency_ms"
-    _add_histogram(made, name, labels, said["classes"], said["microseconds"] / 1e3)
-    web = said.get("http")
+    _add_histogram(made, name, labels, stats["classes"], stats["microseconds"] / 1e3)
+    web = stats.get("http")
     if web is None:
         return
     for (route, method, status), count in web["counts"].items():

@@ -31,8 +31,8 @@ def why_not(machine: Machine, apps: list[Any], ending: tuple[str, ...] = ()) -> 
                     f"the deployment {part.name!r} wants {want} replicas with max_replicas_per_node={target.per_node}, and the "
                     f"cluster has {len(spread.nodes())} node(s): that is {target.per_node * len(spread.nodes())} at most"
                 )
-            said = ", ".join(f"{name}: {amount:g}" for name, amount in each.items()) or "nothing"
-            lines.append(f"{want} x {part.name!r} with {said}")
+            text = ", ".join(f"{name}: {amount:g}" for name, amount in each.items()) or "nothing"
+            lines.append(f"{want} x {part.name!r} with {text}")
     short = needs.lacking(total)
     if not short:
         return ""

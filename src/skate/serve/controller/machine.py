@@ -241,9 +241,9 @@ class Machine:
                         one.checking = True
                         actions.append(Check(record.key, one.id, config.health_check_timeout_s))
                 # There may be room now, or a retry may be due.
-                there = record.living()
-                rolling = any(one.version != record.target.version for one in there)
-                if rolling or len(there) < record.want and now >= record.next_start:
+                replicas = record.living()
+                rolling = any(one.version != record.target.version for one in replicas)
+                if rolling or len(replicas) < record.want and now >= record.next_start:
                     actions += self._reconcile(record, now)
         return actions
 
@@ -445,8 +445,8 @@ class Machine:
                 assert len(record.living()) <= limit(record), (record.key, len(record.living()))
 
     def __repr__(self) -> str:
-        told = []
+        lines = []
         for record in self.each():
             counts = " ".join(f"{state.value.lower()}={count}" for state, count in record.counts().items())
-            told.append(f"{record.key[0]}/{record.key[1]} want={record.want} {counts}".rstrip())
-        return f"<Machine {'; '.join(told)}>"
+            lines.append(f"{record.key[0]}/{record.key[1]} want={record.want} {counts}".rstrip())
+        return f"<Machine {'; '.join(lines)}>"

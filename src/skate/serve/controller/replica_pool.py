@@ -199,11 +199,11 @@ class ReplicaPool:
             return
         error: Any = None
         try:
-            told = await asyncio.wait_for(actor.check.remote().as_future(), action.timeout_s)
+            stats = await asyncio.wait_for(actor.check.remote().as_future(), action.timeout_s)
             record = self.controller.machine.record(action.key)
             one = None if record is None else record.replicas.get(action.replica)
             if one is not None:
-                one.stats.update(told)
+                one.stats.update(stats)
         except (TimeoutError, asyncio.TimeoutError):
             error = f"it did not respond within {action.timeout_s} s"
         except _DIED:
@@ -257,8 +257,8 @@ class Failure:
     def of(cls, error: BaseException) -> Failure:
         """Build from an exception."""
         cause = getattr(error, "cause", None)
-        said = cause if isinstance(cause, BaseException) else error
-        return cls(f"{type(said).__name__}: {said}".strip(), error)
+        shown = cause if isinstance(cause, BaseException) else error
+        return cls(f"{type(shown).__name__}: {shown}".strip(), error)
 
     def __reduce__(self) -> Any:
         import pickle  # only those that are sent

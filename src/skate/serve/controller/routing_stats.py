@@ -33,10 +33,10 @@ async def _ask(
     if actor is None:
         return
     try:
-        told = await asyncio.wait_for(actor.routing_stats.remote().as_future(), timeout_s)
+        stats = await asyncio.wait_for(actor.routing_stats.remote().as_future(), timeout_s)
     except Exception:  # it is late, or its code raised: keep its last statistics
         return
-    if told != one.stats.get("routing"):
-        one.stats["routing"] = told
+    if stats != one.stats.get("routing"):
+        one.stats["routing"] = stats
         controller.machine.changed = True
         controller.publish()

@@ -91,9 +91,9 @@ def _together(
     now: float,
 ) -> None:
     """Let one policy decide for all deployments of an application. Those that it omits keep their numbers."""
-    told = {context.deployment_id: context for context in contexts.values()}
+    contexts_by_id = {context.deployment_id: context for context in contexts.values()}
     try:
-        answers, states = app.policy.get_policy()(told)
+        answers, states = app.policy.get_policy()(contexts_by_id)
         for record in followed:
             context = contexts[record.key]
             assert context.config is not None
@@ -130,7 +130,7 @@ def context_of(
     assert plain is not None
     config = autoscaler.bounded(plain, controller.machine.capacity)
     serving = record.serving()
-    told = {one.id: one.stats.get("autoscaling") for one in serving if one.stats.get("autoscaling")}
+    metrics = {one.id: one.stats.get("autoscaling") for one in serving if one.stats.get("autoscaling")}
     return AutoscalingContext(
         deployment_id=DeploymentID(record.key[1], record.key[0]),
         deployment_name=record.key[1],
@@ -140,8 +140,8 @@ def context_of(
         running_replicas=[one.id for one in serving],
         total_num_requests=record.scaler.history.value(config.aggregation_function),
         total_queued_requests=queued,
-        aggregated_metrics=told,
-        raw_metrics=told,
+        aggregated_metrics=metrics,
+        raw_metrics=metrics,
         capacity_adjusted_min_replicas=config.min_replicas,
         capacity_adjusted_max_replicas=config.max_replicas,
         policy_state=record.scaler.policy_state,

@@ -30,28 +30,28 @@ class SharedActors:
             self.forget(set(self._made) - {version})
             raise
 
-    def _make(self, record: DeploymentRecord, version: str, said: Any) -> Any:
+    def _make(self, record: DeploymentRecord, version: str, config: Any) -> Any:
         app, deployment = record.key
-        context = {"app": app, "deployment": deployment, "actor": said.name, "version": version}
-        options = dict(said.actor_options)
+        context = {"app": app, "deployment": deployment, "actor": config.name, "version": version}
+        options = dict(config.actor_options)
         environment = dict(options.pop("runtime_env", None) or {})
         variables = {**(environment.get("env_vars") or {}), DEPLOYMENT_ACTOR_VARIABLE: json.dumps(context)}
-        cls: Any = said.get_actor_class()
+        cls: Any = config.get_actor_class()
         return cls.options(
-            name=deployment_actor_name(app, deployment, version, said.name),
+            name=deployment_actor_name(app, deployment, version, config.name),
             namespace=NAMESPACE,
             lifetime="detached",
             get_if_exists=True,
             runtime_env={**environment, "env_vars": variables},
             **{"num_cpus": 0, **options},
-        ).remote(*said.init_args, **said.init_kwargs)
+        ).remote(*config.init_args, **config.init_kwargs)
 
     def find_again(self, record: DeploymentRecord) -> None:
         """Find the actors of the running versions after a restart of the controller."""
         app, deployment = record.key
         for version in {one.version for one in record.replicas.values()}:
-            for said in record.target.config.deployment_actors:
-                name = deployment_actor_name(app, deployment, version, said.name)
+            for config in record.target.config.deployment_actors:
+                name = deployment_actor_name(app, deployment, version, config.name)
                 try:
                     found = skate.get_actor(name, namespace=NAMESPACE)
                 except ValueError:  # this version had no such actor

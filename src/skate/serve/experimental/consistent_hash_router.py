@@ -50,7 +50,7 @@ class ConsistentHashRouter(RequestRouter):
         """Return the replica of the session, then its fallback replicas, one per group."""
         if pending_request is None:
             return [candidate_replicas]
-        said = pending_request.metadata
+        metadata = pending_request.metadata
         names = {str(each.replica_id.unique_id): each for each in candidate_replicas}
-        order = by_session(said.session_id or said.request_id, list(names))
+        order = by_session(metadata.session_id or metadata.request_id, list(names))
         return [[names[name]] for name in order[: 1 + self._fallbacks]]

@@ -43,11 +43,11 @@ class DeploymentHandle:
         _handle_id: str | None = None,
     ) -> None:
         self.deployment_id = DeploymentID(deployment_name, app_name)
-        said = handle_options or {}
-        self._method: str = said.get("method_name", "__call__")
-        self._model: str = said.get("multiplexed_model_id", "")
-        self._session: str = said.get("session_id", "")
-        self._stream: bool = said.get("stream", False)
+        settings = handle_options or {}
+        self._method: str = settings.get("method_name", "__call__")
+        self._model: str = settings.get("multiplexed_model_id", "")
+        self._session: str = settings.get("session_id", "")
+        self._stream: bool = settings.get("stream", False)
         self._router: Router | None = _router
         self._watch: Any = None
         self._methods: dict[str, DeploymentHandle] = {}
@@ -85,22 +85,22 @@ class DeploymentHandle:
         response_serialization: str | None | DEFAULT = DEFAULT.VALUE,
     ) -> DeploymentHandle:
         """Return the handle with other options, such as a method, a model, a session or streaming."""
-        said = self._said()
+        settings = self._settings()
         given = locals()
         for name in _SETTINGS:
             value = given[name]
             if value is not DEFAULT.VALUE:
-                said[name] = value
-        if not isinstance(said["stream"], bool):
-            raise TypeError(f"stream must be True or False, got {said['stream']!r}")
+                settings[name] = value
+        if not isinstance(settings["stream"], bool):
+            raise TypeError(f"stream must be True or False, got {settings['stream']!r}")
         made = DeploymentHandle(
-            self.deployment_name, self.app_name, handle_options=said, _router=self._router
+            self.deployment_name, self.app_name, handle_options=settings, _router=self._router
         )
         made._watch = self._watch
         made._used = self._used = True
         return made
 
-    def _said(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         return {
             "method_name": self._method,
             "multiplexed_model_id": self._model,
@@ -223,12 +223,12 @@ class DeploymentHandle:
         """No-op: a handle holds nothing to close."""
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self.deployment_name, self.app_name, self._said())
+        return _rebuild, (self.deployment_name, self.app_name, self._settings())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeploymentHandle) and (self.deployment_id, self._said()) == (
+        return isinstance(other, DeploymentHandle) and (self.deployment_id, self._settings()) == (
             other.deployment_id,
-            other._said(),
+            other._settings(),
         )
 
     def __hash__(self) -> int:
@@ -244,8 +244,8 @@ def _answer(call: Call, router: Router) -> Any:
     return (DeploymentResponseGenerator if call.stream else DeploymentResponse)(call, router)
 
 
-def _rebuild(name: str, app: str, said: dict[str, Any]) -> DeploymentHandle:
-    return DeploymentHandle(name, app, handle_options=said)
+def _rebuild(name: str, app: str, settings: dict[str, Any]) -> DeploymentHandle:
+    return DeploymentHandle(name, app, handle_options=settings)
 
 
 def _after(passed: list[Any], call: Call, router: Router) -> None:

@@ -246,9 +246,9 @@ class LocalGenerator(DeploymentResponseGenerator):
         values = self._call.values
         loop = self._router.loop  # type: ignore[attr-defined]
         if loop is not asyncio.get_running_loop():
-            there = asyncio.run_coroutine_threadsafe(_next_of(values), loop)
+            future = asyncio.run_coroutine_threadsafe(_next_of(values), loop)
             try:
-                return await asyncio.wrap_future(there)
+                return await asyncio.wrap_future(future)
             except _Over:
                 raise StopAsyncIteration from None
         try:

@@ -27,8 +27,8 @@ class _Answer:
     @property
     def request_id(self) -> str:
         """The id of the request."""
-        said: str = self._call.meta[0]
-        return said
+        request_id: str = self._call.meta[0]
+        return request_id
 
     @property
     def by_reference(self) -> bool:

@@ -63,16 +63,16 @@ async def chosen(
     """
     router = handle._way()
     around = context.request.get()
-    said = handle._said()
+    settings = handle._settings()
     meta = (
         around.request_id or os.urandom(16).hex(),
-        said["method_name"],
+        settings["method_name"],
         around.route,
         handle.app_name,
-        said["multiplexed_model_id"] or "",
-        said["session_id"] or around.session_id,
+        settings["multiplexed_model_id"] or "",
+        settings["session_id"] or around.session_id,
     )
-    call = Call(meta, args, kwargs, said["stream"])
+    call = Call(meta, args, kwargs, settings["stream"])
     while True:
         deployment = router.deployment
         if router.gone or (deployment is not None and deployment.failed):

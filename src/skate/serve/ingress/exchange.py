@@ -143,8 +143,8 @@ class Exchange:
             return
         if self._joining is not None:
             self._joining.linger()
-        said = f"{self.too_large}, but this server accepts at most {self._limit:,}"
-        await self.text(413, said, [(b"connection", b"close")])
+        message = f"{self.too_large}, but this server accepts at most {self._limit:,}"
+        await self.text(413, message, [(b"connection", b"close")])
 
 
 # -- a response in one piece, without the steps that uvicorn takes for one in parts

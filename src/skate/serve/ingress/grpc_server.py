@@ -72,8 +72,8 @@ class _Collected:
 
 
 def _variable(name: str, otherwise: int) -> int:
-    said = os.environ.get(name, "")
-    return int(said) if said else otherwise
+    text = os.environ.get(name, "")
+    return int(text) if text else otherwise
 
 
 #: Limits for clients: bytes of a message, bytes of metadata, concurrent streams on a connection.
@@ -110,7 +110,7 @@ class GrpcServer:
     def _add(self, service: str, handlers: dict[str, Any]) -> None:
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
-    def _handler(self, name: str, said: Any) -> Any:
+    def _handler(self, name: str, method: Any) -> Any:
         async def one(request: Any, call_context: aio.ServicerContext[Any, Any]) -> Any:
             answer = None
             async for value in self._answers(name, request, call_context, False):
@@ -127,9 +127,9 @@ class GrpcServer:
             (True, False): grpc.stream_unary_rpc_method_handler,
             (True, True): grpc.stream_stream_rpc_method_handler,
         }
-        make = kinds[bool(said.request_streaming), bool(said.response_streaming)]
-        behaviour = many if said.response_streaming else one
-        return make(behaviour, said.request_deserializer, said.response_serializer)
+        make = kinds[bool(method.request_streaming), bool(method.response_streaming)]
+        behaviour = many if method.response_streaming else one
+        return make(behaviour, method.request_deserializer, method.response_serializer)
 
     def _add_own(self, services: list[str]) -> None:
         """Health, the list of applications, and reflection where its package is installed."""
@@ -165,13 +165,13 @@ class GrpcServer:
     async def start(self) -> None:
         """Start listening, once the table of applications is known."""
         loop = asyncio.get_running_loop()
-        told = asyncio.Event()
+        known = asyncio.Event()
 
         def know(_: Any) -> None:
-            loop.call_soon_threadsafe(told.set)
+            loop.call_soon_threadsafe(known.set)
 
         watch.current().on_change(know)
-        await told.wait()
+        await known.wait()
         await self.server.start()
 
     def stop_accepting(self, grace_s: float) -> None:
@@ -194,19 +194,19 @@ class GrpcServer:
         self, method: str, request: Any, call_context: aio.ServicerContext[Any, Any], stream: bool
     ) -> AsyncIterator[Any]:
         """Yield the responses to one request; turn errors into its status."""
-        said = dict(call_context.invocation_metadata() or ())
-        request_id = said.get("request_id") or os.urandom(16).hex()
+        metadata = dict(call_context.invocation_metadata() or ())
+        request_id = metadata.get("request_id") or os.urandom(16).hex()
         call_context.set_trailing_metadata((("request_id", request_id),))
         around = context.RequestContext(
-            request_id, method, said.get("application", ""), said.get("multiplexed_model_id", ""),
-            said.get("session_id", ""), set(),
+            request_id, method, metadata.get("application", ""), metadata.get("multiplexed_model_id", ""),
+            metadata.get("session_id", ""), set(),
         )  # fmt: skip
         limit = self.options.request_timeout_s
         timer = None if limit is None else Timer(limit, asyncio.current_task())
         values = None
         failed = True
         try:
-            app = await self._chosen(said.get("application", ""), said)
+            app = await self._chosen(metadata.get("application", ""), metadata)
             around = around._replace(app_name=app)
             context.request.set(around)
             grpc_context = RayServegRPCContext(call_context)
@@ -237,7 +237,7 @@ class GrpcServer:
     def _applications(self) -> list[str]:
         return sorted({app for app, _ in watch.current().table.deployments})
 
-    async def _may_know(self, said: dict[str, Any]) -> bool:
+    async def _may_know(self, metadata: dict[str, Any]) -> bool:
         """Return True if a request may list the applications: if there are API keys, it needs one."""
         deployments = list(watch.current().table.deployments.values())
         holders = [
@@ -245,13 +245,13 @@ class GrpcServer:
         ]
         if not any(holders) and not any(deployment.guarded for deployment in deployments):
             return True
-        kind, _, key = str(said.get("authorization", "")).partition(" ")
+        kind, _, key = str(metadata.get("authorization", "")).partition(" ")
         if kind.lower() != "bearer":
             return False
         asked = [each.actor.has_key.remote(key.strip().encode()) for each in holders if each is not None]
         return any(await asyncio.gather(*asked))
 
-    async def _chosen(self, named: str, said: dict[str, Any]) -> str:
+    async def _chosen(self, named: str, metadata: dict[str, Any]) -> str:
         """Return the application of a request. Raise gRPCStatusError if it is unknown, or not named and there are several."""
         apps = self._applications()
         if named in apps:
@@ -262,8 +262,10 @@ class GrpcServer:
             what = f"Application '{named}' not found. There is no such application"
         else:
             what = "Application metadata not set. The metadata key `application` is missing"
-        there = f"; the applications are: {', '.join(apps) or 'none'}" if await self._may_know(said) else ""
-        text = f"{what}{there}. Ping /{OWN_SERVICE}/ListApplications for available applications."
+        names = (
+            f"; the applications are: {', '.join(apps) or 'none'}" if await self._may_know(metadata) else ""
+        )
+        text = f"{what}{names}. Ping /{OWN_SERVICE}/ListApplications for available applications."
         raise gRPCStatusError(RayServeException(text), grpc.StatusCode.NOT_FOUND, text)
 
     async def _values(
@@ -352,19 +354,19 @@ class GrpcServer:
 def status_of(error: BaseException) -> tuple[Any, str]:
     """Return the gRPC status and text for an error."""
     cause = getattr(error, "cause", None)
-    said = cause if isinstance(cause, BaseException) else error
+    shown = cause if isinstance(cause, BaseException) else error
     codes = grpc.StatusCode
-    if isinstance(said, gRPCStatusError):
-        return said.grpc_code or codes.INTERNAL, said.grpc_details or str(said)
-    if isinstance(said, (TimeoutError, asyncio.TimeoutError)):
-        return codes.DEADLINE_EXCEEDED, str(said) or "the request took too long"
-    if isinstance(said, BackPressureError):
-        return codes.RESOURCE_EXHAUSTED, said.message
-    if isinstance(said, DeploymentUnavailableError):
-        return codes.UNAVAILABLE, said.message
-    if isinstance(said, RequestCancelledError):
-        return codes.CANCELLED, str(said)
-    return codes.INTERNAL, f"{type(said).__name__}: {said}"
+    if isinstance(shown, gRPCStatusError):
+        return shown.grpc_code or codes.INTERNAL, shown.grpc_details or str(shown)
+    if isinstance(shown, (TimeoutError, asyncio.TimeoutError)):
+        return codes.DEADLINE_EXCEEDED, str(shown) or "the request took too long"
+    if isinstance(shown, BackPressureError):
+        return codes.RESOURCE_EXHAUSTED, shown.message
+    if isinstance(shown, DeploymentUnavailableError):
+        return codes.UNAVAILABLE, shown.message
+    if isinstance(shown, RequestCancelledError):
+        return codes.CANCELLED, str(shown)
+    return codes.INTERNAL, f"{type(shown).__name__}: {shown}"
 
 
 async def open_grpc(replica: ReplicaPort, options: gRPCOptions, host: str | None) -> GrpcServer:

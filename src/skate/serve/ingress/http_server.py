@@ -448,11 +448,11 @@ class Demand:
 
     def __init__(self, watching: watch.Watch) -> None:
         self._watching = watching
-        self._told: dict[Key, int] = {}
+        self._last_waiting: dict[Key, int] = {}
 
     def demand(self, waiting: dict[Key, int]) -> None:
         """Report the current number of waiting requests."""
-        if waiting != self._told:
-            self._told = waiting
+        if waiting != self._last_waiting:
+            self._last_waiting = waiting
             # Requesting the future sends the call immediately; no task ends here that would flush it.
             self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

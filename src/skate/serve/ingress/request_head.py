@@ -156,16 +156,16 @@ def framed(head: bytes, limits: Limits) -> int:
         raise BadRequest(
             431, f"the request has more than {limits.fields} header lines, the limit of this server"
         )
-    said = _framing(head)
-    if len(said) == 1 and len(said[0][0]) == 4 and _host(said[0][1]):
+    framing = _framing(head)
+    if len(framing) == 1 and len(framing[0][0]) == 4 and _host(framing[0][1]):
         return 0
-    return _body(head, said)
+    return _body(head, framing)
 
 
-def _body(head: bytes, said: list[tuple[bytes, bytes]]) -> int:
+def _body(head: bytes, framing: list[tuple[bytes, bytes]]) -> int:
     """Return the length of the body after a complete head that has more headers than Host."""
     found: dict[bytes, bytes] = {}
-    for name, value in said:
+    for name, value in framing:
         name = name.lower()
         if name in found:
             raise BadRequest(400, f"the request has more than one {name.decode()} header")

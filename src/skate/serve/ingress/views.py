@@ -159,10 +159,10 @@ def _changed(router: Any) -> None:
 
 def analyse_again(route: Any) -> None:
     """Analyze the parameters of a route's endpoint again."""
-    said = inspect.signature(type(route).__init__).parameters
+    parameters = inspect.signature(type(route).__init__).parameters
     given = {
         name: getattr(route, name)
-        for name in said
+        for name in parameters
         if name not in ("self", "path", "endpoint") and hasattr(route, name)
     }
     if "methods" in given and given["methods"] is not None:

@@ -226,12 +226,12 @@ class Replica:
         for inner in self.inside:
             await inner.servable.maybe("check_health")
         await self.servable.maybe("check_health")
-        told: dict[str, Any] = {}
+        stats: dict[str, Any] = {}
         call = getattr(self.servable.object, "record_autoscaling_stats", None)
         if call is not None:
             value = call()
-            told["autoscaling"] = await value if hasattr(value, "__await__") else value
-        return told
+            stats["autoscaling"] = await value if hasattr(value, "__await__") else value
+        return stats
 
     async def routing_stats(self) -> Any:
         """Return the routing statistics of the user's code."""
@@ -269,11 +269,11 @@ class Replica:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the replica's metrics as numbers."""
-        said = _counts(self.limiter)
-        said["inside"] = {each.key[1]: _counts(each.limiter) for each in self.inside}
+        counts = _counts(self.limiter)
+        counts["inside"] = {each.key[1]: _counts(each.limiter) for each in self.inside}
         if self.server is not None:
-            said["http"] = self.server.app.requests.snapshot()
-        return said
+            counts["http"] = self.server.app.requests.snapshot()
+        return counts
 
     async def grpc_next(self, stream: str) -> tuple[bool, Any]:
         """Return the next message of a gRPC request that arrives here and is answered elsewhere."""
@@ -292,8 +292,8 @@ class Replica:
 
 def _counts(limiter: ConcurrencyLimiter) -> dict[str, Any]:
     names = ("ongoing", "waiting", "started", "failed")
-    said: dict[str, Any] = {name: limiter.cells[at] for at, name in enumerate(names)}
-    return {**said, "microseconds": limiter.cells[MICROSECONDS], "classes": list(limiter.classes)}
+    counts: dict[str, Any] = {name: limiter.cells[at] for at, name in enumerate(names)}
+    return {**counts, "microseconds": limiter.cells[MICROSECONDS], "classes": list(limiter.classes)}
 
 
 def _lacks_reconfigure(name: str) -> str:

@@ -188,14 +188,14 @@ class Servable:
         call = None if self.is_function else getattr(self.object, "record_replica_metadata", None)
         if call is None:
             return {}
-        said = call()
-        if inspect.isawaitable(said):
-            said = await said
-        if not isinstance(said, dict | None):
+        stats = call()
+        if inspect.isawaitable(stats):
+            stats = await stats
+        if not isinstance(stats, dict | None):
             raise TypeError(
-                f"record_replica_metadata must return a dict, got {type(said).__name__}. {self.name} returned {said!r:.80}"
+                f"record_replica_metadata must return a dict, got {type(stats).__name__}. {self.name} returned {stats!r:.80}"
             )
-        return said or {}
+        return stats or {}
 
     async def end(self) -> None:
         """Clean up the user's object: close its models, and then call its `__del__`, which may be async."""

@@ -38,7 +38,7 @@ class Callbacks:
 
     def __init__(self, run: Any) -> None:
         self.context = RunContext(run)
-        self._told: list[Any] = list(run.run_config.callbacks or ())
+        self._user_callbacks: list[Any] = list(run.run_config.callbacks or ())
 
     def begin(self, reports: int) -> None:
         """Notify the callbacks of the start, with the number of reports of earlier calls of `fit`.
@@ -56,7 +56,7 @@ class Callbacks:
             ControllerError: a callback raised.
         """
         self.context.reports += 1
-        if self._told:
+        if self._user_callbacks:
             self._tell("after_report", metrics=[dict(each) for each in metrics], checkpoint=checkpoint)
 
     def failed(self, failures: Sequence[tuple[int, Exception]], described: str) -> None:
@@ -79,7 +79,7 @@ class Callbacks:
             ControllerError: a callback raised at the end of a successful run. A failed run keeps its own error.
         """
         raised = None
-        for callback in self._told:
+        for callback in self._user_callbacks:
             try:
                 self._call(callback, "after_run", error=error)
             except ControllerError as problem:
@@ -91,7 +91,7 @@ class Callbacks:
             raise raised from raised.controller_failure
 
     def _tell(self, hook: str, **what: Any) -> None:
-        for callback in self._told:
+        for callback in self._user_callbacks:
             self._call(callback, hook, **what)
 
     def _call(self, callback: Any, hook: str, **what: Any) -> None:

@@ -66,9 +66,9 @@ def room(scaling: ScalingConfig, held: Mapping[str, int]) -> int:
     """
     if not scaling.elasticity_enabled:
         return scaling.max_workers
-    bundle, there = wanted(scaling), nodes()
-    own = sum(count for node, count in held.items() if node in there)
-    most = fitting_together(bundle, list(there.values()), scaling.max_workers, scaling.placement_strategy)
+    bundle, by_node = wanted(scaling), nodes()
+    own = sum(count for node, count in held.items() if node in by_node)
+    most = fitting_together(bundle, list(by_node.values()), scaling.max_workers, scaling.placement_strategy)
     most = min(most, own + bundle.times(skate.available_resources(), most))
     while most > max(own, scaling.min_workers) and not _found(bundle, most - own, scaling.placement_strategy):
         most -= 1

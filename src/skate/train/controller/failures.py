@@ -41,7 +41,7 @@ _ADVICE = (
 def advice(error: BaseException) -> str:
     """Advice for an error that does not explain itself; empty for all others."""
     text = str(error).lower()
-    return next((told for words, told in _ADVICE if any(each in text for each in words)), "")
+    return next((hint for words, hint in _ADVICE if any(each in text for each in words)), "")
 
 
 def is_consequence(error: BaseException) -> bool:
@@ -61,9 +61,9 @@ def described(failures: Sequence[tuple[int, Exception]], stuck: Mapping[int, str
     """Describe the failures: the first in full, the others in one line each, and where the remaining ranks hang."""
     rank, error = failures[0]
     lines = [f"rank {rank} of {workers} failed first:", _text(error)]
-    told = advice(error)
-    if told:
-        lines.append(f"what to change: {told}")
+    hint = advice(error)
+    if hint:
+        lines.append(f"what to change: {hint}")
     for other, later in failures[1:]:
         lines.append(f"rank {other} failed after it: {_last_line(later)}")
     for other, stack in stuck.items():

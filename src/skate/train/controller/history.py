@@ -54,8 +54,8 @@ class History:
     def recover(self) -> None:
         """Complete or remove the unfinished checkpoints of an attempt; only while no worker writes."""
         known = {each.name for each in self.kept}
-        there = self.folder.recover()
-        for name, manifest in sorted(there.items(), key=lambda each: int(each[1].get("index", -1))):
+        available = self.folder.recover()
+        for name, manifest in sorted(available.items(), key=lambda each: int(each[1].get("index", -1))):
             if name in known:
                 continue
             if name in self._deleted:
@@ -137,8 +137,8 @@ class History:
 
     def _let_go(self) -> None:
         pending = ReportedCheckpointStatus.PENDING_VALIDATION
-        there = [each for each in self.kept if self._status.get(each.name) is not pending]
-        for each in to_delete(there, self.config):
+        available = [each for each in self.kept if self._status.get(each.name) is not pending]
+        for each in to_delete(available, self.config):
             self.kept.remove(each)
             self.journal.append({"event": "deleted", "checkpoint": each.name})
             if each.name in self._elsewhere:

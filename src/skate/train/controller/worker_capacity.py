@@ -33,11 +33,11 @@ def why_not(bundle: Resources, nodes: Sequence[Node], wanted: int, strategy: str
         return ""
     lacking = [name for name in bundle if all(name in bundle.lacking(node) for node in nodes)]
     total = Resources.total(nodes)
-    there = Resources({name: total.get(name, 0.0) for name in bundle})
+    available = Resources({name: total.get(name, 0.0) for name in bundle})
     workers = "1 worker" if wanted == 1 else f"{wanted} workers"
     message = (
         f"{workers} with {bundle} each {'was' if wanted == 1 else 'were'} requested ({bundle * wanted} in all), but "
-        f"the cluster has {there} on {len(nodes)} node{'s' * (len(nodes) != 1)}: room for {fits} worker{'s' * (fits != 1)}"
+        f"the cluster has {available} on {len(nodes)} node{'s' * (len(nodes) != 1)}: room for {fits} worker{'s' * (fits != 1)}"
     )
     if strategy.startswith("STRICT"):
         message += f" with placement_strategy={strategy!r}"

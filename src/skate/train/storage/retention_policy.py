@@ -35,7 +35,7 @@ def score(metrics: Mapping[str, Any], attribute: str) -> float | None:
     return number if number == number else None
 
 
-def best_first(there: Sequence[KeptCheckpoint], attribute: str, order: str) -> list[KeptCheckpoint]:
+def best_first(checkpoints: Sequence[KeptCheckpoint], attribute: str, order: str) -> list[KeptCheckpoint]:
     """Sort checkpoints by score, best first; those without one come last, newer ones first among equals."""
     sign = -1.0 if order == "max" else 1.0
 
@@ -43,18 +43,20 @@ def best_first(there: Sequence[KeptCheckpoint], attribute: str, order: str) -> l
         found = score(each.metrics, attribute)
         return (found is None, 0.0 if found is None else sign * found, -each.index)
 
-    return sorted(there, key=key)
+    return sorted(checkpoints, key=key)
 
 
-def to_delete(there: Sequence[KeptCheckpoint], config: CheckpointConfig | OfTune) -> list[KeptCheckpoint]:
+def to_delete(
+    checkpoints: Sequence[KeptCheckpoint], config: CheckpointConfig | OfTune
+) -> list[KeptCheckpoint]:
     """Select the checkpoints to delete, oldest first; the last one always stays, because a run resumes from it."""
     keep = config.num_to_keep
-    if keep is None or len(there) <= keep:
+    if keep is None or len(checkpoints) <= keep:
         return []
-    latest = max(there, key=lambda each: each.index)
+    latest = max(checkpoints, key=lambda each: each.index)
     if config.checkpoint_score_attribute is None:
-        ranked = sorted(there, key=lambda each: -each.index)
+        ranked = sorted(checkpoints, key=lambda each: -each.index)
     else:
-        ranked = best_first(there, config.checkpoint_score_attribute, config.checkpoint_score_order)
+        ranked = best_first(checkpoints, config.checkpoint_score_attribute, config.checkpoint_score_order)
     staying = {id(each) for each in ranked[:keep]} | {id(latest)}
-    return sorted((each for each in there if id(each) not in staying), key=lambda each: each.index)
+    return sorted((each for each in checkpoints if id(each) not in staying), key=lambda each: each.index)

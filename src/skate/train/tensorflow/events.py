@@ -39,8 +39,8 @@ class Events:
             return dict(logs)
         lost = [name for name in self._metrics.values() if name not in logs]
         if lost:
-            there = ", ".join(logs) or "none"
-            raise KeyError(f"Keras has not logged {', '.join(map(repr, lost))}; it has logged: {there}")
+            logged = ", ".join(logs) or "none"
+            raise KeyError(f"Keras has not logged {', '.join(map(repr, lost))}; it has logged: {logged}")
         return {new: logs[name] for new, name in self._metrics.items()}
 
 

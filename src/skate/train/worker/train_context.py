@@ -193,8 +193,8 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
     session = current("get_dataset_shard()")
     name = "train" if dataset_name is None else dataset_name
     if name not in session.shards:
-        there = ", ".join(map(repr, session.shards)) or "none"
-        raise KeyError(f"no dataset {name!r} was given to the trainer; datasets={{...}} has: {there}")
+        names = ", ".join(map(repr, session.shards)) or "none"
+        raise KeyError(f"no dataset {name!r} was given to the trainer; datasets={{...}} has: {names}")
     return session.shards[name]
 
 

@@ -231,8 +231,8 @@ class Machine:
                     )
 
     def _note_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None) -> dict[str, Any]:
-        told = {name: value for name, value in result.items() if name not in ("config", "trial_id")}
-        entry: dict[str, Any] = {"e": "result", "id": trial.trial_id, "r": told}
+        reported = {name: value for name, value in result.items() if name not in ("config", "trial_id")}
+        entry: dict[str, Any] = {"e": "result", "id": trial.trial_id, "r": reported}
         self._commands.append(Note(entry, durable=checkpoint is not None))
         if checkpoint is not None:
             entry["c"] = checkpoint

@@ -71,11 +71,11 @@ class TuneReportCheckpointCallback(TuneCallback):
     def _handle(self, trainer: Any, pl_module: Any) -> None:
         if trainer.sanity_checking:
             return
-        there = {name: value.item() for name, value in trainer.callback_metrics.items()}
+        metrics = {name: value.item() for name, value in trainer.callback_metrics.items()}
         found = (
-            {new: there[name] for new, name in self._metrics.items() if name in there}
+            {new: metrics[name] for new, name in self._metrics.items() if name in metrics}
             if self._metrics
-            else there
+            else metrics
         )
         if not found:
             return

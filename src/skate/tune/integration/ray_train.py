@@ -25,7 +25,7 @@ class TuneReportCallback(UserCallback):
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
         """Report what rank 0 has reported, with the checkpoint."""
-        told = dict(metrics[0])
+        reported = dict(metrics[0])
         if checkpoint is not None:
-            told[CHECKPOINT_PATH_KEY] = checkpoint.path
-        session.report(told, checkpoint=checkpoint)
+            reported[CHECKPOINT_PATH_KEY] = checkpoint.path
+        session.report(reported, checkpoint=checkpoint)

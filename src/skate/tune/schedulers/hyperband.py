@@ -185,8 +185,8 @@ class HyperBandScheduler(FIFOScheduler):
         """Return all brackets, band by band, optionally those with the least progress first."""
         found: list[Bracket] = []
         for band in self._hyperbands:
-            there = [bracket for bracket in band if bracket is not None]
-            found += sorted(there, key=Bracket.completion_percentage) if by_progress else there
+            brackets = [bracket for bracket in band if bracket is not None]
+            found += sorted(brackets, key=Bracket.completion_percentage) if by_progress else brackets
         return found
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:

@@ -56,7 +56,9 @@ class MedianStoppingRule(FIFOScheduler):
         if time < self._grace_period:
             return TrialScheduler.CONTINUE
         others = [
-            name for name, told in self._results.items() if name != trial.trial_id and told[-1][0] >= time
+            name
+            for name, results in self._results.items()
+            if name != trial.trial_id and results[-1][0] >= time
         ]
         means = [mean for name in others if math.isfinite(mean := self._mean(name, time))]
         if len(means) < self._min_samples:

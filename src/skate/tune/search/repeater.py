@@ -66,8 +66,8 @@ class Repeater(Searcher):
             return
         scores = [each for each in group.scores.values() if each is not None]
         mean = sum(scores) / len(scores) if scores else None
-        told = None if mean is None else {**(result or {}), self.searcher.metric: mean}
-        self.searcher.on_trial_complete(group.primary, result=told, error=mean is None)
+        merged = None if mean is None else {**(result or {}), self.searcher.metric: mean}
+        self.searcher.on_trial_complete(group.primary, result=merged, error=mean is None)
         for each in group.scores:
             self._group_of.pop(each, None)
 

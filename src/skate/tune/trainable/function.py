@@ -39,7 +39,7 @@ class FunctionTrainable(Trainable):
         self._go = threading.Lock()  # held until the function may continue
         self._come.acquire()
         self._go.acquire()
-        self._told: dict[str, Any] | None = None
+        self._reported: dict[str, Any] | None = None
         self._error: BaseException | None = None
         self._over = False
         self._ending = False
@@ -61,8 +61,8 @@ class FunctionTrainable(Trainable):
             self._go.release()
         if not self._over:
             self._come.acquire()
-        if self._told is not None:
-            found, self._told = self._told, None
+        if self._reported is not None:
+            found, self._reported = self._reported, None
             return found
         if self._error is not None:
             raise self._error
@@ -114,17 +114,17 @@ class FunctionTrainable(Trainable):
         """
         if self._ending:
             raise TrialEnded
-        told = dict(metrics)
-        told["checkpoint_dir_name"] = None
+        reported = dict(metrics)
+        reported["checkpoint_dir_name"] = None
         spec = session.spec()
         if checkpoint is not None and spec is not None:
             name = f"checkpoint_{self._next_checkpoint:06d}"
             self._next_checkpoint += 1
             spec.folder.upload(checkpoint, name)
-            told["checkpoint_dir_name"] = name
-            told["should_checkpoint"] = True
+            reported["checkpoint_dir_name"] = name
+            reported["should_checkpoint"] = True
             self.latest_checkpoint = spec.folder.checkpoint(name)
-        self._told = told
+        self._reported = reported
         self._come.release()
         self._go.acquire()
         if self._ending:
