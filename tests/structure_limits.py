@@ -23,6 +23,7 @@ IMPORTS_BY_STRING: dict[str, str] = {
     "skate.tune.utils.monitor": "packages that are not required",
 }
 LIBRARIES_NAMED_BY_THE_ENGINE = {
+    "skate.client.session.dashboard_process: skate.dashboard",  # the program that it starts
     "skate.client.tensor.tensor_transports: skate.experimental.rdt.collective_tensor_transport"
 }
 LIBRARY_ARROWS: dict[str, set[str]] = {
