@@ -24,7 +24,7 @@ IMPORTS_BY_STRING: dict[str, str] = {
 }
 LIBRARIES_NAMED_BY_THE_ENGINE = {
     "skate.client.session.dashboard_process: skate.dashboard",  # the program that it starts
-    "skate.client.tensor.tensor_transports: skate.experimental.rdt.collective_tensor_transport"
+    "skate.client.tensor.tensor_transports: skate.experimental.rdt.collective_tensor_transport",
 }
 LIBRARY_ARROWS: dict[str, set[str]] = {
     "air": {"train", "tune", "util"},
