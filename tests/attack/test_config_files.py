@@ -202,3 +202,13 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
         read(str(tmp_path / "c.yaml"))
     with pytest.raises(ValueError, match="cannot be read"):
         read(str(tmp_path))
+
+
+@pytest.mark.parametrize("function", ["no_such_module:f", "skate.serve.autoscaling_policy:no_such_name"])
+def test_a_policy_that_cannot_be_imported(tmp_path: Path, function: str) -> None:
+    text = yaml.safe_dump(VALID).replace(
+        "skate.serve.autoscaling_policy:default_autoscaling_policy", function
+    )
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"c\.yaml.*no_such"):
+        read(str(tmp_path / "c.yaml"))

@@ -410,3 +410,24 @@ def test_aim_wants_a_metric_to_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aim", None)
     with pytest.raises(ImportError, match="AimLoggerCallback needs aim.*pip install aim"):
         tune_loggers.AimLoggerCallback()
+
+
+class Unclosable(tune.Callback):
+    """Fails at the end of a search, as a file does on a full disk."""
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+
+class Closing(tune.Callback):
+    ended = False
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        Closing.ended = True
+
+
+def test_a_logger_that_cannot_end_does_not_keep_others_open(tmp_path: Path) -> None:
+    config = tune.RunConfig(storage_path=str(tmp_path), callbacks=[Unclosable(), Closing()], verbose=0)
+    with pytest.raises(OSError, match="No space left on device"):
+        tune.Tuner(lambda config: None, run_config=config).fit()
+    assert Closing.ended

@@ -57,7 +57,10 @@ def read(path: str) -> ServeDeploySchema:
 def checked(config: Any) -> ServeDeploySchema:
     """Validate a config as far as possible without starting anything. Raises ValueError if it is invalid."""
     bounded(config)
-    schema = ServeDeploySchema.model_validate(config)
+    try:
+        schema = ServeDeploySchema.model_validate(config)
+    except (AttributeError, ImportError) as error:  # of the path of an autoscaling policy
+        raise ValueError(str(error)) from None
     for name, make in (("http_options", http_options), ("grpc_options", grpc_options)):
         try:
             make(schema)

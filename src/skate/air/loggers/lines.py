@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -63,9 +64,10 @@ class JsonLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Close the files of interrupted trials."""
-        for trial in list(self._files):
-            self._end(trial)
+        """Close the files of interrupted trials, also if some of them do not fit on the disk."""
+        with contextlib.ExitStack() as stack:
+            for trial in self._files:
+                stack.callback(self._end, trial)
 
     def update_config(self, trial: LoggableTrial, config: dict[str, Any]) -> None:
         """Rewrite the files of settings."""

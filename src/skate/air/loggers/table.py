@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 from dataclasses import dataclass
@@ -55,9 +56,10 @@ class CSVLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Close the files of interrupted trials."""
-        for trial in list(self._tables):
-            self._end(trial)
+        """Close the files of interrupted trials, also if some of them do not fit on the disk."""
+        with contextlib.ExitStack() as stack:
+            for trial in self._tables:
+                stack.callback(self._end, trial)
 
     def _end(self, trial: LoggableTrial) -> None:
         table = self._tables.pop(trial, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from typing import Any
@@ -72,9 +73,10 @@ class TBXLoggerCallback(LoggerCallback):
         self._end(trial)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """Close the files of interrupted trials."""
-        for trial in list(self._files):
-            self._end(trial)
+        """Close the files of interrupted trials, also if some of them do not fit on the disk."""
+        with contextlib.ExitStack() as stack:
+            for trial in self._files:
+                stack.callback(self._end, trial)
 
     def _end(self, trial: LoggableTrial) -> None:
         self._last.pop(trial, None)

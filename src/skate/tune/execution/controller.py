@@ -346,13 +346,9 @@ class Controller:
         self._running.clear()
         self._pending.clear()
         self.processes.close()
-        try:
-            for callback in self.plan.callbacks:
-                callback.on_experiment_end(trials=self.machine.trials)
-        finally:
-            if well:
-                self.journal.close()
-            else:
-                self.journal.abandon()
+        with contextlib.ExitStack() as stack:  # each of them ends, even if another one fails
+            stack.callback(self.journal.close if well else self.journal.abandon)
+            for callback in reversed(self.plan.callbacks):
+                stack.callback(callback.on_experiment_end, trials=self.machine.trials)
         if self.plan.reporter is not None:
             self.plan.reporter.look(self.machine.trials, True)
