@@ -6,7 +6,10 @@ when they are sent, so that the sender may change its objects, and a write that 
 
 from __future__ import annotations
 
+import fcntl
 import socket
+import struct
+import termios
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +26,7 @@ EPOLLOUT: Final = 4
 #: The most bytes that a stranger may send before its greeting is complete.
 GREETING_BYTES_MAX: Final = 1 << 16
 SOCKET_BYTES: Final = 1 << 22
+_INT: Final = struct.Struct("i")
 #: Opens an array of eight: a write, whose last element is the array of its frames.
 _EIGHT: Final = b"\x98"
 
@@ -93,6 +97,14 @@ class Connection:
         done = channel.flush()
         if done == waited:
             self.pump.want_write(channel.fd, not done)
+
+    def unacknowledged(self) -> int:
+        """Return how many bytes the kernel has taken, and the peer's kernel has not acknowledged."""
+        try:
+            found: tuple[int] = _INT.unpack(fcntl.ioctl(self.channel.fd, termios.TIOCOUTQ, bytes(_INT.size)))
+        except OSError:  # the connection has ended
+            return 0
+        return found[0]
 
     def refuse(self, text: str, is_dead: bool = False) -> None:
         """Say why there will be no lane, and close."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: The most bytes on the way without a receipt. What is beyond waits at its sender, so that relays keep only this much.
 WINDOW_BYTES: Final = 8 << 20
+#: Ticks after which a connection whose bytes nobody acknowledges counts as broken: one beat.
+STUCK_TICKS: Final = 4
 
 
 class Attempt:
@@ -29,7 +31,7 @@ class Lane:
 
     __slots__ = (
         "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "last", "peer", "queue", "queued_bytes",
-        "prompted", "retry_at", "spare", "unreceipted", "via", "was_direct",
+        "prompted", "retry_at", "spare", "stuck_bytes", "stuck_ticks", "unreceipted", "via", "was_direct",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -45,6 +47,8 @@ class Lane:
         self.flight_bytes = 0
         self.prompted = False  # the peer was asked for a receipt
         self.unreceipted = 0  # writes of the peer since the last receipt
+        self.stuck_bytes = 0  # what the peer's kernel had not acknowledged at the last tick
+        self.stuck_ticks = 0  # for how many ticks this has been the same
         self.broken_at = 0.0  # since when there is no connection
         self.retry_at = 0.0
         self.was_direct = True  # the last attempt
@@ -105,6 +109,16 @@ class Lane:
         attempt, self.attempt = self.attempt, None
         if attempt is not None and attempt.connection is not None:
             attempt.connection.close()
+
+    def is_stuck(self) -> bool:
+        """Return True if the network has taken nothing for STUCK_TICKS, although something is on its way. Call at each tick.
+
+        A peer that hangs is no reason: its kernel acknowledges what it receives.
+        """
+        stuck = self.connection.unacknowledged() if self.connection is not None and self.flight else 0
+        self.stuck_ticks = self.stuck_ticks + 1 if stuck and stuck == self.stuck_bytes else 0
+        self.stuck_bytes = stuck
+        return self.stuck_ticks >= STUCK_TICKS
 
     def close(self) -> None:
         """Close all connections."""

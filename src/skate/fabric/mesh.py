@@ -263,7 +263,10 @@ class Mesh(Lanes):
 
     def _look_after(self, lane: Lane, now: float) -> None:
         if lane.connection is not None:
-            if lane.closes_at and now >= lane.closes_at:
+            # The directory judges the lanes of the head.
+            if (lane.closes_at and now >= lane.closes_at) or (
+                HEAD not in (self.number, lane.peer) and lane.is_stuck()
+            ):
                 lane.connection.close()
                 self._broken(lane.connection, lane)
             else:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from skate.wire.pump import Pump
 
 JOIN_SECONDS = 30.0
+#: How long nodes continue when most of them do not hear the head: it has no durable state, so it does not come back.
+GRACE_SECONDS = 2.0
 #: A route to the world, of which nothing is sent: the address of this machine on it is the one that others see.
 SOMEWHERE = ("203.0.113.1", 9)
 
@@ -59,6 +61,7 @@ def connect(
     try:
         # with Dask.distributed, which takes half a second
         from skate.fabric.dask import carrier, credentials
+        from skate.fabric.directory import Timing
         from skate.fabric.mesh_head import MeshHead
         from skate.fabric.mesh_member import MeshMember
     except ImportError as error:
@@ -76,7 +79,7 @@ def connect(
         name = info["node_id"].hex()
         member = carrier.MemberCarrier(pump, name, network.head, network.ip, token=token)
         member.start(network.timeout)
-        joining = MeshMember(pump, info, member)
+        joining = MeshMember(pump, info, member, timing=Timing(grace=GRACE_SECONDS))
         joining.on_end = lambda: leave(joining.reason)
         try:
             _check_python(joining.greet(network.timeout).get("python"))

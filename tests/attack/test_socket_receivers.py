@@ -23,8 +23,8 @@ for _ in range(5):
 
 
 @pytest.fixture
-def box() -> Iterator[sockets.Mailbox]:
-    made = sockets.Mailbox()
+def box() -> Iterator[sockets.SocketReceiver]:
+    made = sockets.SocketReceiver()
     yield made
     made.close()
     for each in sockets._out:
@@ -36,7 +36,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_malformed_messages_hide_nothing_and_leave_no_descriptor(box: sockets.Mailbox) -> None:
+def test_malformed_messages_hide_nothing_and_leave_no_descriptor(box: sockets.SocketReceiver) -> None:
     one, other = socket.socketpair()
     with one, other, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
         assert sockets.send(box.name, one, b"GET", client=["10.0.0.1", 5])
@@ -66,7 +66,7 @@ def test_malformed_messages_hide_nothing_and_leave_no_descriptor(box: sockets.Ma
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
-def test_messages_of_another_user_hide_nothing(box: sockets.Mailbox) -> None:
+def test_messages_of_another_user_hide_nothing(box: sockets.SocketReceiver) -> None:
     one, other = socket.socketpair()
     with one, other:
         name = box.name[1:].decode()
