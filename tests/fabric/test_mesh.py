@@ -17,6 +17,7 @@ from skate.fabric.connection import HELLO, REFUSED
 from skate.fabric.directory import DEAD, Timing
 from skate.fabric.lane import WINDOW_BYTES
 from skate.fabric.local import RefusedError
+from skate.fabric.lane import STUCK_TICKS
 from skate.fabric.mesh import RECEIPT_WRITES
 from skate.protocol.version import VERSION
 from tests.fabric.clusters import MeshCluster, Node, info_of
@@ -245,6 +246,34 @@ def test_a_pair_that_cannot_connect_talks_through_the_head(mesh: Manual) -> None
     mesh.advance(20)
     talk(mesh, other, one)
     assert not mesh.ends and len(mesh.nodes[0].fabric.ids) == 3
+
+
+def test_a_lane_whose_bytes_get_lost_on_the_way_goes_through_the_head(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    talk(mesh, one, other)
+    silent = one.fabric.lanes[other.number].connection
+    mesh.pump.remove(other.fabric.lanes[one.number].connection.channel.fd)  # the connection stays open
+    mesh.engine.blocked.add(frozenset((one.name, other.name)))
+    before = len(other.got(one))
+    one.send(other, WORD, 7)
+    mesh.advance(STUCK_TICKS * STEP)
+    assert one.fabric.lanes[other.number].connection is silent
+    mesh.advance(1.5)
+    mesh.until(lambda: other.got(one)[before:] == [(WORD, 7)])
+    assert silent.closed and one.fabric.lanes[other.number].connection.is_relayed
+    talk(mesh, one, other)
+
+
+def test_a_lane_is_kept_while_its_peer_is_only_slow(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    talk(mesh, one, other)
+    kept = one.fabric.lanes[other.number].connection
+    for _ in range(10):
+        one.send(other, WORD, 1)
+        mesh.advance(0.5)
+    assert one.fabric.lanes[other.number].connection is kept
 
 
 def test_a_pair_that_never_could_connect_talks_through_the_head(mesh: Manual) -> None:
