@@ -15,9 +15,8 @@ import pytest
 from skate.fabric.carrier import LANE
 from skate.fabric.connection import HELLO, REFUSED
 from skate.fabric.directory import DEAD, Timing
-from skate.fabric.lane import WINDOW_BYTES
+from skate.fabric.lane import STUCK_TICKS, WINDOW_BYTES
 from skate.fabric.local import RefusedError
-from skate.fabric.lane import STUCK_TICKS
 from skate.fabric.mesh import RECEIPT_WRITES
 from skate.protocol.version import VERSION
 from tests.fabric.clusters import MeshCluster, Node, info_of
