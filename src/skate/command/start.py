@@ -153,11 +153,11 @@ def _how_to_go_on(found: detached_node.Address, given: argparse.Namespace, secon
 
 
 def _warn_of_ignored_flags(given: argparse.Namespace) -> None:
-    said = [f"--{name}" for name in WITHOUT_EFFECT if getattr(given, name.replace("-", "_"), None)]
-    if said:
+    ignored = [f"--{name}" for name in WITHOUT_EFFECT if getattr(given, name.replace("-", "_"), None)]
+    if ignored:
         print(
-            f"skate start: {', '.join(said)}: accepted without effect, because Skate has no such ports and "
-            "no dashboard.",
+            f"skate start: {', '.join(ignored)}: accepted without effect; Skate has no such ports, and `skate dashboard` serves "
+            "state and metrics over HTTP.",
             file=sys.stderr,
         )
 
