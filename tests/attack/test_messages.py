@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import typing
 from typing import Annotated, Any
 
@@ -94,7 +95,7 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
         )
     plain = {
         bytes: st.sampled_from([b"", b"value"]), str: st.sampled_from(["", "CPU", "why"]), bool: st.booleans(),
-        int: st.integers(-2, 3), type(None): st.none(),
+        int: st.integers(-2, 3), float: st.sampled_from([0.0, -1.0, math.inf, math.nan]), type(None): st.none(),
     }  # fmt: skip
     return plain[kind]
 
@@ -194,7 +195,7 @@ def message_of(tag: int) -> tuple[Any, ...]:
         "parent": b"", "actor_id": ACTORS[0], "any_id": OBJECTS[0], "verb": "timeline", "status": m.OK, "returns": (),
         "position": 1,
     }  # fmt: skip
-    by_type = {bytes: b"", str: "", int: 1, bool: True}
+    by_type = {bytes: b"", str: "", int: 1, float: 1.0, bool: True}
     fields = []
     for name, kind in hints_of(RECORDS[tag]).items():
         base = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind

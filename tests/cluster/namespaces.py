@@ -129,7 +129,8 @@ class Machine:
         self.folder = folder / self.name
         self.folder.mkdir()
         self.programs: list[Program] = []
-        kept = sorted({str(path) for path in (ROOT, Path(sys.prefix)) if path.is_relative_to("/tmp")})
+        places = [ROOT, *([] if Path(sys.prefix).is_relative_to(ROOT) else [Path(sys.prefix)])]
+        kept = [str(path) for path in places if path.is_relative_to("/tmp")]
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child",
              sys.executable, "-S", str(INIT), self.name, hosts, *kept],

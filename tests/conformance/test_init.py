@@ -111,7 +111,7 @@ def test_what_cannot_be_is_refused(
         {"job_config": None},
         {"logging_config": None},
         {"enable_resource_isolation": False},
-        {"_node_name": "mine"},
+        {"_node_name": None},
         {"labels": {"kind": "small"}},
     ],
     ids=lambda value: next(iter(value)),

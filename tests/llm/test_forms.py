@@ -90,7 +90,7 @@ def test_forms_that_cannot_be_are_the_callers_error(client: openai.OpenAI, body:
 def test_without_the_library_a_form_is_refused_with_what_to_install(
     client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(structured_output, "there", lambda name: False)
+    monkeypatch.setattr(structured_output, "is_installed", lambda name: False)
     monkeypatch.setattr(structured_output.Forms, "_made", None, raising=False)
     with pytest.raises(openai.BadRequestError, match="pip install llguidance"):
         # The model without a template, which no other test asks for a form.

@@ -26,6 +26,8 @@ MAY_NAME_LOOPBACK = {
     "serve/command/verbs.py",
     "serve/rest.py",
     "client/session/init.py",
+    "dashboard/__main__.py",
+    "dashboard/access.py",
 }
 HEAD, OTHER = "10.20.0.1", "10.20.0.2"
 

@@ -177,13 +177,8 @@ class History:
         return self.checkpoint(max(self.kept, key=lambda each: each.index)) if self.kept else None
 
     def best(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
-        """Return the kept checkpoints with their metrics: oldest first, or worst first if they are ranked.
-
-        There are `num_to_keep` at most: the last one, which a run resumes from, is missing if it is not among the best.
-        """
-        keep = self.config.num_to_keep
-        ranked = self._in_order()[-keep:] if keep is not None else self._in_order()
-        return [(self.checkpoint(each), dict(each.metrics)) for each in ranked]
+        """Return the kept checkpoints with their metrics: oldest first, or worst first if they are ranked."""
+        return [(self.checkpoint(each), dict(each.metrics)) for each in self._in_order()]
 
     def _in_order(self) -> list[KeptCheckpoint]:
         ranked = sorted(self.kept, key=lambda each: each.index)
