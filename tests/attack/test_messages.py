@@ -220,7 +220,7 @@ def test_a_driver_cannot_answer_for_a_worker() -> None:
 def test_an_event_of_the_shell_is_refused_from_anybody_else() -> None:
     core = node()
     numbers = [value for name, value in vars(se).items() if name.isupper() and isinstance(value, int)]
-    assert len(numbers) == 18
+    assert len(numbers) == 19
     for tag in numbers:
         for of_worker in (True, False):
             assert "is not one that a" in Guard(core).refusal(1, (tag, 1, ""), of_worker)
