@@ -14,58 +14,13 @@ import pytest
 
 from skate.fabric.carrier import LANE
 from skate.fabric.connection import HELLO, REFUSED
-from skate.fabric.directory import DEAD, Timing
-from skate.fabric.lane import STUCK_TICKS, WINDOW_BYTES
+from skate.fabric.directory import DEAD
+from skate.fabric.lane import WINDOW_BYTES
 from skate.fabric.local import RefusedError
 from skate.fabric.mesh import RECEIPT_WRITES
 from skate.protocol.version import VERSION
-from tests.fabric.clusters import MeshCluster, Node, info_of
-
-WORD = 99
-STEP = 0.1
-
-
-class Manual(MeshCluster):
-    """A mesh whose time passes only when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.frozen: set[str] = set()
-        super().__init__(Timing(), lambda: self.now)
-        self.ends: dict[str, float] = {}
-
-    def add(self) -> Node:
-        node = super().add()
-        if node is not self.nodes[0]:
-            node.fabric.on_end = lambda: self.end_of(node)
-        return node
-
-    def end_of(self, node: Node) -> None:
-        self.ends[node.name] = self.now
-        node.fabric.close()
-
-    def turn(self) -> None:
-        for _ in range(4):
-            self.pump.wait(lambda: False, 0)
-
-    def advance(self, seconds: float) -> None:
-        for _ in range(round(seconds / STEP)):
-            self.now += STEP
-            for node in self.nodes:
-                if node.name not in self.frozen:
-                    node.fabric.tick()
-            self.turn()
-
-    def freeze(self, node: Node) -> None:
-        """Stop a node, as by SIGSTOP: its sockets stay open, and nobody reads them."""
-        self.frozen.add(node.name)
-        for connection in (*node.fabric._connections(),):
-            self.pump.remove(connection.channel.fd)
-        node.fabric._timer.close()
-
-    def left(self, node: Node, who: Node) -> str:
-        """Return what a node was told about the end of another."""
-        return "".join(each[2] for each in node.handler.events if each[:2] == ("left", who.number))
+from tests.fabric.clusters import Node, info_of
+from tests.fabric.manual_mesh import STEP, WORD, Manual, talk
 
 
 @pytest.fixture
@@ -73,17 +28,6 @@ def mesh() -> Iterator[Manual]:
     found = Manual()
     yield found
     found.close()
-
-
-def talk(mesh: Manual, one: Node, other: Node, count: int = 20) -> None:
-    """Send messages in both directions, and check that all arrive after those of before."""
-    before = len(other.got(one)), len(one.got(other))
-    for number in range(count):
-        one.send(other, WORD, number)
-        other.send(one, WORD, number)
-    mesh.until(lambda: (len(other.got(one)), len(one.got(other))) == (before[0] + count, before[1] + count))
-    expected = [(WORD, number) for number in range(count)]
-    assert other.got(one)[before[0] :] == one.got(other)[before[1] :] == expected
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 2)])
@@ -224,113 +168,6 @@ def test_a_node_joins_and_hears_of_all_before_their_messages(mesh: Manual) -> No
 
 
 # -- relays
-
-
-def test_a_pair_that_cannot_connect_talks_through_the_head(mesh: Manual) -> None:
-    mesh.start(4)
-    _, one, other, third = mesh.nodes
-    talk(mesh, one, other)
-    mesh.engine.block(one.name, other.name)
-    before = len(other.got(one))
-    for number in range(30):
-        one.send(other, WORD, number, bytes(100_000))
-    mesh.turn()
-    assert len(other.got(one)) < before + 30
-    mesh.advance(2)
-    mesh.until(lambda: len(other.got(one)) == before + 30)
-    assert [message[1] for message in other.got(one)[before:]] == list(range(30))
-    assert one.fabric.lanes[other.number].connection.is_relayed
-    talk(mesh, one, other)
-    talk(mesh, one, third)
-    mesh.advance(20)
-    talk(mesh, other, one)
-    assert not mesh.ends and len(mesh.nodes[0].fabric.ids) == 3
-
-
-def test_a_lane_whose_bytes_get_lost_on_the_way_goes_through_the_head(mesh: Manual) -> None:
-    mesh.start(3)
-    _, one, other = mesh.nodes
-    talk(mesh, one, other)
-    silent = one.fabric.lanes[other.number].connection
-    mesh.pump.remove(other.fabric.lanes[one.number].connection.channel.fd)  # the connection stays open
-    mesh.engine.blocked.add(frozenset((one.name, other.name)))
-    before = len(other.got(one))
-    one.send(other, WORD, 7)
-    mesh.advance(STUCK_TICKS * STEP)
-    assert one.fabric.lanes[other.number].connection is silent
-    mesh.advance(1.5)
-    mesh.until(lambda: other.got(one)[before:] == [(WORD, 7)])
-    assert silent.closed and one.fabric.lanes[other.number].connection.is_relayed
-    talk(mesh, one, other)
-
-
-def test_a_lane_is_kept_while_its_peer_is_only_slow(mesh: Manual) -> None:
-    mesh.start(3)
-    _, one, other = mesh.nodes
-    talk(mesh, one, other)
-    kept = one.fabric.lanes[other.number].connection
-    for _ in range(10):
-        one.send(other, WORD, 1)
-        mesh.advance(0.5)
-    assert one.fabric.lanes[other.number].connection is kept
-
-
-def test_a_pair_that_never_could_connect_talks_through_the_head(mesh: Manual) -> None:
-    mesh.start(3)
-    _, one, other = mesh.nodes
-    mesh.engine.block(one.name, other.name)
-    one.send(other, WORD, 1)
-    mesh.advance(2)
-    mesh.until(lambda: other.got(one) == [(WORD, 1)])
-
-
-def test_a_relay_ends_with_one_of_its_members(mesh: Manual) -> None:
-    mesh.start(4)
-    head, one, other, third = mesh.nodes
-    mesh.engine.block(one.name, other.name)
-    one.send(other, WORD, 1)
-    mesh.advance(2)
-    mesh.until(lambda: other.got(one) == [(WORD, 1)])
-    mesh.kill(other)
-    mesh.advance(1.5)  # what is on its way may still come
-    assert mesh.left(one, other)
-    assert one.handler.events[-1][:2] == ("left", other.number)
-    assert not one.fabric._tunnels._tunnels
-    talk(mesh, one, third)
-
-
-def test_a_large_value_goes_through_the_head(mesh: Manual) -> None:
-    mesh.start(3)
-    _, one, other = mesh.nodes
-    mesh.engine.block(one.name, other.name)
-    one.handler.values[b"key"] = bytes(range(256)) * 40_000
-    got = bytearray(256 * 40_000)
-    done: list[bool] = []
-
-    def write(at: int, piece: Any) -> None:
-        got[at : at + len(piece)] = piece
-
-    other.fabric.fetch(other.id_of(one), b"key", len(got), write, done.append, lambda: memoryview(got))
-    other.fabric.flush()
-    mesh.advance(2)
-    mesh.until(lambda: bool(done))
-    assert done == [True] and bytes(got) == one.handler.values[b"key"]
-
-
-def test_a_node_that_only_others_reach_keeps_its_lane_to_the_head(mesh: Manual) -> None:
-    mesh.start(4)
-    head, one, other, third = mesh.nodes
-    talk(mesh, one, third)
-    talk(mesh, other, third)
-    mesh.engine.block(head.name, third.name)
-    for _ in range(20):
-        for node in (one, other):  # who asks needs to have heard of it lately
-            node.send(third, WORD, 0)
-            third.send(node, WORD, 0)
-        mesh.advance(1)
-    assert not mesh.ends, third.fabric.reason
-    assert third.number in head.fabric.ids
-    talk(mesh, head, third)
 
 
 def test_a_full_window_waits_for_receipts(mesh: Manual) -> None:
