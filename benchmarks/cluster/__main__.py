@@ -87,7 +87,9 @@ def one_target(record: Record, network: Network, target: str, python: str, names
                 record.add(target, found)
             problem = ""
         # Whatever fails on one side must not end the others.
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # any failure of one side is a line of the table; the others are still measured
             problem = " ".join(str(error).split())[-400:] or type(error).__name__
             record.failures.append(f"{target} {what}: {problem}")
         print(

@@ -81,7 +81,7 @@ def report() -> None:
         try:
             nodes = ray.nodes()
         # The test shows whatever ends the reports.
-        except Exception as error:
+        except Exception as error:  # the test reads which one it was
             print(f"{time.time():.3f} blind {type(error).__name__}", flush=True)
             return
         for node in nodes:
@@ -105,7 +105,7 @@ def main() -> None:
             except SyntaxError:
                 value = exec(line, names)
         # The error is what the test asks for.
-        except Exception as error:
+        except Exception as error:  # the test reads which one it was
             print(f"failed {number} {type(error).__name__}: {' '.join(str(error).split())}", flush=True)
         else:
             print(f"done {number} {value!r}", flush=True)

@@ -207,7 +207,7 @@ class Network:
             self.bridge = self._open(254, hosts)
             self.machines = [self._open(number, hosts) for number in range(1, machines + 1)]
             (self._plug_taps if taps else self._plug_cables)()
-        except BaseException:
+        except BaseException:  # also Ctrl-C and a timeout of pytest: machines that started must end
             self.close()
             raise
 

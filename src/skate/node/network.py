@@ -83,7 +83,7 @@ def connect(
         joining.on_end = lambda: leave(joining.reason)
         try:
             _check_python(joining.greet(network.timeout).get("python"))
-        except BaseException:
+        except BaseException:  # also Ctrl-C while it waits for the head
             joining.close()
             raise
         return Joined(joining, joining.number, network.head, token_file, joining.begin)

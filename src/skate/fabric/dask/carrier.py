@@ -88,7 +88,7 @@ class DaskCarrier:
             self._engine.run(self._begin(timeout), timeout + END_SECONDS)
             if self._credentials is not None:
                 self._engine.spawn(self._keep_certificate())
-        except BaseException:
+        except BaseException:  # also Ctrl-C: a thread and a socket are open by now
             self.close()
             raise
 
@@ -142,7 +142,7 @@ class DaskCarrier:
         comm = await connect(address, self._arguments)
         try:
             return await request(comm, purpose, self._forwarded)
-        except BaseException:
+        except BaseException:  # also a cancellation: Dask does not close what nobody has
             comm.abort()
             raise
 

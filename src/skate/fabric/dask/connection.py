@@ -42,7 +42,7 @@ async def connect(address: str, arguments: dict[str, Any]) -> Comm:
         await comm.write(comm.local_info)
         comm.remote_info = await comm.read()
         comm.handshake_options = comm.handshake_configuration(comm.local_info, comm.remote_info)
-    except BaseException:
+    except BaseException:  # also a cancellation, when the handshake takes too long
         comm.abort()
         raise
     return comm

@@ -46,7 +46,7 @@ async def request(comm: Comm, purpose: Purpose, forwarded: bool = False) -> sock
         try:
             if await _receive(sock) != READY:
                 raise Refused("the other side does not answer as a node of Skate")
-        except BaseException:
+        except BaseException:  # also a cancellation: the socket is no longer Dask's
             sock.close()
             raise
         return sock

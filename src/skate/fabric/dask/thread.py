@@ -133,7 +133,7 @@ class EngineThread:
         except concurrent.futures.TimeoutError:
             future.cancel()
             raise TimeoutError(f"the engine has not answered within {timeout:g} s") from None
-        except BaseException:
+        except BaseException:  # also Ctrl-C and a timeout: the call in the loop has to end
             future.cancel()
             raise
 
