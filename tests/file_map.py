@@ -24,9 +24,13 @@ this page.
 
 def first_line(path: Path) -> str:
     """Return the first line of a file's docstring, without what Markdown would take for markup; empty if it has none."""
-    said = ast.get_docstring(ast.parse(path.read_text())) or ""
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     return (
-        said.split("\n\n")[0].replace("\n", " ").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+        docstring.split("\n\n")[0]
+        .replace("\n", " ")
+        .replace("|", "\\|")
+        .replace("<", "&lt;")
+        .replace("*", "\\*")
     )
 
 
@@ -49,10 +53,10 @@ def build() -> str:
         files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
         name = folder.relative_to(SOURCE).as_posix()
         package = folder / "__init__.py"
-        said = first_line(package) if package.exists() else ""
+        docstring = first_line(package) if package.exists() else ""
         lines.append(f"## {'skate' if name == '.' else name}/\n")
-        if said:
-            lines.append(f"{said}\n")
+        if docstring:
+            lines.append(f"{docstring}\n")
         if files:
             lines += ["| file | holds |", "|---|---|"]
             lines += [f"| `{path.name}` | {first_line(path)} |" for path in files]

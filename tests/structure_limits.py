@@ -15,6 +15,7 @@ IMPORTS_BY_STRING: dict[str, str] = {
     "skate.crc32c": "packages that are not required",
     "skate.import_paths": "names of Ray",
     "skate.installed": "packages that are not required",
+    "skate.job_submission.client": "a provider of clusters that an address names",
     "skate.lazy_loader": "public names of packages",
     "skate.private_names.functions": "a path that the program gives",
     "skate.runtime_env.hooks": "a hook that the program names",
@@ -23,7 +24,7 @@ IMPORTS_BY_STRING: dict[str, str] = {
     "skate.tune.utils.monitor": "packages that are not required",
 }
 LIBRARIES_NAMED_BY_THE_ENGINE = {
-    "skate.client.session.dashboard_process: skate.dashboard",  # the program that it starts
+    "skate.node.dashboard_process: skate.dashboard",  # the program that it starts
     "skate.client.tensor.tensor_transports: skate.experimental.rdt.collective_tensor_transport",
 }
 LIBRARY_ARROWS: dict[str, set[str]] = {
@@ -44,6 +45,7 @@ REACHES_INTO_THE_CORE = 0
 #: Where the simulator looks inside of its cores, to check or to measure them.
 CHECKS_OF_THE_SIMULATOR = {
     "accounts",
+    "between_nodes",
     "cluster",
     "costs",
     "disk",
@@ -56,21 +58,23 @@ CHECKS_OF_THE_SIMULATOR = {
 REACH_THROUGHS = 18
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
-    "client": 17,
+    "client": 16,
+    "command": 3,
     "core": 2,
     "dag": 23,
     "data": 14,
     "experimental": 26,
     "fabric": 1,
+    "job_submission": 5,
     "llm": 4,
     "node": 3,
     "private_names": 11,
-    "runtime_env": 9,
+    "runtime_env": 8,
     "serve": 15,
     "simulation": 4,
     "train": 22,
     "tune": 24,
-    "util": 14,
+    "util": 13,
     "wire": 11,
     "worker": 8,
 }
@@ -86,11 +90,10 @@ USED_BY_PROGRAMS_OR_TESTS = {
     *(
         f"skate.client.runtime_context.{name}"
         for name in (
-            "get_task_name", "get_task_function_name", "get_actor_name", "get_resource_ids", "get_placement_group_id",
+            "get_resource_ids", "get_placement_group_id",
             "get_node_labels", "is_canceled", "get_session_name", "get_temp_dir",
         )
     ),
-    "skate.client.session.logging_config.from_dict",
     "skate.core.ids.from_int",
     # Invariants and models of tests.
     "skate.core.memory.arena.largest_free",
@@ -126,5 +129,4 @@ ASKED_FOR_BY_OTHERS = {
     "s3fs": "S3 through fsspec",
     "safetensors": "checkpoints of transformers",
     "tokenizers": "tokenizers of transformers",
-    "websockets": "WebSockets of uvicorn",
 }

@@ -234,7 +234,7 @@ def test_a_reader_that_goes_away_is_no_error(words: list[str], tmp_path: Path) -
 
 def test_a_program_meets_the_closed_pipe_itself(tmp_path: Path) -> None:
     write(tmp_path, "program.py", "print('line', flush=True)")
-    said = []
+    results = []
     for words in (["-m", "skate", "run", "program.py"], ["program.py"]):
         reading, writing = os.pipe()
         os.close(reading)
@@ -248,6 +248,6 @@ def test_a_program_meets_the_closed_pipe_itself(tmp_path: Path) -> None:
                 timeout=60,
                 env={**os.environ, "PYTHONPATH": SOURCE},
             )
-        said.append((ended.returncode, ended.stderr))
-    assert said[0] == said[1]
-    assert "BrokenPipeError" in said[0][1]
+        results.append((ended.returncode, ended.stderr))
+    assert results[0] == results[1]
+    assert "BrokenPipeError" in results[0][1]

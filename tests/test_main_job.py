@@ -63,7 +63,7 @@ def ended(job: subprocess.Popen[str], seconds: float) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> str:
+def output(folder: Path) -> str:
     """The output of the job."""
     picture = ["--record", str(folder / "run.svg")]
     done = ended(started(folder, "--files", "25", "--steps", "40", *picture), 280)
@@ -72,31 +72,31 @@ def said(folder: Path) -> str:
     return done.stdout
 
 
-def test_each_stage_is_told_of_in_the_table(said: str) -> None:
-    table = said[said.index("From text to an answering model") :]
+def test_each_stage_is_told_of_in_the_table(output: str) -> None:
+    table = output[output.index("From text to an answering model") :]
     assert re.search(r"Data .* documents of [\d.]+ MB, [\d,]+ tokens", table)
     assert re.search(r"Train .* 2 workers, 40 steps, loss [\d.]+ to [\d.]+", table)
     assert re.search(r"Serve .* first token after \d+ ms, \d+ tokens/s", table)
 
 
-def test_training_shows_a_bar(said: str) -> None:
-    assert re.search(r"training ━+ 40/40 steps, loss [\d.]+, [\d,]+ tokens/s", said)
+def test_training_shows_a_bar(output: str) -> None:
+    assert re.search(r"training ━+ 40/40 steps, loss [\d.]+, [\d,]+ tokens/s", output)
 
 
-def test_the_model_learns(said: str) -> None:
-    found = re.search(r"loss ([\d.]+) to ([\d.]+)", said)
+def test_the_model_learns(output: str) -> None:
+    found = re.search(r"loss ([\d.]+) to ([\d.]+)", output)
     assert found is not None
     assert float(found[2]) < float(found[1]) - 0.3
 
 
-def test_the_model_answers_in_pieces(said: str) -> None:
+def test_the_model_answers_in_pieces(output: str) -> None:
     question = "What does Python's reference say about while?"
-    answer = said[said.index(question) + len(question) : said.index("From text to an answering model")]
+    answer = output[output.index(question) + len(question) : output.index("From text to an answering model")]
     # After forty steps it says little of sense, and much of that is white space.
     assert len(answer) > 20 and answer.strip()
 
 
-def test_what_is_left_behind(said: str, folder: Path) -> None:
+def test_what_is_left_behind(output: str, folder: Path) -> None:
     assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert list((folder / "text").glob("*.parquet")) and list((folder / "tokens").glob("*.parquet"))
     drawn = html.unescape((folder / "run.svg").read_text()).replace("\xa0", " ")

@@ -92,11 +92,11 @@ def test_words_count_more_when_they_are_rare(parts: SimpleNamespace) -> None:
 
 def test_the_nearest_are_found_for_each_question(parts: SimpleNamespace) -> None:
     vectors = np.eye(4, dtype=np.float32)
-    asked = np.array([[0, 0.6, 0.8, 0], [1, 0, 0, 0]], np.float32)
-    first, second = parts.ranking.nearest(asked, vectors, 2)
+    queries = np.array([[0, 0.6, 0.8, 0], [1, 0, 0, 0]], np.float32)
+    first, second = parts.ranking.nearest(queries, vectors, 2)
     assert [which for which, _ in first] == [2, 1] and first[0][1] == pytest.approx(0.8)
     assert second[0] == (0, 1.0)
-    assert len(parts.ranking.nearest(asked, vectors, 9)[0]) == 4
+    assert len(parts.ranking.nearest(queries, vectors, 9)[0]) == 4
 
 
 def test_late_interaction_takes_the_best_token_for_each_of_the_questions(parts: SimpleNamespace) -> None:
@@ -124,15 +124,15 @@ def test_sentences_leave_out_headings_and_code(parts: SimpleNamespace) -> None:
 def test_an_answer_is_what_says_most_and_says_nothing_twice(parts: SimpleNamespace, encoder: object) -> None:
     tree = "Recursively copy a directory tree and return the destination. It was a dark and stormy night in the mountains."
     sources = [("shutil.copytree", tree), ("copied", tree), ("empty", "x = 1")]
-    said = list(parts.answers.extract(encoder, "How do I copy a whole directory?", sources))
-    assert said[0] == ("Recursively copy a directory tree and return the destination.", 0)
-    assert not any("stormy" in sentence for sentence, _ in said)
+    extracted = list(parts.answers.extract(encoder, "How do I copy a whole directory?", sources))
+    assert extracted[0] == ("Recursively copy a directory tree and return the destination.", 0)
+    assert not any("stormy" in sentence for sentence, _ in extracted)
 
 
 def test_what_is_no_question_is_refused_with_the_reason(parts: SimpleNamespace) -> None:
-    asked, refused = parts.deployments.asked, parts.deployments.Refused
-    assert asked(b'{"question": " why? ", "stream": true}') == ("why?", True)
-    assert asked(b'{"question": "why?", "stream": 1}') == ("why?", False)
+    parse, refused = parts.deployments.asked, parts.deployments.Refused
+    assert parse(b'{"question": " why? ", "stream": true}') == ("why?", True)
+    assert parse(b'{"question": "why?", "stream": 1}') == ("why?", False)
     for body, reason in [
         (b"why?", "to be JSON"),
         (b'"why?"', "missing"),
@@ -140,7 +140,7 @@ def test_what_is_no_question_is_refused_with_the_reason(parts: SimpleNamespace) 
         (b'{"question": "%s"}' % (b"x" * 501), "this one has 501"),
     ]:
         with pytest.raises(refused, match=reason):
-            asked(body)
+            parse(body)
 
 
 def test_an_index_that_was_broken_off_is_none(parts: SimpleNamespace, tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ def test_every_extra_is_imported_somewhere() -> None:
     except ImportError:
         import tomli as tomllib  # type: ignore[import-not-found,no-redef]
     project = tomllib.loads(text)["project"]
-    asked = {
+    optional = {
         re.split(r"[\[<>=; ]", one)[0]
         for extra, packages in project["optional-dependencies"].items()
         if extra not in limits.EXTRAS_OF_TOOLS
@@ -373,7 +373,7 @@ def test_every_extra_is_imported_somewhere() -> None:
         module = limits.MODULE_OF.get(package, package.replace("-", "_"))
         return bool(re.search(rf"(import|from) {module}\b|[\"']{module}[.\"']", named))
 
-    assert {package for package in asked if not is_imported(package)} == set(limits.ASKED_FOR_BY_OTHERS)
+    assert {package for package in optional if not is_imported(package)} == set(limits.ASKED_FOR_BY_OTHERS)
     engine = "\n".join(path.read_text() for part in ENGINE for path in (SOURCE / part).rglob("*.py"))
     required = {re.split(r"[\[<>=; ]", one)[0] for one in project["dependencies"]}
     assert {package for package in required if not re.search(rf"\bimport {package}\b", engine)} == set()

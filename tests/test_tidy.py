@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import io
+import re
 import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker"}
 # The public face: its files re-export what the client holds, and nothing of the engine below that.
 FACE = {
     "__init__", "__main__", "actor", "autoscaler", "cloudpickle", "cluster_utils", "command", "compat", "experimental",
-    "import_paths", "job_config", "private_names", "util",
+    "import_paths", "job_config", "job_submission", "private_names", "util",
 }  # fmt: skip
 FACE_MAY_IMPORT = {"client"}
 
@@ -285,7 +286,7 @@ def reached_from(module: str, importer: str = "") -> set[str]:
     return reached
 
 
-def broad_handlers_say_why(source: Source) -> Iterator[str]:
+def broad_handlers_give_reasons(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ExceptHandler):
             continue
@@ -354,16 +355,25 @@ def module_says_what_it_is(source: Source) -> Iterator[str]:
         yield f"{source.name} lacks `from __future__ import annotations`: hints then cost nothing"
 
 
+def arguments_have_their_own_lines(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            section = (ast.get_docstring(node) or "").partition("Args:\n")[2].partition("\n\n")[0]
+            if joined := re.search(r"\S[.)\]] ((?:[a-z_]\w*, )*[a-z_]\w*): ", section):
+                yield f"{source.name}:{node.lineno} describes {joined[1]} on the line of another argument"
+
+
 RULES: list[Callable[[Source], Iterator[str]]] = [
     file_is_short,
     functions_are_short,
     functions_take_few_parameters,
     imports_follow_the_arrows,
     imports_stand_at_the_top,
-    broad_handlers_say_why,
+    broad_handlers_give_reasons,
     no_sleeps_in_tests,
     file_has_a_label,
     module_says_what_it_is,
+    arguments_have_their_own_lines,
 ]
 
 
@@ -430,9 +440,13 @@ BROKEN = {
     "functions_take_few_parameters": ("src/skate/core/x.py", "def f(a, b, c, d, e, *, g, h, i, j): ...\n"),
     "imports_follow_the_arrows": ("src/skate/core/x.py", "from skate.wire import channel\n"),
     "imports_stand_at_the_top": ("src/skate/node/x.py", "def f():\n    import os\n"),
-    "broad_handlers_say_why": ("src/skate/core/x.py", "try:\n    pass\nexcept Exception:\n    pass\n"),
+    "broad_handlers_give_reasons": ("src/skate/core/x.py", "try:\n    pass\nexcept Exception:\n    pass\n"),
     "no_sleeps_in_tests": ("tests/process/test_x.py", "import time\n\ndef test():\n    time.sleep(1)\n"),
     "file_has_a_label": ("src/skate/data/utils.py", "x = 1\n"),
+    "arguments_have_their_own_lines": (
+        "src/skate/core/x.py",
+        'def f(a, b):\n    """Do it.\n\n    Args:\n        a: one. b: two.\n    """\n',
+    ),
     "module_says_what_it_is": ("src/skate/core/x.py", "def f(): ...\n"),
 }
 
@@ -475,7 +489,7 @@ def test_a_cycle_dodged_by_a_late_import_is_seen(monkeypatch: pytest.MonkeyPatch
 def test_a_handler_that_lets_the_error_go_on_is_let_pass(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("try:\n    work()\nexcept BaseException:\n    undo()\n    raise\n")
-    assert not list(broad_handlers_say_why(Source(path, "src/skate/node/x.py")))
+    assert not list(broad_handlers_give_reasons(Source(path, "src/skate/node/x.py")))
 
 
 def test_a_sleep_inside_remote_work_is_let_pass(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/data/readers/tables.py::read_parquet": 26,
     "src/skate/data/source/files/source.py::FileBasedDatasource.__init__": 11,
     "src/skate/exceptions.py::ActorDeath.__init__": 11,
+    "src/skate/job_submission/client.py::JobSubmissionClient.submit_job": 10,
     "src/skate/job_config.py::JobConfig.__init__": 9,
     "src/skate/runtime_env/env.py::RuntimeEnv.__init__": 14,
     "src/skate/train/lightgbm/trainer.py::LightGBMTrainer.__init__": 13,
@@ -99,6 +100,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/tune/search/optuna.py::OptunaSearch.__init__": 9,
     "src/skate/tune/tune.py::run": 39,
     "src/skate/tune/tune.py::run_experiments": 11,
+    "src/skate/util/client_connect.py::connect": 9,
     "src/skate/util/state/logs.py::get_log": 17,
 }
 

@@ -59,7 +59,7 @@ class Bench:
         for machine in self.machines[: LATE - 1]:
             self.start(machine)
             if self.target == "dask":
-                self.running[-1].said("Scheduler at|Registered to", START_S, on_stderr=True)
+                self.running[-1].wait_for_output("Scheduler at|Registered to", START_S, on_stderr=True)
             else:
                 self.running[-1].ok(START_S)
 
@@ -70,7 +70,7 @@ class Bench:
         program = self.run(self.machines[0], "-m", f"benchmarks.cluster.{module}", name, *target)
         begin = 0.0
         if name == "join":
-            program.said("^waiting$", START_S)
+            program.wait_for_output("^waiting$", START_S)
             begin = time.time()
             self.start(self.machines[LATE - 1])
         answer = last_json(program.ok(SCENARIO_S))
@@ -131,7 +131,7 @@ def plain_sockets(network: Network, python: str) -> dict[str, Any]:
     bench = Bench(network, "bare", python)
     certificate = make_certificate(network)
     server = bench.run(bench.machines[2], "-m", "benchmarks.cluster.bare", "serve", *certificate)
-    server.said("^listening$", START_S)
+    server.wait_for_output("^listening$", START_S)
     address = bench.machines[2].address
     asked = bench.run(bench.machines[1], "-m", "benchmarks.cluster.bare", "ask", address, *certificate)
     return last_json(asked.ok(SCENARIO_S))
@@ -141,7 +141,7 @@ def dask_frames(network: Network, python: str) -> dict[str, Any]:
     """Return the round trip over a connection of Dask between the second machine and the third."""
     bench = Bench(network, "dask", python)
     server = bench.run(bench.machines[2], "-m", "benchmarks.cluster.on_dask", "echo")
-    server.said("^listening$", START_S)
+    server.wait_for_output("^listening$", START_S)
     asked = bench.run(
         bench.machines[1], "-m", "benchmarks.cluster.on_dask", "frames", bench.machines[2].address
     )

@@ -105,9 +105,10 @@ class Cluster:
     """A head node hosted in this process, and more nodes in separate processes on this machine.
 
     Args:
-        initialize_head: True to start the head now; otherwise the first `add_node` starts it. connect: True
-        to make this process the driver as well, as `connect()` does. head_node_args: the arguments of the
-        head, as for `add_node`. shutdown_at_exit: True to end the nodes when this process ends.
+        initialize_head: True to start the head now; otherwise the first `add_node` starts it.
+        connect: True to make this process the driver as well, as `connect()` does.
+        head_node_args: the arguments of the head, as for `add_node`.
+        shutdown_at_exit: True to end the nodes when this process ends.
     """
 
     def __init__(
@@ -144,8 +145,9 @@ class Cluster:
         """Start a node and return it; the first one is the head.
 
         Args:
-            wait: True to wait until the node has joined. node_args: num_cpus (1), num_gpus (0), resources,
-            labels, object_store_memory (150 MB), memory, node_ip_address.
+            wait: True to wait until the node has joined.
+            node_args: num_cpus (1), num_gpus (0), resources, labels, object_store_memory (150 MB), memory,
+                node_ip_address.
 
         Raises TypeError for arguments that nodes do not have, ValueError for invalid amounts, TimeoutError if
         the node does not join.
@@ -202,7 +204,7 @@ class Cluster:
         with host.lock:
             fabric = self._fabric = HeadFabric(host.pump, host.info(), host.config)
             host.neighbours = PeerLinks(host, fabric)
-            host.pump.attend()
+            host.pump.wake_background()
         self.address = host.address
         session.clusters[self.address] = self
         if self._at_exit:

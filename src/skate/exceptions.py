@@ -391,9 +391,9 @@ class OwnerDiedError(ObjectLostError):
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
-    """The value was freed although it was still referenced, which is a bug in Skate."""
+    """The value was freed although it was still referenced, because a lost process or node had passed on the ref."""
 
-    _why = "it was freed although it was still referenced, which is a bug in Skate"
+    _why = "it was freed although it was still referenced"
 
 
 class ObjectReconstructionFailedError(ObjectLostError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from typing import Any
 
 
@@ -15,8 +14,9 @@ def require(module: str, needed_by: str, package: str | None = None) -> Any:
     """Import a module.
 
     Args:
-        module: its dotted name. needed_by: the feature that requires it. package: its name for pip; by
-        default the first part of `module`.
+        module: its dotted name.
+        needed_by: the feature that requires it.
+        package: its name for pip; by default the first part of `module`.
 
     Raises:
         MissingPackageError: it is not installed.
@@ -40,7 +40,9 @@ def missing(library: str, needed_by: str, package: str | None = None) -> Missing
 
 def is_installed(package: str) -> bool:
     """Return True if a package is installed, without importing it."""
+    from importlib.util import find_spec  # only here
+
     try:
-        return importlib.util.find_spec(package) is not None
+        return find_spec(package) is not None
     except ValueError:  # a module that was added to sys.modules by hand has no spec
         return True

@@ -14,10 +14,12 @@ class JobConfig:
     """The settings of a whole job.
 
     Args:
-        jvm_options: accepted for compatibility; Skate has no Java workers. code_search_path: folders from
-        which workers import modules. runtime_env: the runtime environment of the job's tasks and actors.
-        metadata: texts by name, for the program's own use. ray_namespace: the namespace of the job's named
-        actors; random by default. default_actor_lifetime: "non_detached" or "detached".
+        jvm_options: accepted for compatibility; Skate has no Java workers.
+        code_search_path: folders from which workers import modules.
+        runtime_env: the runtime environment of the job's tasks and actors.
+        metadata: texts by name, for the program's own use.
+        ray_namespace: the namespace of the job's named actors; random by default.
+        default_actor_lifetime: "non_detached" or "detached".
 
     Raises ValueError for a lifetime that does not exist, TypeError for metadata that is not text.
     """

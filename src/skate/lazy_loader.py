@@ -21,8 +21,9 @@ def attach(
     """Return `__getattr__`, `__dir__` and `__all__` of a package.
 
     Args:
-        namespace: the package's `globals()`, which keep a name once it is loaded. homes: the names that each
-        module defines. modules: submodules that are available as attributes without a separate import.
+        namespace: the package's `globals()`, which keep a name once it is loaded.
+        homes: the names that each module defines.
+        modules: submodules that are available as attributes without a separate import.
     """
     lazy = [name for names in homes.values() for name in names]
     submodules = list(modules)

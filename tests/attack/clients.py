@@ -70,14 +70,14 @@ class Client(threading.Thread):
 
     def ask(self, sock: socket.socket, file: Any, number: int) -> None:
         count = self.random.choice([1, 1, 2, 4])
-        asked = [self.request(f"{self.seed}-{number}-{each}") for each in range(count)]
-        data = b"".join(each for each, _ in asked)
+        requests = [self.request(f"{self.seed}-{number}-{each}") for each in range(count)]
+        data = b"".join(each for each, _ in requests)
         places = sorted(self.random.randrange(len(data)) for _ in range(self.random.choice([0, 1, 2])))
         for begin, end in zip([0, *places], [*places, len(data)], strict=True):
             sock.sendall(data[begin:end])
             # The pieces must arrive one by one, as from a slow network.
             time.sleep(self.random.choice([0, 0.001, 0.005]))
-        for _, expected in asked:
+        for _, expected in requests:
             status, body = read_answer(file)
             if (status, body) == (200, expected):
                 self.right += 1

@@ -118,10 +118,10 @@ def echo(name: str) -> Any:
                 return
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        said = f"{name} {scope['method']} {scope['path']}?{scope['query_string'].decode()} {len(body)} {zlib.crc32(body):x}"
-        headers = [(b"content-length", str(len(said.encode())).encode())]
+        text = f"{name} {scope['method']} {scope['path']}?{scope['query_string'].decode()} {len(body)} {zlib.crc32(body):x}"
+        headers = [(b"content-length", str(len(text.encode())).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": said.encode()})
+        await send({"type": "http.response.body", "body": text.encode()})
 
     return app
 
@@ -192,11 +192,11 @@ class Processes:
 @contextmanager
 def without_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Processes]]:
     """Pass connections between the processes in the list."""
-    there: list[Processes] = []
+    current: list[Processes] = []
     monkeypatch.setattr(
-        sockets, "send", lambda to, sock, head, **known: there[-1].send(to, sock, head, **known)
+        sockets, "send", lambda to, sock, head, **known: current[-1].send(to, sock, head, **known)
     )
-    yield there
+    yield current
 
 
 async def settle(turns: int = 6) -> None:

@@ -24,8 +24,8 @@ class Sent:
 
     def echo(self, app: str) -> bytes:
         """Return the response of an application's echo."""
-        said = f"{app} {self.method} {self.path}?{self.query} {len(self.body)} {zlib.crc32(self.body):x}"
-        return said.encode()
+        text = f"{app} {self.method} {self.path}?{self.query} {len(self.body)} {zlib.crc32(self.body):x}"
+        return text.encode()
 
 
 def _chunked(*parts: bytes, end: bytes = b"0\r\n\r\n") -> bytes:

@@ -87,10 +87,10 @@ def test_the_config_that_is_changed_is_one(tmp_path: Path) -> None:
 
 
 def check_structures(path: Path, data: Any) -> None:
-    said = changed(data.draw, VALID, ODD)
-    tried(path, yaml.safe_dump(said, allow_unicode=data.draw(st.booleans())))
+    changed_config = changed(data.draw, VALID, ODD)
+    tried(path, yaml.safe_dump(changed_config, allow_unicode=data.draw(st.booleans())))
     try:
-        ServeDeploySchema.model_validate(said)
+        ServeDeploySchema.model_validate(changed_config)
     except WrongField as error:
         assert str(error)
 

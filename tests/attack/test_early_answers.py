@@ -19,7 +19,7 @@ from tests.conformance.waiting import wait_for
 
 SIZE = 12_000_000  # more than the kernel's buffers of both ends hold
 CLOSE = (b"connection", b"close")
-SAID = b"no, " * 5000
+REFUSAL = b"no, " * 5000
 both_parsers = pytest.mark.parametrize("parser", list(PROTOCOLS))
 both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
@@ -39,7 +39,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
     if kind == "large":
         await answer(send, 200, b"x" * int(scope["query_string"]))
         return
-    await answer(send, 403, SAID, *([] if kind == "kept" else [CLOSE]))
+    await answer(send, 403, REFUSAL, *([] if kind == "kept" else [CLOSE]))
 
 
 def raise_it() -> None:
@@ -55,11 +55,11 @@ def body(framing: str) -> Iterator[bytes]:
 
 
 def head(path: str, framing: str, *more: bytes) -> bytes:
-    said = b"Content-Length: %d" % SIZE if framing == "length" else b"Transfer-Encoding: chunked"
-    return b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), b"Host: x", said, *more, b"", b""])
+    length_header = b"Content-Length: %d" % SIZE if framing == "length" else b"Transfer-Encoding: chunked"
+    return b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), b"Host: x", length_header, *more, b"", b""])
 
 
-def asked(sock: socket.socket, *parts: bytes) -> tuple[int, bytes]:
+def send_request(sock: socket.socket, *parts: bytes) -> tuple[int, bytes]:
     """Send all data, then read; return the status and the body of the response."""
     for part in parts:
         sock.sendall(part)
@@ -85,8 +85,8 @@ def test_an_application_that_answers_early(
     with Fronts(monkeypatch, parser, loop, {"/": app}) as fronts:
         for what, (path, more) in CASES.items():
             with fronts.connect() as sock:
-                got = asked(sock, head(path, framing, *more), *body(framing))
-                assert got == (403, SAID), what
+                got = send_request(sock, head(path, framing, *more), *body(framing))
+                assert got == (403, REFUSAL), what
 
 
 REFUSED = {
@@ -106,7 +106,7 @@ def test_a_front_that_refuses_a_request(parser: str, loop: str, monkeypatch: pyt
             if status == 413:  # checked before an application is chosen, if a request must go elsewhere
                 begun = head("/b/now", "length")
             with fronts.connect() as sock:
-                assert asked(sock, begun, *body("length"))[0] == status
+                assert send_request(sock, begun, *body("length"))[0] == status
 
 
 @both_parsers
@@ -115,7 +115,7 @@ def test_a_chunk_that_is_none_in_the_middle_of_a_body(
     parser: str, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Fronts(monkeypatch, parser, loop, {"/": app}) as fronts, fronts.connect() as sock:
-        got = asked(sock, head("/whole", "chunked"), b"5\r\nabcde\r\nzz\r\n", *body("length"))
+        got = send_request(sock, head("/whole", "chunked"), b"5\r\nabcde\r\nzz\r\n", *body("length"))
         assert got[0] == 400
 
 
@@ -129,7 +129,10 @@ def test_over_tls_and_handed_to_another_process(
         for path in ("/now", "/late", "/b/now", "/b/late", "/b/some"):
             for framing in ("length", "chunked"):
                 with fronts.connect(tls=True) as sock:
-                    assert asked(sock, head(path, framing), *body(framing)) == (403, SAID), (path, framing)
+                    assert send_request(sock, head(path, framing), *body(framing)) == (403, REFUSAL), (
+                        path,
+                        framing,
+                    )
         wait_for(lambda: fronts.connections() == 0, 20, "the end of the connections")
 
 
@@ -138,7 +141,7 @@ def test_what_is_handed_over_without_tls(loop: str, monkeypatch: pytest.MonkeyPa
     with Fronts(monkeypatch, "httptools", loop, {"/": app, "/b": app}) as fronts:
         for path in ("/b/now", "/b/late"):
             with fronts.connect() as sock:
-                assert asked(sock, head(path, "length"), *body("length")) == (403, SAID)
+                assert send_request(sock, head(path, "length"), *body("length")) == (403, REFUSAL)
 
 
 @both_parsers
@@ -149,7 +152,7 @@ def test_a_connection_goes_on_after_a_body_that_came_behind_its_answer(
         file = sock.makefile("rb")
         for framing in ("length", "chunked", "length"):
             sock.sendall(head("/kept", framing))
-            assert read_answer(file) == (403, SAID)
+            assert read_answer(file) == (403, REFUSAL)
             for part in body(framing):
                 sock.sendall(part)
         file.close()
@@ -165,7 +168,7 @@ def test_a_connection_whose_body_came_behind_its_answer_idles_no_longer_than_oth
     ):
         file = sock.makefile("rb")
         sock.sendall(b"POST /kept HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
-        assert read_answer(file) == (403, SAID)
+        assert read_answer(file) == (403, REFUSAL)
         sock.sendall(b"abc")
         assert file.read() == b""  # closed
         file.close()

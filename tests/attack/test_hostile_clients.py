@@ -32,7 +32,7 @@ def fronts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield made
 
 
-def asked(fronts: Fronts, data: bytes) -> tuple[int, bytes]:
+def send_request(fronts: Fronts, data: bytes) -> tuple[int, bytes]:
     with fronts.connect() as sock:
         sock.sendall(data)
         with sock.makefile("rb") as file:
@@ -44,7 +44,7 @@ def victims(fronts: Fronts, count: int = 20) -> float:
     worst = 0.0
     for _ in range(count):
         started = time.monotonic()
-        assert asked(fronts, PLAIN)[0] == 200
+        assert send_request(fronts, PLAIN)[0] == 200
         worst = max(worst, time.monotonic() - started)
     return worst
 
@@ -104,9 +104,9 @@ ODD: dict[str, tuple[bytes, set[int]]] = {
 
 def test_odd_requests_have_a_status_and_harm_nobody(fronts: Fronts) -> None:
     for what, (data, statuses) in ODD.items():
-        status, _ = asked(fronts, data)
+        status, _ = send_request(fronts, data)
         assert status in statuses, (what, status)
-    assert asked(fronts, PLAIN)[0] == 200
+    assert send_request(fronts, PLAIN)[0] == 200
 
 
 def test_pipelines_of_one_client_do_not_stop_the_others(fronts: Fronts) -> None:
@@ -135,7 +135,7 @@ def test_chunks_of_a_byte_do_not_stop_the_others(fronts: Fronts) -> None:
             except BlockingIOError:
                 pass
             started = time.monotonic()
-            assert asked(fronts, PLAIN)[0] == 200
+            assert send_request(fronts, PLAIN)[0] == 200
             worst = max(worst, time.monotonic() - started)
         assert worst < 5
 

@@ -118,24 +118,24 @@ def test_requests_cut_everywhere_over_sockets(port: int) -> None:
 
 def test_pipelined_requests_for_two_applications(port: int) -> None:
     with connect(port) as sock:
-        asked = [(b"/b" if each % 3 else b"/", each) for each in range(60)]
-        sock.sendall(b"".join(b"GET %b?id=%d HTTP/1.1\r\nHost: x\r\n\r\n" % one for one in asked))
+        requests = [(b"/b" if each % 3 else b"/", each) for each in range(60)]
+        sock.sendall(b"".join(b"GET %b?id=%d HTTP/1.1\r\nHost: x\r\n\r\n" % one for one in requests))
         with sock.makefile("rb") as file:
-            got = [read_answer(file) for _ in asked]
-    assert got == [(200, b"%b|%d|0" % (b"b" if path == b"/b" else b"a", each)) for path, each in asked]
+            got = [read_answer(file) for _ in requests]
+    assert got == [(200, b"%b|%d|0" % (b"b" if path == b"/b" else b"a", each)) for path, each in requests]
 
 
 def updates(port: int, clients: int, rounds: int) -> tuple[int, list[str]]:
     """Rolling updates of both applications while clients cut and pipeline their requests."""
-    with Clients(port, clients, {"/": "a", "/b": "b"}) as asking:
+    with Clients(port, clients, {"/": "a", "/b": "b"}) as clients_of_both:
         for each in range(rounds):
-            before = asking.right
-            wait_for(lambda before=before: asking.right > before + 20, "answers")  # type: ignore[misc]
+            before = clients_of_both.right
+            wait_for(lambda before=before: clients_of_both.right > before + 20, "answers")  # type: ignore[misc]
             serve.run(echo("a", version=f"a{each}"), name="a", route_prefix="/")
             serve.run(echo("b", version=f"b{each}", num_replicas=1 + each % 2), name="b", route_prefix="/b")
-        before = asking.right
-        wait_for(lambda: asking.right > before + 20, "answers after the last update")
-    return asking.right, asking.wrong
+        before = clients_of_both.right
+        wait_for(lambda: clients_of_both.right > before + 20, "answers after the last update")
+    return clients_of_both.right, clients_of_both.wrong
 
 
 def test_rolling_updates_cost_no_request_that_is_cut_or_pipelined(port: int) -> None:

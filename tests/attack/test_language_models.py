@@ -158,7 +158,7 @@ def test_no_address_in_a_request_is_fetched(http: Any) -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
         for address in (url, "file:///etc/hostname"):
             schema = {"type": "object", "properties": {"a": {"$ref": address}}}
-            asked = (
+            requests = (
                 {
                     "messages": [
                         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": address}}]}
@@ -166,7 +166,7 @@ def test_no_address_in_a_request_is_fetched(http: Any) -> None:
                 },
                 {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}},
             )
-            for more in asked:
+            for more in requests:
                 answer = http.post("/v1/chat/completions", content=chat(**more))
                 assert 400 <= answer.status_code < 500, answer.text
         with pytest.raises(BlockingIOError):

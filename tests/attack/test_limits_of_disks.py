@@ -59,13 +59,13 @@ OFTEN = ("parquet", "csv")
 )
 def test_writer_of_data(what: str, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    said = run_under(
+    output = run_under(
         tmp_path,
         WRITE.replace("WRITER", repr(WRITERS[what])),
         *small_disk(disk, "3m"),
         DISK=str(disk),
     )
-    assert "left []" in said, "files that are not whole stay under the target: " + said
+    assert "left []" in output, "files that are not whole stay under the target: " + output
 
 
 CHECKPOINTS = """
@@ -113,9 +113,9 @@ assert again.error is None and again.metrics["epoch"] == 0
 @pytest.mark.attack
 def test_checkpoints_of_train(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    said = run_under(tmp_path, CHECKPOINTS, *small_disk(disk, "7m"), DISK=str(disk))
-    sizes = {line for line in said.splitlines() if line.startswith("checkpoint of")}
-    assert sizes == {f"checkpoint of {1 << 20} bytes"}, "each checkpoint that is there is whole: " + said
+    output = run_under(tmp_path, CHECKPOINTS, *small_disk(disk, "7m"), DISK=str(disk))
+    sizes = {line for line in output.splitlines() if line.startswith("checkpoint of")}
+    assert sizes == {f"checkpoint of {1 << 20} bytes"}, "each checkpoint that is there is whole: " + output
 
 
 JOURNAL = """

@@ -12,7 +12,7 @@ import pytest
 
 from tests.attack.limits import run_under
 
-ASKED = """
+REQUESTS = """
 import errno, os
 descriptors = set(os.listdir("/proc/self/fd"))
 for size in (1 << 31, 1 << 31):
@@ -45,7 +45,7 @@ ray.shutdown()
 
 @pytest.mark.parametrize("kib", [500_000, 1_500_000])
 def test_a_store_larger_than_the_address_space(kib: int, tmp_path: Path) -> None:
-    run_under(tmp_path, ASKED, shell=f"ulimit -v {kib}")
+    run_under(tmp_path, REQUESTS, shell=f"ulimit -v {kib}")
 
 
 WORKER = """

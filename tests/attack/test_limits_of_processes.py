@@ -8,12 +8,12 @@ import pytest
 
 from tests.attack.limits import as_another_user, run_under
 
-SAYS = '("cannot start more processes", "(ulimit -u)", "this user may have at most")'
+PARTS = '("cannot start more processes", "(ulimit -u)", "this user may have at most")'
 
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_a_start_without_enough_processes(most: int, tmp_path: Path) -> None:
-    said = run_under(
+    output = run_under(
         tmp_path,
         f"""
         import errno, resource
@@ -22,7 +22,7 @@ def test_a_start_without_enough_processes(most: int, tmp_path: Path) -> None:
             raise AssertionError("it could start")
         except OSError as error:
             assert error.errno == errno.EAGAIN, error
-            for part in {SAYS}: assert part in str(error), error
+            for part in {PARTS}: assert part in str(error), error
         assert not ray.is_initialized()
         resource.setrlimit(resource.RLIMIT_NPROC, (100, 100))
         ray.init(num_cpus=2, num_gpus=0, object_store_memory=100 << 20)
@@ -33,7 +33,7 @@ def test_a_start_without_enough_processes(most: int, tmp_path: Path) -> None:
         *as_another_user(tmp_path),
         shell=f"ulimit -Su {most}",
     )
-    assert "Traceback" not in said, said
+    assert "Traceback" not in output, output
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_start_without_enough_processes(most: int, tmp_path: Path) -> None:
 )
 def test_tasks_without_enough_processes(most: int, tmp_path: Path) -> None:
     """Some of these limits allow a worker, some only the driver. After the limit is raised, everything works."""
-    said = run_under(
+    output = run_under(
         tmp_path,
         f"""
         import resource
@@ -54,7 +54,7 @@ def test_tasks_without_enough_processes(most: int, tmp_path: Path) -> None:
             try:
                 assert ray.get(one.remote(), timeout=60) == 1
             except ray.exceptions.RaySystemError as error:
-                for part in {SAYS}: assert part in str(error), error
+                for part in {PARTS}: assert part in str(error), error
         assert ray.get(ray.put(2)) == 2
         resource.setrlimit(resource.RLIMIT_NPROC, (100, 100))
         for pid in open(f"/proc/self/task/{{__import__('os').getpid()}}/children").read().split():
@@ -64,11 +64,11 @@ def test_tasks_without_enough_processes(most: int, tmp_path: Path) -> None:
         *as_another_user(tmp_path),
         shell=f"ulimit -Su {most}",
     )
-    assert "Traceback" not in said, said
+    assert "Traceback" not in output, output
 
 
 def test_more_actors_than_processes(tmp_path: Path) -> None:
-    said = run_under(
+    output = run_under(
         tmp_path,
         f"""
         import collections
@@ -85,7 +85,7 @@ def test_more_actors_than_processes(tmp_path: Path) -> None:
             try:
                 ended[ray.get(actor.one.remote(), timeout=60)] += 1
             except ray.exceptions.RaySystemError as error:
-                for part in {SAYS}: assert part in str(error), error
+                for part in {PARTS}: assert part in str(error), error
                 ended["refused"] += 1
         assert ended[1] and ended["refused"], ended
         assert ray.get(first.one.remote(), timeout=60) == 1
@@ -98,7 +98,7 @@ def test_more_actors_than_processes(tmp_path: Path) -> None:
         *as_another_user(tmp_path),
         shell="ulimit -u 20",
     )
-    assert "Traceback" not in said, said
+    assert "Traceback" not in output, output
 
 
 def test_an_actor_of_threads_that_can_have_none_works_off_its_calls(tmp_path: Path) -> None:

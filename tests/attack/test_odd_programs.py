@@ -96,6 +96,6 @@ sock.close()
 def test_another_user_is_not_let_in(node: Node, program: Callable[..., Program], tmp_path: Path) -> None:
     """The other user can enter the private folder with root's capabilities, so the node checks the user id."""
     node.start(cpus=1)
-    said = run_under(tmp_path, ENTERS, *as_another_user(tmp_path), NODE_SOCKET=node.path)
-    assert "belongs to user" in said, said
+    output = run_under(tmp_path, ENTERS, *as_another_user(tmp_path), NODE_SOCKET=node.path)
+    assert "belongs to user" in output, output
     assert node.status()["drivers"] == []

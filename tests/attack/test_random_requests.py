@@ -33,7 +33,7 @@ METHODS = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "get", "", "\u00e9"]
 
 
 def rest(method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, Any]:
-    said: list[Any] = []
+    messages: list[Any] = []
     parts = [(body[:7], True), (body[7:], False)]
 
     async def receive() -> Any:
@@ -41,11 +41,11 @@ def rest(method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]
         return {"type": "http.request", "body": part, "more_body": more}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        messages.append(message)
 
     scope = {"type": "http", "method": method, "path": path, "headers": headers}
     asyncio.run(Api("secret")(scope, receive, send))
-    return said[0]["status"], json.loads(said[1]["body"])
+    return messages[0]["status"], json.loads(messages[1]["body"])
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def check_rest(data: Any) -> None:
     headers = [(b"authorization", b"Bearer secret")]
     extra = st.tuples(st.sampled_from([b"host", b"origin", b"Content-Type", b"\xff"]), st.binary(max_size=12))
     headers += draw(st.lists(extra, max_size=2))
-    status, said = rest(method, path, body, headers)
-    assert 200 <= status < 500, (status, said)
-    assert status == 200 or said["error"]
+    status, answer = rest(method, path, body, headers)
+    assert 200 <= status < 500, (status, answer)
+    assert status == 200 or answer["error"]
 
 
 @FEW

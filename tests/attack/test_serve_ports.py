@@ -24,18 +24,18 @@ from skate.serve.routing.table import DeploymentEntry, Table
 
 def rest(api: Api, body: bytes = b"", **headers: str) -> int:
     """Send a request to the API; return the status."""
-    said: list[Any] = []
+    messages: list[Any] = []
 
     async def receive() -> Any:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        messages.append(message)
 
     named = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "PATCH", "path": "/nowhere", "headers": named}
     asyncio.run(api(scope, receive, send))
-    status: int = said[0]["status"]
+    status: int = messages[0]["status"]
     return status
 
 
@@ -68,9 +68,9 @@ def test_the_rest_api_asks_for_a_host_and_origin_it_knows(
 
 def test_json_nested_too_deep_is_a_mistake_of_the_request() -> None:
     body = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    status, said = act("PUT", "/api/serve/applications/", body)
+    status, answer = act("PUT", "/api/serve/applications/", body)
     assert status == 400
-    assert "nested" in said["error"]
+    assert "nested" in answer["error"]
 
 
 def test_options_that_cannot_be_are_refused_before_anything_is_started(
@@ -85,8 +85,8 @@ def test_options_that_cannot_be_are_refused_before_anything_is_started(
         {"ssl_keyfile": "x"},
     ):
         body = json.dumps({"applications": [], "http_options": options}).encode()
-        status, said = act("PUT", "/api/serve/applications/", body)
-        assert status == 400 and said["field"].startswith("http_options"), said
+        status, answer = act("PUT", "/api/serve/applications/", body)
+        assert status == 400 and answer["field"].startswith("http_options"), answer
     assert started == []
 
 
@@ -212,7 +212,7 @@ def test_the_config_file_takes_the_limits(ports: tuple[int, int]) -> None:
     from skate.serve.config_loader import http_options
     from skate.serve.schema import ServeDeploySchema
 
-    said = {"max_request_head_bytes": 1000, "max_request_headers": 5, "request_head_timeout_s": None}
-    made = http_options(ServeDeploySchema.model_validate({"applications": [], "http_options": said}))
-    assert {name: getattr(made, name) for name in said} == said
+    options = {"max_request_head_bytes": 1000, "max_request_headers": 5, "request_head_timeout_s": None}
+    made = http_options(ServeDeploySchema.model_validate({"applications": [], "http_options": options}))
+    assert {name: getattr(made, name) for name in options} == options
     assert json.dumps(made.model_dump(), default=str)

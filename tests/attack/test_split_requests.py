@@ -46,9 +46,9 @@ def test_a_request_cut_anywhere_is_answered_as_if_whole(
 
     async def main() -> int:
         cut = 0
-        with without_sockets(monkeypatch) as there:
+        with without_sockets(monkeypatch) as current:
             processes = Processes(parser, ROUTES[apps])
-            there.append(processes)
+            current.append(processes)
             for request in [*served(), *served("/b")]:
                 want = [(200, expected(request, apps))]
                 for place, kept in itertools.product(range(1, len(request.data)), (False, True)):
@@ -74,9 +74,9 @@ def test_a_request_cut_anywhere_is_answered_as_if_whole(
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 def test_small_segments_on_two_applications(parser: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        with without_sockets(monkeypatch) as there:
+        with without_sockets(monkeypatch) as current:
             processes = Processes(parser, ROUTES["two"])
-            there.append(processes)
+            current.append(processes)
             for request in [*served(), *served("/b")]:
                 wire = processes.open("a")
                 for begin in range(0, len(request.data), size):
@@ -95,9 +95,9 @@ def test_pipelined_requests_are_answered_in_order_by_the_application_they_are_fo
     """The requests are sent in one piece, and cut at every twentieth byte."""
 
     async def main() -> None:
-        with without_sockets(monkeypatch) as there:
+        with without_sockets(monkeypatch) as current:
             processes = Processes(parser, ROUTES["two"])
-            there.append(processes)
+            current.append(processes)
             requests = [each for pair in zip(served(), served("/b"), strict=True) for each in pair]
             requests = [each for each in requests if each.name != "old"]  # its connection ends with it
             data = b"".join(each.data for each in requests)
@@ -126,9 +126,9 @@ async def deliver(wire: Wire, data: bytes) -> None:
 @both_parsers
 def test_refused_requests_whole_and_cut_anywhere(parser: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        with without_sockets(monkeypatch) as there:
+        with without_sockets(monkeypatch) as current:
             processes = Processes(parser, ROUTES["one"])
-            there.append(processes)
+            current.append(processes)
             for name, (status, data) in REFUSED.items():
                 places = range(1, len(data)) if len(data) < 300 else (1, 40, len(data) // 2, len(data) - 1)
                 for place in (0, *places):
@@ -147,9 +147,9 @@ def test_refused_requests_whole_and_cut_anywhere(parser: str, monkeypatch: pytes
 @both_parsers
 def test_nothing_behind_a_refused_request_is_served(parser: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        with without_sockets(monkeypatch) as there:
+        with without_sockets(monkeypatch) as current:
             processes = Processes(parser, ROUTES["one"])
-            there.append(processes)
+            current.append(processes)
             behind = b"GET /behind HTTP/1.1\r\nHost: x\r\n\r\n"
             for (name, (status, data)), later in itertools.product(REFUSED.items(), (False, True)):
                 wire = processes.open("a")
@@ -172,9 +172,9 @@ def test_half_a_head_goes_along_when_a_process_leaves(parser: str, monkeypatch: 
     async def main() -> None:
         request = served("/x")[1]
         for place in range(len(request.data)):
-            with without_sockets(monkeypatch) as there:
+            with without_sockets(monkeypatch) as current:
                 processes = Processes(parser, ROUTES["two"])
-                there.append(processes)
+                current.append(processes)
                 # Both serve "/" here: one leaves, and the other stays.
                 old, new = processes.servings["a"], processes.servings["b"]
                 new.dispatcher.own = ("a", "a")
@@ -206,9 +206,9 @@ def test_a_body_stays_where_its_head_was_served(parser: str, monkeypatch: pytest
         request = next(each for each in served() if each.name == "chunked")
         head = request.data.index(b"\r\n\r\n") + 4
         for place in range(head, len(request.data)):
-            with without_sockets(monkeypatch) as there:
+            with without_sockets(monkeypatch) as current:
                 processes = Processes(parser, ROUTES["one"])
-                there.append(processes)
+                current.append(processes)
                 wire = processes.open("a")
                 wire.send(request.data[:place])
                 processes.servings["a"].stop_accepting()
@@ -230,9 +230,9 @@ def test_reading_stops_while_much_is_pipelined_and_goes_on(
     parser: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        with without_sockets(monkeypatch) as there:
+        with without_sockets(monkeypatch) as current:
             processes = Processes(parser, ROUTES["one"])
-            there.append(processes)
+            current.append(processes)
             one = b"GET /" + b"x" * 200 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
             wire = processes.open("a")
             wire.send(one * 1000)

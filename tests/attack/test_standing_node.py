@@ -79,8 +79,8 @@ def victim(node: Node, program: Callable[..., Program]) -> Program:
 
 def check(victim: Program) -> None:
     number = len(victim.lines) + 1
-    victim.tell(str(number))
-    victim.said(f"{2 * number} kept")
+    victim.write_line(str(number))
+    victim.wait_for_output(f"{2 * number} kept")
 
 
 def test_first_words_of_other_shapes_are_refused_one_by_one(

@@ -28,7 +28,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     "setting",
     [
-        {"logging_config": skate.LoggingConfig()},
         {"enable_resource_isolation": True},
         {"proxy_server_url": "http://proxy"},
         {"_no_such_keyword": 1},
@@ -60,10 +59,10 @@ def test_level_and_format_of_the_loggers() -> None:
         logger = logging.getLogger(name)
         (handler,) = [each for each in logger.handlers if each.name == HANDLER]
         assert isinstance(handler, logging.StreamHandler)
-        handler.setStream(said := io.StringIO())
+        handler.setStream(stream := io.StringIO())
         logging.getLogger(f"{name}.part").warning("left out")
         logging.getLogger(f"{name}.part").error("shown")
-        assert said.getvalue() == "<shown>\n"
+        assert stream.getvalue() == "<shown>\n"
 
 
 def test_the_loggers_are_left_alone_on_request() -> None:

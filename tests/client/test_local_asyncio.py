@@ -70,9 +70,9 @@ def test_asyncio_actors_sleep_stream_and_await() -> None:
     first, second = Mailbox.remote(), Mailbox.remote()
     assert ray.get([first.nap.remote(0.01), first.nap.remote(0.02)]) == ["rested", "rested"]
     assert [ray.get(ref) for ref in first.count.remote(3)] == [0, 1, 2]
-    asking = first.ask.remote(second)
+    pending = first.ask.remote(second)
     second.put.remote(7)
-    assert ray.get(asking) == 7
+    assert ray.get(pending) == 7
 
 
 def test_blocking_calls_from_inside_an_asyncio_actor() -> None:

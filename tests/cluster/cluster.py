@@ -36,31 +36,31 @@ class Driver:
 
     def __init__(self, machine: Machine) -> None:
         self.program = machine.start(sys.executable, "-m", driver.__name__)
-        self.program.said("^attached$")
+        self.program.wait_for_output("^attached$")
         self.number = 0
 
-    def tell(self, line: str) -> int:
+    def submit(self, line: str) -> int:
         """Send a line; return its number."""
-        self.program.tell(line)
+        self.program.write_line(line)
         self.number += 1
         return self.number - 1
 
     def answer(self, number: int, timeout_s: float = 30.0) -> str:
         """Wait for the result of a line: its value as text. Raises AssertionError if it failed."""
-        said = self.program.said(f"^(done|failed) {number} .*$", timeout_s)
-        assert said.startswith("done"), said
-        return said.partition(f"done {number} ")[2]
+        line = self.program.wait_for_output(f"^(done|failed) {number} .*$", timeout_s)
+        assert line.startswith("done"), line
+        return line.partition(f"done {number} ")[2]
 
     def ask(self, line: str, timeout_s: float = 30.0) -> str:
         """Run a line; return its value as text."""
-        return self.answer(self.tell(line), timeout_s)
+        return self.answer(self.submit(line), timeout_s)
 
     def failure(self, line: str, timeout_s: float = 30.0) -> str:
         """Run a line that must fail; return the error."""
-        number = self.tell(line)
-        said = self.program.said(f"^(done|failed) {number} .*$", timeout_s)
-        assert said.startswith("failed"), said
-        return said.partition(f"failed {number} ")[2]
+        number = self.submit(line)
+        line = self.program.wait_for_output(f"^(done|failed) {number} .*$", timeout_s)
+        assert line.startswith("failed"), line
+        return line.partition(f"failed {number} ")[2]
 
     def alive(self, *names: str, timeout_s: float = 20.0) -> float:
         """Wait until exactly these machines are the last ones reported alive; return the time of that report."""

@@ -68,6 +68,9 @@ class Counter:
     def where(self) -> tuple[str, int]:
         return socket.gethostname(), os.getpid()
 
+    def swallow(self, value: Any) -> int:
+        return len(value)
+
     def fetch(self, refs: list[Any]) -> int:
         return int(ray.get(refs[0]).sum())
 

@@ -70,7 +70,7 @@ class Program:
         """Return the output, for the message of a failed assertion."""
         return f"stdout:\n{self.out[-3000:]}\nstderr:\n{self.err[-3000:]}"
 
-    def said(self, text: str, timeout_s: float = COMMAND_S, *, on_stderr: bool = False) -> str:
+    def wait_for_output(self, text: str, timeout_s: float = COMMAND_S, *, on_stderr: bool = False) -> str:
         """Wait until stdout, or stderr instead, has a line that matches, and return the match."""
 
         def found() -> str | None:
@@ -84,7 +84,7 @@ class Program:
         except AssertionError as error:
             raise AssertionError(f"{error}; {self.story()}") from None
 
-    def tell(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line to the program's stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode() + b"\n")
@@ -137,9 +137,9 @@ class Machine:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert self.holder.stdout is not None
-        said = self.holder.stdout.readline()
+        line = self.holder.stdout.readline()
         self.holder.stdout.close()
-        assert said == b"ready\n", f"{self.name} did not start"
+        assert line == b"ready\n", f"{self.name} did not start"
         (self.pid,) = _children(self.holder.pid)
 
     def path(self, name: str) -> Path:
@@ -259,11 +259,11 @@ class Network:
 
     def delay(self, seconds: float) -> None:
         """Delay every frame by this; needs taps."""
-        self._tell_taps(f"delay {seconds}")
+        self._configure_taps(f"delay {seconds}")
 
     def lose(self, share: float) -> None:
         """Lose this share of all frames; needs taps."""
-        self._tell_taps(f"loss {share}")
+        self._configure_taps(f"loss {share}")
 
     def close(self) -> None:
         """End all machines and what runs on them."""
@@ -307,7 +307,7 @@ class Network:
         # Programs find their address by the way to the world outside.
         machine.ip("route", "add", "default", "via", SWITCH)
 
-    def _tell_taps(self, line: str) -> None:
+    def _configure_taps(self, line: str) -> None:
         assert self.taps is not None, "this network has cables, which do not delay or lose; say taps=True"
         assert self.taps.stdin is not None and self.taps.stdout is not None
         self.taps.stdin.write(line.encode() + b"\n")

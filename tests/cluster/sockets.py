@@ -97,10 +97,10 @@ def main() -> None:
     for line in sys.stdin:
         word, *arguments = line.split()
         try:
-            said = getattr(asker, word)(*arguments)
+            result = getattr(asker, word)(*arguments)
         except (TimeoutError, OSError) as error:
-            said = "silence" if isinstance(error, TimeoutError) else f"error {error}"
-        print(said, flush=True)
+            result = "silence" if isinstance(error, TimeoutError) else f"error {error}"
+        print(result, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,12 @@ def works_everywhere(driver: Driver) -> None:
     driver.ask("del each, asked")
 
 
+def resident_mb(pid: int) -> float:
+    """Return the memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
 def nothing_has_happened(driver: Driver, reports: int) -> None:
     """Check that no machine was reported dead, and that the counter was not restarted."""
     count = int(driver.ask("ray.get(counter.add.remote(0))"))
@@ -72,7 +80,7 @@ def test_a_cut_of_two_seconds_changes_nothing(cluster: Cluster) -> None:
     driver = start(cluster)
     reports = driver.reports()
     cluster.network.cut(cluster.nodes[1])
-    during = driver.tell("ray.get([counter.add.remote(1), work.options(**on('machine3')).remote(0.1)])")
+    during = driver.submit("ray.get([counter.add.remote(1), work.options(**on('machine3')).remote(0.1)])")
     hold(2.0)
     cluster.network.heal(cluster.nodes[1])
     assert driver.answer(during) == "[2, 'machine3']"
@@ -86,7 +94,7 @@ def test_a_cut_of_ten_seconds_is_death(cluster: Cluster) -> None:
     third = cluster.nodes[1]
     begin = time.time()
     cluster.network.cut(third)
-    lost = driver.tell("ray.get(work.options(resources={}).remote(0.1))")
+    lost = driver.submit("ray.get(work.options(resources={}).remote(0.1))")
     noticed = driver.alive("machine1", "machine2", "machine4") - begin
     # The cut node counts from its last beat that was acknowledged, so it has ended before the verdict.
     cluster.gone(third, SLACK_S)
@@ -141,15 +149,65 @@ def test_a_cut_pair_goes_on_through_the_head(cluster: Cluster) -> None:
     cluster.down(driver)
 
 
+@pytest.mark.parametrize("begins", ["cut", "whole"])
+def test_a_large_value_crosses_while_the_pair_is_cut(cluster: Cluster, begins: str) -> None:
+    driver = cluster.up(store=3_500_000_000)
+    reports = driver.reports()
+    second, third = cluster.nodes[:2]
+    size = 3 * GIGABYTE // 16 * 8  # more than fits into one frame
+    driver.ask(f"value = make.options(**on('machine2')).remote({size})")
+    driver.ask("ray.wait([value], fetch_local=False)", 60)
+    if begins == "whole":
+        reading = driver.submit("ray.get(total.options(**on('machine3')).remote(value))")
+        hold(0.3)
+    for source, target in ((second, third), (third, second)):
+        cluster.network.silence(source, target)
+    if begins == "cut":
+        reading = driver.submit("ray.get(total.options(**on('machine3')).remote(value))")
+    assert driver.answer(reading, 150) == str((size // 8) * (size // 8 - 1) // 2)
+    assert driver.reports() == reports
+    for source, target in ((second, third), (third, second)):
+        cluster.network.unsilence(source, target)
+    works_everywhere(driver)
+    cluster.down(driver)
+
+
 def test_a_node_stopped_for_two_seconds_goes_on(cluster: Cluster) -> None:
     driver = start(cluster)
     reports = driver.reports()
     cluster.send(cluster.nodes[1], signal.SIGSTOP)
-    during = driver.tell("ray.get(counter.add.remote(1))")
+    during = driver.submit("ray.get(counter.add.remote(1))")
     hold(2.0)
     cluster.send(cluster.nodes[1], signal.SIGCONT)
     assert driver.answer(during) == "2"
     nothing_has_happened(driver, reports)
+    cluster.down(driver)
+
+
+def test_a_node_that_does_not_read_stops_only_who_sends_to_it(cluster: Cluster) -> None:
+    driver = start(cluster)
+    other = Driver(cluster.head)
+    other.ask("near = Counter.options(**on('machine2')).remote()")
+    assert other.ask("ray.get(near.add.remote(0))") == "0"
+    (head,) = cluster.pids(cluster.head)
+    before = resident_mb(head)
+    cluster.send(cluster.nodes[1], signal.SIGSTOP)
+    during = driver.submit(
+        "import numpy; refs = [counter.swallow.remote(numpy.zeros(60_000, 'u1')) for _ in range(5000)]; len(refs)"
+    )
+    stopped = driver.submit("ray.get(refs[-1])")
+    hold(1.0)
+    begin = time.time()
+    assert other.ask("[ray.get(near.add.remote(1)) for _ in range(100)][-1]") == "100"
+    assert time.time() - begin < SLACK_S
+    hold(1.0)
+    # 300 MB are sent in all.
+    assert resident_mb(head) - before < 150
+    assert f"done {during} " not in driver.program.out, "the program sends without an end"
+    cluster.send(cluster.nodes[1], signal.SIGCONT)
+    driver.answer(during, 60)
+    assert driver.answer(stopped, 60) == "60000"
+    other.program.ok()
     cluster.down(driver)
 
 

@@ -106,8 +106,8 @@ def listening(machine: Machine) -> list[tuple[str, int]]:
 def test_plain_clients_are_refused(cluster: Cluster) -> None:
     driver = cluster.up(1)
     stranger = cluster.nodes[2]
-    said = stranger.python(SPEAK, cluster.head.address, str(PORT)).ok()
-    assert said.split("\n")[:3] == ["True"] * 3, said
+    output = stranger.python(SPEAK, cluster.head.address, str(PORT)).ok()
+    assert output.split("\n")[:3] == ["True"] * 3, output
     driver.alive("machine1", "machine2")
     assert driver.ask("ray.get(where.options(**on('machine2')).remote())") == "'machine2'"
     # Besides its port the head opens nothing but the port of its own node, and nothing on all addresses.
@@ -133,11 +133,11 @@ def test_a_closed_port_is_named(cluster: Cluster) -> None:
 def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
     listen = "import socket, sys; s = socket.create_server(('', int(sys.argv[1]))); print('on', flush=True); input()"
     holder = cluster.head.python(listen, str(PORT))
-    holder.said("^on$")
+    holder.wait_for_output("^on$")
     program = cluster.start_head()
     assert program.end() == 1
     assert str(PORT) in program.err and "use" in program.err, program.story()
-    holder.tell("")
+    holder.write_line("")
     holder.ok()
     cluster.gone(cluster.head)
 

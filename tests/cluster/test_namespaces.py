@@ -26,35 +26,35 @@ class Peer:
         self.address = machine.address
         self.program = machine.start(sys.executable, "-m", sockets.__name__)
         self.read = 1
-        self.program.said("^listening$")
+        self.program.wait_for_output("^listening$")
 
     def ask(self, what: str, *arguments: object) -> str:
         """Send a command; return the answer."""
-        self.program.tell(" ".join(map(str, (what, *arguments))))
+        self.program.write_line(" ".join(map(str, (what, *arguments))))
         wait_for(lambda: self.program.out.count("\n") > self.read, 30, f"the answer to {what}")
         self.read += 1
         return self.program.out.splitlines()[self.read - 1]
 
     def reaches(self, other: Peer) -> bool:
         """True if a question over UDP is answered."""
-        said = self.ask("udp", other.address)
-        assert said == "silence" or said.startswith("answer"), said
-        return said != "silence"
+        reply = self.ask("udp", other.address)
+        assert reply == "silence" or reply.startswith("answer"), reply
+        return reply != "silence"
 
 
 def peers(network: Network) -> list[Peer]:
     return [Peer(machine) for machine in network.machines]
 
 
-def heard(program: Program) -> list[str]:
+def words_of(program: Program) -> list[str]:
     return program.ok().split()
 
 
 def test_machines_have_their_own_names_files_and_processes(network: Networks) -> None:
     one, two = network(2).machines
     who = "import os, socket; print(socket.gethostname(), os.getpid() < 9)"
-    assert heard(one.python(who)) == ["machine1", "True"]
-    assert heard(two.python(who)) == ["machine2", "True"]
+    assert words_of(one.python(who)) == ["machine1", "True"]
+    assert words_of(two.python(who)) == ["machine2", "True"]
     one.path("file").touch()
     look = """
         import os, socket
@@ -65,11 +65,11 @@ def test_machines_have_their_own_names_files_and_processes(network: Networks) ->
     """
     first, second = one.python(look), two.python(look)
     # Both have the abstract address at the same time.
-    assert (first.said("True|False"), second.said("True|False")) == ("True", "False")
+    assert (first.wait_for_output("True|False"), second.wait_for_output("True|False")) == ("True", "False")
     assert len(one.processes()) == len(two.processes()) == 1
-    assert heard(two.python("import socket; print(socket.gethostbyname('machine1'))")) == [one.address]
+    assert words_of(two.python("import socket; print(socket.gethostbyname('machine1'))")) == [one.address]
     for program in (first, second):
-        program.tell("")
+        program.write_line("")
         program.ok()
 
 
@@ -103,7 +103,7 @@ def test_one_direction_of_a_pair_can_be_silent(network: Networks) -> None:
     made.silence(first, second)
     back, forth = first.python(listen, "10"), second.python(listen, "0.5")
     for program in (back, forth):
-        program.said("^on$")
+        program.wait_for_output("^on$")
     first.python(send, second.address).ok()
     second.python(send, first.address).ok()
     assert back.ok().split() == ["on", "it"]
@@ -151,7 +151,7 @@ def test_a_killed_test_leaves_no_machine(network: Networks) -> None:
         "from tests.cluster.namespaces import Network\n"
         "network = Network(2)\n"
         "for machine in network.machines:\n"
-        "    machine.start('setsid', 'sh', '-c', 'echo here; sleep 1000 & sleep 1001').said('here')\n"
+        "    machine.start('setsid', 'sh', '-c', 'echo here; sleep 1000 & sleep 1001').wait_for_output('here')\n"
         "found = [(each.pid, each.holder.pid, *each.processes()) for each in network.opened]\n"
         "print(*(pid for pids in found for pid in pids), flush=True)\n"
         "input()\n"

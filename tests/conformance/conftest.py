@@ -88,7 +88,7 @@ class Host:
 
     def start(self, **options: Any) -> Any:
         """Start a cluster unconditionally; ``options`` go to ``init`` over the suite's quiet defaults."""
-        asked = options = QUIET | options
+        given = options = QUIET | options
         if ATTACHED and not options.get("local_mode") and "address" not in options:
             self._skate("stop")
             options = dict(options)
@@ -99,7 +99,7 @@ class Host:
                     text = json.dumps(value) if isinstance(value, dict) else str(value)
                     flags += [f"--{name.lstrip('_').replace('_', '-')}", text]
             if not self._skate(*flags):  # what is wrong with them is for init to say
-                return ray.init(**asked)
+                return ray.init(**given)
             options["address"] = "auto"
         return ray.init(**options)
 

@@ -50,10 +50,10 @@ def nothing_is_left(cluster: None, request: pytest.FixtureRequest) -> Iterator[N
         )
     except AssertionError as error:
         rows = [row for name in objects() - before for row in ray.util.state.get_objects(name)]
-        said = [
+        lines = [
             f"{row.object_id} {row.reference_type} {row.holder} x{row.count} {row.call_site}" for row in rows
         ]
-        raise AssertionError("\n".join([str(error), *said])) from None
+        raise AssertionError("\n".join([str(error), *lines])) from None
 
 
 def freed(name: str) -> None:

@@ -40,7 +40,7 @@ def devices(own_cluster: None) -> None:
 pytestmark = pytest.mark.usefixtures("devices")
 
 
-def told(*names: str) -> tuple[dict[str, list[str]], dict[str, str | None]]:
+def assigned(*names: str) -> tuple[dict[str, list[str]], dict[str, str | None]]:
     return ray.get_runtime_context().get_accelerator_ids(), {name: os.environ.get(name) for name in names}
 
 
@@ -51,7 +51,7 @@ def shown(kind: str, numbers: list[int]) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_is_given_one_and_told_which(kind: str) -> None:
-    ids, variables = ray.get(ray.remote(told).options(resources={kind: 1}).remote(KINDS[kind]))
+    ids, variables = ray.get(ray.remote(assigned).options(resources={kind: 1}).remote(KINDS[kind]))
     assert len(ids[kind]) == 1
     assert variables[KINDS[kind]] == shown(kind, [int(ids[kind][0])])
     assert not any(found for other, found in ids.items() if other != kind)
@@ -59,7 +59,7 @@ def test_a_task_is_given_one_and_told_which(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_is_given_all_of_them(kind: str) -> None:
-    ids, variables = ray.get(ray.remote(told).options(resources={kind: 4}).remote(KINDS[kind]))
+    ids, variables = ray.get(ray.remote(assigned).options(resources={kind: 4}).remote(KINDS[kind]))
     assert ids[kind] == ["0", "1", "2", "3"]
     assert variables[KINDS[kind]] == shown(kind, [0, 1, 2, 3])
 
@@ -68,19 +68,19 @@ def test_a_task_is_given_all_of_them(kind: str) -> None:
 def test_an_actor_keeps_its_own(kind: str) -> None:
     @ray.remote(num_cpus=0)
     class Holder:
-        def told(self, name: str) -> Any:
-            return told(name)
+        def assigned(self, name: str) -> Any:
+            return assigned(name)
 
     one, other = (Holder.options(resources={kind: 2}).remote() for _ in range(2))
-    first, second = ray.get([each.told.remote(KINDS[kind]) for each in (one, other)])
+    first, second = ray.get([each.assigned.remote(KINDS[kind]) for each in (one, other)])
     assert sorted(first[0][kind] + second[0][kind]) == ["0", "1", "2", "3"]
     assert first[1][KINDS[kind]] == shown(kind, [int(each) for each in first[0][kind]])
-    assert first == ray.get(one.told.remote(KINDS[kind]))
+    assert first == ray.get(one.assigned.remote(KINDS[kind]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_without_any_is_shown_none(kind: str) -> None:
-    ids, variables = ray.get(ray.remote(told).remote(KINDS[kind]))
+    ids, variables = ray.get(ray.remote(assigned).remote(KINDS[kind]))
     assert ids[kind] == []
     assert variables == {KINDS[kind]: None}
 
@@ -89,29 +89,29 @@ def test_a_task_without_any_is_shown_none(kind: str) -> None:
 @pytest.mark.parametrize("amount", [0.5, 1.5])
 def test_parts_of_devices_are_refused(kind: str, amount: float) -> None:
     with pytest.raises(ValueError, match=f"{kind} resource quantity must be .*whole number"):
-        ray.remote(told).options(resources={kind: amount}).remote()
+        ray.remote(assigned).options(resources={kind: amount}).remote()
 
 
 @pytest.mark.parametrize("amount", [3, 5, 0.5])
 def test_numbers_of_tpu_chips_that_cannot_be_are_refused(amount: float) -> None:
     with pytest.raises(ValueError, match="not a supported chip configuration. Supported configs"):
-        ray.remote(told).options(resources={"TPU": amount}).remote()
+        ray.remote(assigned).options(resources={"TPU": amount}).remote()
 
 
 def test_half_an_npu_is_shared() -> None:
-    ids, _ = ray.get(ray.remote(told).options(resources={"NPU": 0.5}).remote())
+    ids, _ = ray.get(ray.remote(assigned).options(resources={"NPU": 0.5}).remote())
     assert len(ids["NPU"]) == 1
 
 
 @pytest.mark.parametrize(("chips", "bounds"), [(1, "1,1,1"), (2, "1,2,1"), (4, None)])
 def test_the_layout_of_tpu_chips_is_told(chips: int, bounds: str | None) -> None:
     names = ("TPU_CHIPS_PER_HOST_BOUNDS", "TPU_HOST_BOUNDS")
-    _, variables = ray.get(ray.remote(told).options(resources={"TPU": chips}).remote(*names))
+    _, variables = ray.get(ray.remote(assigned).options(resources={"TPU": chips}).remote(*names))
     assert variables == {names[0]: bounds, names[1]: bounds and "1,1,1"}
 
 
 def test_two_kinds_at_once() -> None:
-    task = ray.remote(told).options(resources={"HPU": 1, "neuron_cores": 2})
+    task = ray.remote(assigned).options(resources={"HPU": 1, "neuron_cores": 2})
     ids, variables = ray.get(task.remote(KINDS["HPU"], KINDS["neuron_cores"]))
     assert (len(ids["HPU"]), len(ids["neuron_cores"])) == (1, 2)
     assert all(variables.values())
@@ -121,7 +121,7 @@ def test_a_bundle_has_devices_of_its_own() -> None:
     group = ray.util.placement_group([{"CPU": 1, "neuron_cores": 2}])
     ray.get(group.ready())
     where = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(group)
-    task = ray.remote(told).options(num_cpus=1, resources={"neuron_cores": 2}, scheduling_strategy=where)
+    task = ray.remote(assigned).options(num_cpus=1, resources={"neuron_cores": 2}, scheduling_strategy=where)
     ids, variables = ray.get(task.remote("NEURON_RT_VISIBLE_CORES"))
     assert len(ids["neuron_cores"]) == 2
     assert variables["NEURON_RT_VISIBLE_CORES"] == ",".join(ids["neuron_cores"])

@@ -126,9 +126,9 @@ def test_blocked_group_of_an_async_actor_leaves_the_others_alone(blocked: str, f
     actor, started, release = grouped(), gate("started"), gate("release")
     held = getattr(actor, blocked).remote(started, release)
     started.wait()
-    there = ray.get(getattr(actor, free).remote(), timeout=15)
+    other = ray.get(getattr(actor, free).remote(), timeout=15)
     release.open()
-    assert ray.get(held, timeout=15) != there
+    assert ray.get(held, timeout=15) != other
 
 
 def test_groups_of_an_async_actor_stream_fail_and_cancel(gate: Any) -> None:

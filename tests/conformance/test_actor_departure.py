@@ -225,12 +225,12 @@ def test_calls_of_an_async_actor_end_before_it_is_terminated(gate: Any) -> None:
 
 
 def test_handler_of_ones_own_takes_sigterm_from_the_actor(gate: Any) -> None:
-    heard = gate("heard")
+    handled = gate("heard")
 
     @ray.remote(num_cpus=0)
     class Listens:
         def __init__(self) -> None:
-            signal.signal(signal.SIGTERM, lambda *_: heard.open())
+            signal.signal(signal.SIGTERM, lambda *_: handled.open())
 
         def pid(self) -> int:
             return os.getpid()
@@ -238,7 +238,7 @@ def test_handler_of_ones_own_takes_sigterm_from_the_actor(gate: Any) -> None:
     actor = Listens.remote()
     pid = ray.get(actor.pid.remote())
     os.kill(pid, signal.SIGTERM)
-    wait_for(heard.is_open, what="the handler to run")
+    wait_for(handled.is_open, what="the handler to run")
     assert ray.get(actor.pid.remote(), timeout=30) == pid
 
 

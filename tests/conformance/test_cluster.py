@@ -374,8 +374,8 @@ def test_an_actor_made_on_one_node_for_another_is_called_at_once(three: Cluster)
     def make(where: str) -> str:
         return ray.get(Here.options(num_cpus=0, resources={where: 0.1}).remote().node.remote())
 
-    for here, there in (("left", "right"), ("right", "left"), ("left", "head"), ("head", "right")):
-        assert ray.get(make.options(resources={here: 0.1}).remote(there))
+    for here, target in (("left", "right"), ("right", "left"), ("left", "head"), ("head", "right")):
+        assert ray.get(make.options(resources={here: 0.1}).remote(target))
 
 
 def test_an_actor_whose_owner_died_says_so(three: Cluster) -> None:

@@ -54,7 +54,7 @@ def pair() -> Iterator[Pair]:
     made.stop()
 
 
-def there(ref: Any) -> None:
+def wait_until_made(ref: Any) -> None:
     """Wait until a value is made, without having it sent here."""
     assert ray.wait([ref], timeout=60, fetch_local=False)[0] == [ref]
 
@@ -76,7 +76,7 @@ def tasks(runs: Any) -> tuple[Any, Any, Callable[[], int]]:
 def test_core_40_chain_of_three_is_made_again(pair: Pair, tally: Any) -> None:
     first, add, count = tasks(tally("runs"))
     last = add.remote(add.remote(first.remote(1.0)))
-    there(last)
+    wait_until_made(last)
     assert count() == 3
     pair.replace()
     assert ray.get(last, timeout=120)[-1] == 1.0
@@ -87,7 +87,7 @@ def test_core_40_wide_fan_in_is_made_again(pair: Pair, tally: Any) -> None:
     first, add, count = tasks(tally("runs"))
     parts = [first.remote(float(n)) for n in range(8)]
     whole = add.remote(*parts)
-    there(whole)
+    wait_until_made(whole)
     pair.replace()
     assert ray.get(whole, timeout=120)[0] == sum(range(8))
     assert [part[0] for part in ray.get(parts, timeout=120)] == list(range(8))
@@ -113,7 +113,7 @@ def test_core_40_value_captured_in_another_is_made_again(pair: Pair, tally: Any)
     first, _, count = tasks(tally("runs"))
     inner = first.remote(4.0)
     boxed = ray.put([[inner]])
-    there(inner)
+    wait_until_made(inner)
     del inner
     pair.replace()
 
@@ -167,7 +167,7 @@ def maker(calls: Any, **options: Any) -> Any:
 
     made = Maker.remote()
     ref = made.make.remote()
-    there(ref)
+    wait_until_made(ref)
     return made, ref
 
 
@@ -213,7 +213,7 @@ def test_core_40_task_without_retries_is_not_run_again_and_who_takes_its_value_f
         return len(array)
 
     made = once.remote()
-    there(made)
+    wait_until_made(made)
     pair.replace()
     with pytest.raises(ObjectReconstructionFailedError):
         ray.get(made, timeout=120)
@@ -231,7 +231,7 @@ def test_core_40_task_is_run_again_as_often_as_it_may(pair: Pair, tally: Any) ->
         return np.zeros(SIZE)
 
     made = twice.remote()
-    there(made)
+    wait_until_made(made)
     pair.replace()
 
     @ray.remote(resources={"spot": 1})
@@ -255,7 +255,7 @@ def test_errors_of_lost_values_say_what_was_lost_with_whom_and_why(pair: Pair, t
 
     actor, called = maker(tally("calls"), max_restarts=1)
     made = once.remote()
-    there(made)
+    wait_until_made(made)
     lost, owner = pair.node.node_id, ray.get_runtime_context().get_node_id()
     pair.replace()
     for ref, why in ((made, "once has max_retries=0"), (called, "Maker.make has max_task_retries=0")):
@@ -296,7 +296,7 @@ def test_objects_and_tasks_of_other_nodes_are_listed(pair: Pair, tally: Any) -> 
 
     first, _, _ = tasks(tally("runs"))
     made = first.remote(1.0)
-    there(made)
+    wait_until_made(made)
     task = get_task(made)
     assert (task.state, task.node_id) == ("FINISHED", pair.node.node_id)
     assert any(row.location == f"node {pair.node.node_id[:8]}" for row in get_objects(made.hex()))

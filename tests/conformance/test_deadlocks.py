@@ -195,8 +195,8 @@ def test_a_circle_is_ended_in_one_place_and_the_others_go_on() -> None:
 
     first, second = (ray.remote(num_cpus=0)(Stubborn).remote() for _ in range(2))
     ray.get(second.meet.remote(first))
-    said = ray.get(first.ask.remote(second), timeout=60)
-    assert said in ("gave up", "gave up there")
+    answer = ray.get(first.ask.remote(second), timeout=60)
+    assert answer in ("gave up", "gave up there")
     assert ray.get([first.one.remote(), second.one.remote()], timeout=60) == [1, 1]
 
 

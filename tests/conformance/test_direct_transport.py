@@ -184,9 +184,9 @@ def test_a_tensor_that_is_not_contiguous(pair: list[Any], receiver: int) -> None
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("sender", [0, 1])
 def test_tensors_go_both_ways_at_once(pair: list[Any], sender: int, count: int) -> None:
-    there = [pair[sender].echo.remote(torch.full((1000,), float(each))) for each in range(count)]
+    sent = [pair[sender].echo.remote(torch.full((1000,), float(each))) for each in range(count)]
     back = [pair[1 - sender].echo.remote(torch.full((1000,), float(each))) for each in range(count)]
-    one = [pair[1 - sender].same.remote(ref) for ref in there]
+    one = [pair[1 - sender].same.remote(ref) for ref in sent]
     other = [pair[sender].same.remote(ref) for ref in back]
     for refs in (one, other):
         assert [each[0].item() for each in ray.get(refs)] == list(range(count))
@@ -208,9 +208,9 @@ def test_one_ref_for_several_arguments(pair: list[Any], receiver: int, times: in
 
 
 def test_refs_of_two_actors_in_one_call(pair: list[Any]) -> None:
-    here, there = (each.echo.remote(torch.ones(2)) for each in pair)
-    assert ray.get(pair[0].add.remote(here, there)).tolist() == [2, 2]
-    assert ray.get(pair[1].add.remote(here, there)).tolist() == [2, 2]
+    here, second = (each.echo.remote(torch.ones(2)) for each in pair)
+    assert ray.get(pair[0].add.remote(here, second)).tolist() == [2, 2]
+    assert ray.get(pair[1].add.remote(here, second)).tolist() == [2, 2]
 
 
 def test_the_actor_that_made_it_gets_the_very_same_tensor(pair: list[Any]) -> None:

@@ -36,18 +36,18 @@ def dynamic(function):
         return function.options(num_returns="dynamic")
 
 
-@pytest.mark.parametrize(("asked", "made"), [(1, 1), (1, 3), (2, 3), (2, 2), (3, 10)])
-def test_values_beyond_num_returns_are_passed_over(asked, made):
-    refs = yields.options(num_returns=asked).remote(made)
-    refs = [refs] if asked == 1 else refs
-    assert ray.get(refs) == list(range(asked))
+@pytest.mark.parametrize(("requested", "made"), [(1, 1), (1, 3), (2, 3), (2, 2), (3, 10)])
+def test_values_beyond_num_returns_are_passed_over(requested, made):
+    refs = yields.options(num_returns=requested).remote(made)
+    refs = [refs] if requested == 1 else refs
+    assert ray.get(refs) == list(range(requested))
 
 
-@pytest.mark.parametrize(("asked", "made"), [(2, 0), (2, 1), (3, 2), (5, 2), (1, 0)])
-def test_values_that_were_made_are_kept_if_there_are_too_few(asked, made):
-    refs = yields.options(num_returns=asked).remote(made)
-    refs = [refs] if asked == 1 else refs
-    assert [outcome(ref) for ref in refs] == [*range(made), *[ValueError] * (asked - made)]
+@pytest.mark.parametrize(("requested", "made"), [(2, 0), (2, 1), (3, 2), (5, 2), (1, 0)])
+def test_values_that_were_made_are_kept_if_there_are_too_few(requested, made):
+    refs = yields.options(num_returns=requested).remote(made)
+    refs = [refs] if requested == 1 else refs
+    assert [outcome(ref) for ref in refs] == [*range(made), *[ValueError] * (requested - made)]
 
 
 def test_too_few_values_are_counted_in_the_error():
@@ -56,10 +56,10 @@ def test_too_few_values_are_counted_in_the_error():
         ray.get(refs[2])
 
 
-@pytest.mark.parametrize(("asked", "made"), [(2, 0), (2, 1), (3, 1), (3, 2), (4, 1)])
-def test_values_before_an_error_are_kept(asked, made):
-    refs = yields.options(num_returns=asked).remote(made, KeyError("late"))
-    assert [outcome(ref) for ref in refs] == [*range(made), *[KeyError] * (asked - made)]
+@pytest.mark.parametrize(("requested", "made"), [(2, 0), (2, 1), (3, 1), (3, 2), (4, 1)])
+def test_values_before_an_error_are_kept(requested, made):
+    refs = yields.options(num_returns=requested).remote(made, KeyError("late"))
+    assert [outcome(ref) for ref in refs] == [*range(made), *[KeyError] * (requested - made)]
 
 
 def test_error_behind_the_last_value_is_nobodys():

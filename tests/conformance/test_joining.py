@@ -57,8 +57,8 @@ def test_a_second_program_sees_the_resources_of_the_session(second: Callable[...
 def test_the_context_of_a_second_program_names_the_same_session(
     second: Callable[..., str], address: str
 ) -> None:
-    told = second("print(context.address_info['address'], len(ray.nodes()), ray.is_initialized())")
-    assert told.split() == [address, "1", "True"]
+    output = second("print(context.address_info['address'], len(ray.nodes()), ray.is_initialized())")
+    assert output.split() == [address, "1", "True"]
 
 
 def test_tasks_of_a_second_program_run(second: Callable[..., str]) -> None:
@@ -134,20 +134,20 @@ def test_another_namespace_hides_the_names(second: Callable[..., str], address: 
     box = Box.options(name="hidden").remote()
     ray.get(box.put.remote(1))
     mine = ray.get_runtime_context().namespace
-    told = second(
+    output = second(
         "try: ray.get_actor('hidden')",
         "except ValueError as error: print('unknown')",
         f"print(ray.get(ray.get_actor('hidden', namespace={mine!r}).take.remote()))",
         join=f"address={address!r}, namespace='other', log_to_driver=False",
     )
-    assert told.split() == ["unknown", "1"]
+    assert output.split() == ["unknown", "1"]
 
 
 def test_a_program_without_a_namespace_has_one_of_its_own(second: Callable[..., str], address: str) -> None:
-    told = second(
+    output = second(
         "print(ray.get_runtime_context().namespace)", join=f"address={address!r}, log_to_driver=False"
     )
-    assert told.strip() not in ("", ray.get_runtime_context().namespace)
+    assert output.strip() not in ("", ray.get_runtime_context().namespace)
 
 
 def test_shutdown_of_the_second_leaves_the_session(second: Callable[..., str]) -> None:
@@ -157,13 +157,13 @@ def test_shutdown_of_the_second_leaves_the_session(second: Callable[..., str]) -
 
 def test_the_second_may_leave_and_come_again(second: Callable[..., str], address: str) -> None:
     again = f"ray.init(address={address!r}, log_to_driver=False)"
-    told = second("ray.shutdown()", again, "print(ray.get(ray.remote(lambda: 6).remote()))")
-    assert told.split() == ["6"]
+    output = second("ray.shutdown()", again, "print(ray.get(ray.remote(lambda: 6).remote()))")
+    assert output.split() == ["6"]
 
 
 def test_the_address_may_come_from_the_environment(second: Callable[..., str], address: str) -> None:
-    told = second("print(context.address_info['address'])", join="log_to_driver=False", RAY_ADDRESS=address)
-    assert told.strip() == address
+    output = second("print(context.address_info['address'])", join="log_to_driver=False", RAY_ADDRESS=address)
+    assert output.strip() == address
 
 
 def test_what_the_tasks_of_the_second_print_is_printed_there(
@@ -179,20 +179,20 @@ def test_what_the_tasks_of_the_second_print_is_printed_there(
 
 
 def test_resources_cannot_be_named_when_joining(second: Callable[..., str], address: str) -> None:
-    told = second(
+    output = second(
         "ray.shutdown()",
         f"try: ray.init(address={address!r}, num_cpus=3)",
         "except ValueError as error: print(error)",
     )
-    assert "num_cpus" in told
+    assert "num_cpus" in output
 
 
 def test_the_runtime_env_of_the_second_is_its_own(second: Callable[..., str], address: str) -> None:
-    told = second(
+    output = second(
         "print(ray.get(ray.remote(lambda: os.environ.get('COLOUR')).remote()))",
         join=f"address={address!r}, log_to_driver=False, runtime_env={{'env_vars': {{'COLOUR': 'green'}}}}",
     )
-    assert told.strip() == "green"
+    assert output.strip() == "green"
     assert ray.get(ray.remote(lambda: __import__("os").environ.get("COLOUR")).remote()) is None
 
 

@@ -141,25 +141,25 @@ def test_core_26_empty_namespace_is_refused(how: str, name: str) -> None:
 
 def test_core_26_names_are_unique_per_namespace_only(name: str) -> None:
     here = box_class().options(name=name).remote("here")
-    there = box_class().options(name=name, namespace="there").remote("there")
+    other = box_class().options(name=name, namespace="there").remote("there")
     assert ray.get(ray.get_actor(name).get.remote()) == "here"
     assert ray.get(ray.get_actor(name, namespace="there").get.remote()) == "there"
-    del here, there
+    del here, other
 
 
 def test_core_26_actor_of_another_namespace_is_not_found_without_it(name: str) -> None:
-    there = box_class().options(name=name, namespace="there").remote()
+    other = box_class().options(name=name, namespace="there").remote()
     with pytest.raises(ValueError):
         ray.get_actor(name)
     assert named(name, "there")
-    del there
+    del other
 
 
 def test_core_26_duplicate_in_another_namespace_is_refused(name: str) -> None:
-    there = box_class().options(name=name, namespace="there").remote()
+    other = box_class().options(name=name, namespace="there").remote()
     with pytest.raises(ActorAlreadyExistsError):
         box_class().options(name=name, namespace="there").remote()
-    del there
+    del other
 
 
 def test_core_26_get_if_exists_returns_the_one_there_is(name: str) -> None:
@@ -186,21 +186,21 @@ def test_core_26_get_if_exists_needs_a_name() -> None:
 
 def test_core_26_get_if_exists_honours_the_namespace(name: str) -> None:
     here = box_class().options(name=name, get_if_exists=True).remote("here")
-    there = box_class().options(name=name, namespace="there", get_if_exists=True).remote("there")
-    assert ray.get([here.get.remote(), there.get.remote()]) == ["here", "there"]
+    other = box_class().options(name=name, namespace="there", get_if_exists=True).remote("there")
+    assert ray.get([here.get.remote(), other.get.remote()]) == ["here", "there"]
 
 
 def test_core_26_list_named_actors_of_this_namespace(name: str) -> None:
     here = box_class().options(name=name).remote()
-    there = box_class().options(name=name + "b", namespace="there").remote()
-    ray.get([here.get.remote(), there.get.remote()])
+    other = box_class().options(name=name + "b", namespace="there").remote()
+    ray.get([here.get.remote(), other.get.remote()])
     assert name in list_named_actors()
     assert name + "b" not in list_named_actors()
 
 
 def test_core_26_list_named_actors_of_all_namespaces(name: str) -> None:
-    there = box_class().options(name=name, namespace="there").remote()
-    ray.get(there.get.remote())
+    other = box_class().options(name=name, namespace="there").remote()
+    ray.get(other.get.remote())
     assert {"name": name, "namespace": "there"} in list_named_actors(all_namespaces=True)
 
 

@@ -184,14 +184,14 @@ def test_namespaces_keep_keys_apart(kept: Any) -> None:
 
 def test_tasks_see_the_same_keys(kept: Any) -> None:
     @ray.remote
-    def put_there() -> Any:
+    def put_in_worker() -> Any:
         from ray.experimental import internal_kv
 
         internal_kv._internal_kv_put("test-f", "task")
         return internal_kv._internal_kv_get("test-g")
 
     kept._internal_kv_put("test-g", "driver")
-    assert ray.get(put_there.remote()) == b"driver"
+    assert ray.get(put_in_worker.remote()) == b"driver"
     assert kept._internal_kv_get("test-f") == b"task"
 
 

@@ -422,12 +422,12 @@ def test_bundle_index_without_a_group_is_refused(index, group):
     class Actor:
         pass
 
-    asked = {"placement_group": group, "placement_group_bundle_index": index}
+    placement = {"placement_group": group, "placement_group_bundle_index": index}
     for thing in (task, Actor):
         with pytest.raises(
             ValueError, match="If placement group is not set, the value of bundle index must be -1"
         ):
-            thing.options(**asked).remote()
+            thing.options(**placement).remote()
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated")

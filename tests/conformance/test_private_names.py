@@ -75,10 +75,10 @@ def test_the_mode_of_a_driver_and_of_a_worker(cluster: None) -> None:
     assert global_worker.connected
 
     @ray.remote
-    def there() -> Any:
+    def read() -> Any:
         return ray._private.worker.global_worker.mode
 
-    assert ray.get(there.remote()) == ray.WORKER_MODE
+    assert ray.get(read.remote()) == ray.WORKER_MODE
 
 
 def test_ids_of_the_worker(cluster: None) -> None:
@@ -89,12 +89,12 @@ def test_ids_of_the_worker(cluster: None) -> None:
     assert global_worker.core_worker.get_actor_id().is_nil()
 
     @ray.remote(num_cpus=0)
-    class Asked:
+    class Reader:
         def own(self) -> tuple[str, str]:
             worker = ray._private.worker.global_worker
             return worker.core_worker.get_actor_id().hex(), worker.actor_id.hex()
 
-    actor = Asked.remote()
+    actor = Reader.remote()
     assert ray.get(actor.own.remote()) == (actor._actor_id.hex(),) * 2
 
 
@@ -196,9 +196,9 @@ def test_what_is_not_there_is_an_import_error() -> None:
 
 def test_names_of_the_inside_in_a_task(cluster: None, script: Callable[..., Any]) -> None:
     @ray.remote
-    def there() -> Any:
+    def read() -> Any:
         from ray._private.services import get_node_ip_address
 
         return get_node_ip_address()
 
-    assert ray.get(there.remote()) == ray.util.get_node_ip_address()
+    assert ray.get(read.remote()) == ray.util.get_node_ip_address()

@@ -22,20 +22,20 @@ PATTERNS = {each: re.compile(re.escape(each).replace(r"\*", ".*")) for each in A
 
 
 @functools.cache
-def there() -> dict[str, Any]:
+def found_modules() -> dict[str, Any]:
     """The names of the target; a process of its own imports all the modules."""
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, HERE / "make_table.py", TARGET, HERE / "table.json"],
         check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=110,
     )  # fmt: skip
-    found: dict[str, Any] = json.loads(told.stdout)
+    found: dict[str, Any] = json.loads(ended.stdout)
     return found
 
 
 @functools.cache
 def found(module: str) -> dict[str, str]:
     """The differences in a module."""
-    return dict(differences(module, TABLE[module], there()[module]))
+    return dict(differences(module, TABLE[module], found_modules()[module]))
 
 
 @pytest.mark.parametrize("module", TABLE)

@@ -27,7 +27,7 @@ def holding(**options: Any) -> Any:
     return hold
 
 
-def asking(**options: Any) -> Any:
+def requesting(**options: Any) -> Any:
     @ray.remote
     def ask() -> dict[str, float]:
         return ray.get_runtime_context().get_assigned_resources()
@@ -81,8 +81,8 @@ def test_core_27_small_task_runs_beside_a_large_one_that_waits(gate: Any, tally:
     arrived, release = tally("arrived"), gate("release")
     first = holding(num_cpus=1).remote(arrived, release)
     settle(arrived, 1)
-    large = asking(num_cpus=2).remote()
-    small = asking(num_cpus=1).remote()
+    large = requesting(num_cpus=2).remote()
+    small = requesting(num_cpus=1).remote()
     assert ray.get(small, timeout=60) == {"CPU": 1.0}
     assert ray.wait([large], timeout=0.1)[0] == []
     release.open()
@@ -103,7 +103,7 @@ def test_core_27_small_task_runs_beside_a_large_one_that_waits(gate: Any, tally:
     ids=["default", "two", "half", "none", "memory"],
 )
 def test_core_27_assigned_resources_of_a_task(options: dict[str, Any], expected: dict[str, float]) -> None:
-    assert ray.get(asking(**options).remote()) == expected
+    assert ray.get(requesting(**options).remote()) == expected
 
 
 @pytest.mark.usefixtures("cluster")
@@ -227,7 +227,10 @@ def test_core_27_actor_holds_a_custom_resource_for_life(widgets: None) -> None:
 
 
 def test_core_30_accelerator_type_takes_a_sliver(widgets: None) -> None:
-    assert ray.get(asking(accelerator_type="RARE").remote()) == {"CPU": 1.0, "accelerator_type:RARE": 0.001}
+    assert ray.get(requesting(accelerator_type="RARE").remote()) == {
+        "CPU": 1.0,
+        "accelerator_type:RARE": 0.001,
+    }
 
 
 def test_core_12_a_blocked_task_gives_back_its_cpus_only(widgets: None, gate: Any, tally: Any) -> None:

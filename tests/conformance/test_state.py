@@ -173,8 +173,12 @@ def test_an_actor_is_followed_to_its_death() -> None:
     call = actor.fail.remote()
     with pytest.raises(KeyError):
         ray.get(call)
-    told = get_task(call)
-    assert (told.type, told.actor_id, told.func_or_class_name) == ("ACTOR_TASK", row.actor_id, "Keeper.fail")
+    call_state = get_task(call)
+    assert (call_state.type, call_state.actor_id, call_state.func_or_class_name) == (
+        "ACTOR_TASK",
+        row.actor_id,
+        "Keeper.fail",
+    )
     creation = list_tasks(filters=[("type", "=", "ACTOR_CREATION_TASK"), ("actor_id", "=", row.actor_id)])
     assert [each.state for each in creation] == ["FINISHED"]
     ray.kill(actor)

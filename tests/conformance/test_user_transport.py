@@ -53,20 +53,22 @@ def file_transport(name: str, folder: str, device: str = "cpu") -> type:
         def get_communicator_metadata(self, src_actor: Any, dst_actor: Any, backend: Any = None) -> Any:
             return ray.experimental.CommunicatorMetadata()
 
-        def recv_multiple_tensors(self, obj_id: str, meta: Any, told: Any, target_buffers: Any = None) -> Any:
+        def recv_multiple_tensors(
+            self, obj_id: str, meta: Any, communicator: Any, target_buffers: Any = None
+        ) -> Any:
             with open(os.path.join(folder, obj_id), "rb") as file:
                 found = pickle.load(file)
             for buffer, each in zip(target_buffers or (), found, strict=False):
                 buffer[...] = each
             return target_buffers or found
 
-        def send_multiple_tensors(self, tensors: Any, meta: Any, told: Any) -> None:
+        def send_multiple_tensors(self, tensors: Any, meta: Any, communicator: Any) -> None:
             raise NotImplementedError
 
         def garbage_collect(self, obj_id: str, meta: Any, tensors: Any) -> None:
             os.unlink(os.path.join(folder, obj_id))
 
-        def abort_transport(self, obj_id: str, told: Any) -> None: ...
+        def abort_transport(self, obj_id: str, communicator: Any) -> None: ...
 
     return FileTransport
 

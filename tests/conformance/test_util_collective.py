@@ -355,9 +355,11 @@ def test_backends() -> None:
             Backend(name)
 
 
-@pytest.mark.parametrize(("name", "there"), [("gloo", True), ("GLOO", True), ("nccl", False), ("foo", False)])
-def test_what_is_available(name: str, there: bool) -> None:
-    assert collective.is_backend_available(name) is there
+@pytest.mark.parametrize(
+    ("name", "available"), [("gloo", True), ("GLOO", True), ("nccl", False), ("foo", False)]
+)
+def test_what_is_available(name: str, available: bool) -> None:
+    assert collective.is_backend_available(name) is available
     assert collective.gloo_available() is True
     assert collective.nccl_available() is False
 

@@ -63,7 +63,7 @@ def test_util_map_unordered() -> None:
 
 def test_util_map_unordered_asks_for_an_item_only_when_there_is_room(tally: Any) -> None:
     finished = tally("finished")
-    finished_when_asked: list[int] = []
+    finished_at_request: list[int] = []
 
     @ray.remote(num_cpus=0)
     def work(n: int) -> int:
@@ -72,11 +72,11 @@ def test_util_map_unordered_asks_for_an_item_only_when_there_is_room(tally: Any)
 
     def items() -> Any:
         for n in range(5):
-            finished_when_asked.append(finished.count())
+            finished_at_request.append(finished.count())
             yield n
 
     assert sorted(map_unordered(work, items(), backpressure_size=2, chunk_size=1)) == [0, 1, 2, 3, 4]
-    assert all(done >= n - 1 for n, done in enumerate(finished_when_asked))
+    assert all(done >= n - 1 for n, done in enumerate(finished_at_request))
 
 
 def test_util_inspect_serializability_of_a_good_value() -> None:

@@ -23,7 +23,7 @@ class Rig:
         options.setdefault("node_id", NODE_TAG + bytes(20))
         self.core = NodeCore({"CPU": cpus * CPU, **options.pop("more", {})}, **options)
         self.now = 0.0
-        self.said: list[tuple[int, Any]] = []
+        self.outbox: list[tuple[int, Any]] = []
         self.count = 0
         for _ in range(drivers):
             self.join()
@@ -34,19 +34,19 @@ class Rig:
         """Add a driver; return its id."""
         return admit_client(self.core, se.DriverJoined(se.DRIVER_JOINED, "job", "", False), self.now)
 
-    def tell(self, event: se.ShellEvent) -> None:
+    def report(self, event: se.ShellEvent) -> None:
         self.core.step(SHELL, event, self.now)
         self._collect()
 
-    def say(self, cid: int, *message: Any) -> None:
+    def send(self, cid: int, *message: Any) -> None:
         self.core.step(cid, message, self.now)
         self._collect()
 
     def lose(self, cid: int, begun: int = 1 << 62, error: Death | None = None) -> None:
         if cid in self.core.scheduler.workers:
-            self.tell(se.WorkerLost(se.WORKER_LOST, cid, "was killed", begun, (), error, "", -1))
+            self.report(se.WorkerLost(se.WORKER_LOST, cid, "was killed", begun, (), error, "", -1))
         else:
-            self.tell(se.DriverLeft(se.DRIVER_LEFT, cid))
+            self.report(se.DriverLeft(se.DRIVER_LEFT, cid))
 
     def tick(self, seconds: float) -> float | None:
         self.now += seconds
@@ -55,22 +55,22 @@ class Rig:
         return wanted
 
     def _collect(self) -> None:
-        self.said += self.core.effects
+        self.outbox += self.core.effects
         self.core.effects.clear()
         self.core.check()
 
     # -- out
 
-    def heard(self, cid: int, word: int) -> list[tuple[Any, ...]]:
+    def received(self, cid: int, word: int) -> list[tuple[Any, ...]]:
         """Remove and return the messages of one kind that were sent to a process."""
-        found = [message for to, message in self.said if to == cid and message[0] == word]
-        self.said = [each for each in self.said if each[0] != cid or each[1][0] != word]
+        found = [message for to, message in self.outbox if to == cid and message[0] == word]
+        self.outbox = [each for each in self.outbox if each[0] != cid or each[1][0] != word]
         return found
 
     def shell(self, kind: type[E]) -> list[E]:
         """Remove and return the effects of one kind for the shell."""
-        found = [effect for to, effect in self.said if to == SHELL and isinstance(effect, kind)]
-        self.said = [each for each in self.said if each[0] != SHELL or not isinstance(each[1], kind)]
+        found = [effect for to, effect in self.outbox if to == SHELL and isinstance(effect, kind)]
+        self.outbox = [each for each in self.outbox if each[0] != SHELL or not isinstance(each[1], kind)]
         return found
 
     def shell_cids(self, kind: type[Spawn] | type[KillWorker] | type[EndTask]) -> list[int]:
@@ -81,7 +81,7 @@ class Rig:
         """Return the results that a caller received: "ok" or the class of an error, by task id."""
         return {
             message[1][:24]: message[3][0] if message[2] == m.ERROR else "ok"
-            for to, message in self.said
+            for to, message in self.outbox
             if to == cid and message[0] == m.RESULT
         }
 
@@ -99,8 +99,8 @@ class Rig:
         return self.task_id(cid) + b"\x01\0\0\x80"
 
     def template(self, cid: int, spec: Spec) -> bytes:
-        self.say(cid, m.FUNCTION, b"function", b"code", ())
-        self.say(cid, m.TEMPLATE, spec.key, spec.fields())
+        self.send(cid, m.FUNCTION, b"function", b"code", ())
+        self.send(cid, m.TEMPLATE, spec.key, spec.fields())
         return spec.key
 
     def submit(
@@ -108,7 +108,7 @@ class Rig:
     ) -> bytes:
         task_id = self.task_id(cid)
         key = self.template(cid, Spec(options.pop("name", "task"), **options))
-        self.say(cid, m.SUBMIT, task_id, key, b"", tuple(enumerate(deps)), held, parent)
+        self.send(cid, m.SUBMIT, task_id, key, b"", tuple(enumerate(deps)), held, parent)
         return task_id
 
     def create(self, *deps: bytes, cid: int = 1, **life: Any) -> bytes:
@@ -117,7 +117,7 @@ class Rig:
         request = life.pop("request", {})
         key = self.template(cid, Spec("Actor", request=request, strategy=life.pop("strategy", None)))
         fields = {"actor_name": "", "namespace": "", "max_restarts": 0, "max_task_retries": 0, **life}
-        self.say(cid, m.CREATE_ACTOR, actor_id, key, b"", tuple(enumerate(deps)), (), b"", fields)
+        self.send(cid, m.CREATE_ACTOR, actor_id, key, b"", tuple(enumerate(deps)), (), b"", fields)
         return actor_id
 
     def living(self, **life: Any) -> tuple[bytes, int]:
@@ -130,19 +130,19 @@ class Rig:
     def call(self, actor_id: bytes, *deps: bytes, cid: int = 1, **options: Any) -> bytes:
         task_id = self.task_id(cid)
         key = self.template(cid, method("call", **options))
-        self.say(cid, m.CALL, task_id, actor_id, key, b"", tuple(enumerate(deps)), (), b"")
+        self.send(cid, m.CALL, task_id, actor_id, key, b"", tuple(enumerate(deps)), (), b"")
         return task_id
 
     def group(self, *bundles: dict[str, int], cid: int = 1, strategy: str = "PACK") -> bytes:
         self.count += 1
         group_id = self.count.to_bytes(18, "little")
-        self.say(cid, m.REQUEST, self.count, "create_group", (group_id, bundles, {"strategy": strategy}))
+        self.send(cid, m.REQUEST, self.count, "create_group", (group_id, bundles, {"strategy": strategy}))
         return group_id
 
     def ask(self, verb: str, *arguments: Any, cid: int = 1) -> Any:
         self.count += 1
-        self.say(cid, m.REQUEST, self.count, verb, arguments)
-        (_, _, ok, value) = self.heard(cid, m.REPLY)[-1]
+        self.send(cid, m.REQUEST, self.count, verb, arguments)
+        (_, _, ok, value) = self.received(cid, m.REPLY)[-1]
         return value if ok else ("refused", value)
 
     # -- messages of workers
@@ -152,7 +152,7 @@ class Rig:
     ) -> None:
         if returns is None:
             returns = ((m.INLINE, b"value", ()),) if status == m.OK else ("RayTaskError", {})
-        self.say(worker, m.DONE, task_id, status, returns, 50, retriable)
+        self.send(worker, m.DONE, task_id, status, returns, 50, retriable)
 
     # -- state
 

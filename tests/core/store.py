@@ -24,7 +24,7 @@ class Store(Rig):
         #: Processes with views of all their values, and those that do not answer.
         self.looking: set[int] = set()
         self.silent: set[int] = set()
-        self.asked: list[int] = []  # the processes that received RECALL, in order
+        self.recalled: list[int] = []  # the processes that received RECALL, in order
 
     # -- the shell
 
@@ -32,15 +32,15 @@ class Store(Rig):
         """Let all processes answer RECALL, until no more are sent."""
         while recalls := [
             each
-            for each in self.said
+            for each in self.outbox
             if each[0] != SHELL and each[1][0] == m.RECALL and each[0] not in self.silent
         ]:
-            self.said = [each for each in self.said if each not in recalls]
+            self.outbox = [each for each in self.outbox if each not in recalls]
             for cid, (_, number, oid) in recalls:
-                self.asked.append(cid)
+                self.recalled.append(cid)
                 record = self.core.objects.records.get(oid)
                 grants = 0 if record is None else record.holders.get(cid, 0)
-                self.say(cid, m.RECALLED, number, oid, -1 if cid in self.looking else grants)
+                self.send(cid, m.RECALLED, number, oid, -1 if cid in self.looking else grants)
 
     def work(self, *, full: bool = False, unreadable: bool = False) -> int:
         """Carry out all requests to the disk, and those that follow; return the copies written."""
@@ -52,25 +52,25 @@ class Store(Rig):
                 return written
             for number, *_rest in spills:
                 written += not full
-                self.tell(se.SpillDone(se.SPILL_DONE, number, not full))
+                self.report(se.SpillDone(se.SPILL_DONE, number, not full))
             for number, *_rest in restores:
                 problem = "its copy is damaged" if unreadable else ""
-                self.tell(se.RestoreDone(se.RESTORE_DONE, number, problem))
+                self.report(se.RestoreDone(se.RESTORE_DONE, number, problem))
             for number, *_rest in reserves:
                 problem = "the disk of /data has 3 KiB free" if full else ""
-                self.tell(se.ReserveDone(se.RESERVE_DONE, number, problem))
+                self.report(se.ReserveDone(se.RESERVE_DONE, number, problem))
 
     # -- processes
 
     def want(self, cid: int = 1, size: int = UNIT) -> bytes:
         """Request memory for a value; return the id of the value."""
         oid = self.oid(cid)
-        self.say(cid, m.ALLOCATE, self.count, oid, size)
+        self.send(cid, m.ALLOCATE, self.count, oid, size)
         return oid
 
     def answer(self, cid: int = 1) -> Any:
         """Return the last answer to a process: an offset, an error, or None if it still waits."""
-        replies = self.heard(cid, m.REPLY)
+        replies = self.received(cid, m.REPLY)
         return replies[-1][3] if replies else None
 
     def put(self, cid: int = 1, size: int = UNIT) -> bytes:
@@ -79,18 +79,18 @@ class Store(Rig):
         self.work()
         offset = self.answer(cid)
         assert isinstance(offset, int), offset
-        self.say(cid, m.PUT, oid, ())
+        self.send(cid, m.PUT, oid, ())
         return oid
 
     def get(self, oid: bytes, cid: int = 1) -> Any:
         """Request a value for a process; return (kind, payload), or None if it still waits."""
-        self.say(cid, m.FETCH, oid)
+        self.send(cid, m.FETCH, oid)
         self.work()
         return self.got(cid)
 
     def got(self, cid: int = 1) -> Any:
         """Return the last value sent to a process as (kind, payload), or None."""
-        values = self.heard(cid, m.VALUE)
+        values = self.received(cid, m.VALUE)
         return values[-1][2:4] if values else None
 
     # -- state

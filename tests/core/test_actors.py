@@ -15,13 +15,13 @@ def state(rig, actor_id):
 
 
 def invoked(rig, worker):
-    return [message[1] for message in rig.heard(worker, m.INVOKE)]
+    return [message[1] for message in rig.received(worker, m.INVOKE)]
 
 
 def pending(rig, cid=1):
     """Submit a task; return the ref of its pending value, and the task."""
     task = rig.submit(cid=cid)
-    rig.say(cid, m.ESCAPE, first(task))
+    rig.send(cid, m.ESCAPE, first(task))
     return first(task), task
 
 
@@ -41,7 +41,7 @@ def test_calls_wait_for_the_constructor_and_then_go_in_order():
 def test_a_call_with_a_pending_argument_holds_back_its_caller_alone():
     rig = Rig(drivers=2)
     actor_id, worker = rig.living()
-    rig.say(2, m.HOLD, actor_id)
+    rig.send(2, m.HOLD, actor_id)
     oid, source = pending(rig)
     mine = [rig.call(actor_id, oid), rig.call(actor_id)]
     theirs = rig.call(actor_id, cid=2)
@@ -75,7 +75,7 @@ def test_a_cancelled_call_lets_the_next_go():
     actor_id, worker = rig.living()
     oid, _ = pending(rig)
     first_call, second = rig.call(actor_id, oid), rig.call(actor_id)
-    rig.say(1, m.CANCEL, first_call, False, True)
+    rig.send(1, m.CANCEL, first_call, False, True)
     assert rig.result(first_call) == "TaskCancelledError"
     assert invoked(rig, worker) == [second]
 
@@ -87,10 +87,10 @@ def test_an_actor_leaves_when_nobody_can_call_it_and_all_is_answered():
     rig = Rig()
     actor_id, worker = rig.living(actor_name="a")
     call = rig.call(actor_id)
-    rig.say(1, m.FREE, actor_id, 1)
-    assert rig.heard(worker, m.EXIT) == []
+    rig.send(1, m.FREE, actor_id, 1)
+    assert rig.received(worker, m.EXIT) == []
     rig.done(worker, call)
-    assert len(rig.heard(worker, m.EXIT)) == 1
+    assert len(rig.received(worker, m.EXIT)) == 1
     assert rig.ask("get_actor", "", "a") is None  # the actor is ending
     rig.lose(worker)
     assert state(rig, actor_id) == DEAD
@@ -102,12 +102,12 @@ def test_an_actor_that_a_call_still_waits_for_stays(concurrent):
     actor_id, worker = rig.living(concurrent=concurrent)
     oid, source = pending(rig)
     call = rig.call(actor_id, oid)
-    rig.say(1, m.FREE, actor_id, 1)
-    assert rig.heard(worker, m.EXIT) == []
+    rig.send(1, m.FREE, actor_id, 1)
+    assert rig.received(worker, m.EXIT) == []
     rig.done(rig.worker_of(source), source)
     rig.done(worker, call)
     assert rig.result(call) == "ok"
-    assert len(rig.heard(worker, m.EXIT)) == 1
+    assert len(rig.received(worker, m.EXIT)) == 1
 
 
 @pytest.mark.parametrize("how", ["cancelled", "failed"])
@@ -116,12 +116,12 @@ def test_an_unwanted_actor_leaves_also_when_its_last_call_never_runs(how):
     actor_id, worker = rig.living()
     oid, source = pending(rig)
     call = rig.call(actor_id, oid)
-    rig.say(1, m.FREE, actor_id, 1)
+    rig.send(1, m.FREE, actor_id, 1)
     if how == "cancelled":
-        rig.say(1, m.CANCEL, call, False, True)
+        rig.send(1, m.CANCEL, call, False, True)
     else:
         rig.done(rig.worker_of(source), source, m.FAILED)
-    assert len(rig.heard(worker, m.EXIT)) == 1
+    assert len(rig.received(worker, m.EXIT)) == 1
 
 
 def test_a_detached_actor_outlives_its_maker():
@@ -139,7 +139,7 @@ def test_killing_an_actor_answers_every_call_sent_queued_or_waiting():
     actor_id, worker = rig.living(concurrent=True)
     oid, _ = pending(rig)
     sent, waiting = rig.call(actor_id), rig.call(actor_id, oid)
-    rig.say(1, m.KILL, actor_id, True)
+    rig.send(1, m.KILL, actor_id, True)
     late = rig.call(actor_id)
     assert rig.shell_cids(KillWorker) == [worker]
     assert {rig.result(call) for call in (sent, waiting, late)} == {"ActorDiedError"}
@@ -152,10 +152,10 @@ def test_a_call_that_takes_the_result_of_another_is_answered_once_when_the_actor
     rig = Rig()
     actor_id, worker = rig.living()
     one = rig.call(actor_id)
-    rig.say(1, m.ESCAPE, first(one))
+    rig.send(1, m.ESCAPE, first(one))
     two = rig.call(actor_id, first(one))
     rig.lose(worker)
-    assert len(rig.heard(1, m.RESULT)) == 2
+    assert len(rig.received(1, m.RESULT)) == 2
     assert not {one, two} & set(rig.core.tasks)
 
 
@@ -166,7 +166,7 @@ def test_an_actor_killed_before_it_lives_is_gone_for_good(stage):
     oid, source = pending(rig) if stage == "arguments" else (None, None)
     actor_id = rig.create(*([oid] if oid else []), request={"CPU": CPU}, max_restarts=-1)
     call = rig.call(actor_id)
-    rig.say(1, m.KILL, actor_id, True)
+    rig.send(1, m.KILL, actor_id, True)
     assert rig.result(call) == "ActorDiedError"
     for task in (hog, source):
         if task is not None:
@@ -194,7 +194,7 @@ def test_an_actor_that_exits_by_itself_dies_and_is_not_restarted():
     rig = Rig()
     actor_id, worker = rig.living(max_restarts=-1)
     running = rig.call(actor_id)
-    rig.say(worker, m.EXITING, "exit_actor")
+    rig.send(worker, m.EXITING, "exit_actor")
     queued = rig.call(actor_id)
     rig.lose(worker)
     assert {rig.result(call) for call in (running, queued)} == {"ActorDiedError"}
@@ -211,7 +211,7 @@ def test_a_restarted_actor_gets_what_had_not_begun_and_what_may_be_tried_again()
     rig.lose(worker, begun=2)  # the constructor and the first call
     worker = rig.core.actors.actors[actor_id].worker.cid
     rig.done(worker, actor_id, returns=())
-    attempts = [(message[1], message[5]) for message in rig.heard(worker, m.INVOKE)]
+    attempts = [(message[1], message[5]) for message in rig.received(worker, m.INVOKE)]
     assert attempts == [(calls[0], 1), (calls[1], 0), (calls[2], 0)]
     rig.lose(worker, begun=0)
     assert {rig.result(call) for call in calls} == {"ActorDiedError"}
@@ -233,7 +233,7 @@ def test_a_cancelled_call_does_not_run_again_after_a_restart():
     actor_id, worker = rig.living(max_restarts=1, max_task_retries=-1)
     rig.call(actor_id)
     call = rig.call(actor_id)
-    rig.say(1, m.CANCEL, call, False, True)
+    rig.send(1, m.CANCEL, call, False, True)
     rig.lose(worker, begun=2)
     assert rig.result(call) == "TaskCancelledError"
 
@@ -241,7 +241,7 @@ def test_a_cancelled_call_does_not_run_again_after_a_restart():
 def test_kill_without_no_restart_restarts():
     rig = Rig()
     actor_id, worker = rig.living(max_restarts=1)
-    rig.say(1, m.KILL, actor_id, False)
+    rig.send(1, m.KILL, actor_id, False)
     assert rig.shell_cids(KillWorker) == [worker]
     rig.lose(worker)
     assert state(rig, actor_id) == 2
@@ -256,7 +256,7 @@ def test_a_name_belongs_to_the_first_who_takes_it_and_is_free_after_its_death():
     late = rig.create(cid=2, actor_name="a")
     assert state(rig, late) == DEAD
     assert rig.ask("get_actor", "", "a")[0] == owner
-    rig.say(1, m.KILL, owner, True)
+    rig.send(1, m.KILL, owner, True)
     assert rig.ask("get_actor", "", "a") is None
     again, _ = rig.living(actor_name="a")
     assert rig.ask("get_actor", "", "a")[0] == again
@@ -267,7 +267,7 @@ def test_a_handle_got_by_name_does_not_keep_the_actor_but_a_call_through_it_does
     actor_id, worker = rig.living(actor_name="a")
     assert rig.ask("get_actor", "", "a", cid=2)[0] == actor_id
     call = rig.call(actor_id, cid=2)
-    rig.say(1, m.FREE, actor_id, 1)
-    assert rig.heard(worker, m.EXIT) == []
+    rig.send(1, m.FREE, actor_id, 1)
+    assert rig.received(worker, m.EXIT) == []
     rig.done(worker, call)
-    assert len(rig.heard(worker, m.EXIT)) == 1
+    assert len(rig.received(worker, m.EXIT)) == 1

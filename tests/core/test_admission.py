@@ -28,7 +28,7 @@ def test_who_waits_is_answered_as_soon_as_a_value_goes() -> None:
     store.want()
     store.obey()
     assert store.answer() is None
-    store.say(1, m.FREE, values[3], 1)
+    store.send(1, m.FREE, values[3], 1)
     assert store.answer() == 3 * UNIT, "before the disk has done anything"
 
 
@@ -42,7 +42,7 @@ def test_processes_take_turns() -> None:
     for _ in range(6):
         store.obey()
         number = store.shell(Spill)[0].number
-        store.tell(se.SpillDone(se.SPILL_DONE, number, True))
+        store.report(se.SpillDone(se.SPILL_DONE, number, True))
         order += served(store, 1, 2, 3)
     assert order == [1, 2, 3, 1, 2, 1]
 
@@ -52,7 +52,7 @@ def test_a_large_request_is_not_overtaken_by_small_ones() -> None:
     values = fill(store)
     store.silent = {1}
     large = store.want(cid=1, size=3 * UNIT)
-    store.say(1, m.FREE, values[0], 1)
+    store.send(1, m.FREE, values[0], 1)
     store.want(cid=2)
     assert store.answer(2) is None, "there is room for it, but it is not its turn"
     store.silent.clear()
@@ -68,7 +68,7 @@ def test_writers_are_waited_for_a_while_as_what_they_write_can_be_moved_then() -
     assert store.work() == 0 and store.answer(1) is None and store.core.snapshot.watchful
     assert store.tick(LOOK_SECONDS) is not None
     assert store.answer(1) is None
-    store.say(2, m.PUT, writing[0], ())
+    store.send(2, m.PUT, writing[0], ())
     assert store.work() == 1 and isinstance(store.answer(1), int)
 
 
@@ -87,10 +87,10 @@ def test_who_writes_and_waits_itself_is_not_waited_for() -> None:
     for cid in (1, 1, 2, 2, 1, 2):
         store.want(cid)
     store.work()
-    assert len(store.heard(1, m.REPLY)) == 3, "as both wait, nothing that they write would become whole"
+    assert len(store.received(1, m.REPLY)) == 3, "as both wait, nothing that they write would become whole"
     store.tick(WRITERS_SECONDS)
     store.work()
-    assert len(store.heard(2, m.REPLY)) == 3
+    assert len(store.received(2, m.REPLY)) == 3
 
 
 @pytest.mark.parametrize("reserving", [False, True])
@@ -101,7 +101,7 @@ def test_who_gives_up_gets_nothing_and_keeps_nothing(reserving: bool) -> None:
     oid = store.want(cid=2)
     store.obey()
     assert bool(store.core.admission.reserving) is reserving
-    store.say(2, m.FREE, oid, 0)
+    store.send(2, m.FREE, oid, 0)
     store.work()
     assert store.answer(2) is None and store.core.allocator.used == ROOM
     assert not store.core.admission.lanes
@@ -123,8 +123,8 @@ def test_who_dies_leaves_nothing(reserving: bool) -> None:
 def test_a_second_attempt_whose_value_is_there_is_told_so() -> None:
     store = Store()
     oid = store.put()
-    store.say(1, m.ALLOCATE, 77, oid, UNIT)
-    assert store.heard(1, m.REPLY) == [(m.REPLY, 77, True, None)]
+    store.send(1, m.ALLOCATE, 77, oid, UNIT)
+    assert store.received(1, m.REPLY) == [(m.REPLY, 77, True, None)]
 
 
 def test_restores_and_writers_take_turns() -> None:
@@ -132,12 +132,12 @@ def test_restores_and_writers_take_turns() -> None:
     values = [store.put() for _ in range(8)]
     for _ in range(4):
         store.want(cid=2)
-    store.say(1, m.FETCH, values[0])
+    store.send(1, m.FETCH, values[0])
     order = []
     for _ in range(3):
         store.obey()
         number = store.shell(Spill)[0].number
-        store.tell(se.SpillDone(se.SPILL_DONE, number, True))
+        store.report(se.SpillDone(se.SPILL_DONE, number, True))
         order += [*served(store, 2), *("restore" for _ in store.shell(Restore))]
     assert order == [2, "restore", 2], "a restore waits for one writer, not for all"
 
@@ -146,9 +146,9 @@ def served(store: Store, *processes: int) -> list[int]:
     """Return the processes that have just received memory, and write their values."""
     found = []
     for cid in processes:
-        for reply in store.heard(cid, m.REPLY):
+        for reply in store.received(cid, m.REPLY):
             found.append(cid)
             records = store.core.objects.records
             oid = next(oid for oid in records if records[oid].payload and records[oid].payload[0] == reply[3])
-            store.say(cid, m.PUT, oid, ())
+            store.send(cid, m.PUT, oid, ())
     return found

@@ -17,7 +17,7 @@ def finish(rig, task, **answer):
 
 def escaped(rig, task, cid=1):
     """Return the result of a task, passed on by its caller."""
-    rig.say(cid, m.ESCAPE, first(task))
+    rig.send(cid, m.ESCAPE, first(task))
     return first(task)
 
 
@@ -32,7 +32,7 @@ def test_a_task_waits_for_all_its_arguments():
     assert rig.state(last) == WAITING
     finish(rig, two)
     assert rig.state(last) == SENT
-    (_, _, _, _, deps, _) = rig.heard(rig.worker_of(last), m.EXECUTE)[-1]
+    (_, _, _, _, deps, _) = rig.received(rig.worker_of(last), m.EXECUTE)[-1]
     assert [(place, kind, payload) for place, _, kind, payload in deps] == [
         (0, 1, b"value"),
         (1, 1, b"value"),
@@ -46,14 +46,14 @@ def test_the_failure_of_an_argument_goes_down_the_whole_chain_once():
         chain.append(rig.submit(escaped(rig, chain[-1])))
     finish(rig, chain[0], status=m.FAILED)
     assert [rig.result(task) for task in chain] == ["RayTaskError"] * 4
-    assert len(rig.heard(1, m.RESULT)) == 4
+    assert len(rig.received(1, m.RESULT)) == 4
     assert not rig.core.tasks
 
 
 def test_a_task_given_a_value_that_has_failed_already_never_runs():
     rig = Rig()
     oid = rig.oid()
-    rig.say(1, m.PUBLISH, oid, m.ERROR, ("RayTaskError", {}), (), True)
+    rig.send(1, m.PUBLISH, oid, m.ERROR, ("RayTaskError", {}), (), True)
     assert rig.result(rig.submit(oid)) == "RayTaskError"
     assert rig.shell_cids(Spawn) == []
 
@@ -79,7 +79,7 @@ def test_a_retriable_failure_runs_again_as_often_as_allowed():
     task = rig.submit(retries=2)
     for attempt in range(3):
         worker = rig.worker_of(task)
-        assert rig.heard(worker, m.EXECUTE)[0][5] == attempt
+        assert rig.received(worker, m.EXECUTE)[0][5] == attempt
         rig.done(worker, task, m.FAILED, retriable=True)
     assert rig.result(task) == "RayTaskError"
 
@@ -102,19 +102,19 @@ def test_a_stream_that_is_made_again_repeats_nothing():
     rig = Rig()
     task = rig.submit(streaming=True, retries=1)
     worker = rig.worker_of(task)
-    rig.say(worker, m.ITEM, task, 1, m.INLINE, b"one", ())
-    rig.say(worker, m.ITEM, task, 2, m.INLINE, b"two", ())
+    rig.send(worker, m.ITEM, task, 1, m.INLINE, b"one", ())
+    rig.send(worker, m.ITEM, task, 2, m.INLINE, b"two", ())
     rig.lose(worker)
     worker = rig.worker_of(task)
     for index in (1, 2, 3):
-        rig.say(worker, m.ITEM, task, index, m.INLINE, b"again", ())
+        rig.send(worker, m.ITEM, task, index, m.INLINE, b"again", ())
     rig.done(worker, task, returns=())
-    assert [(message[2], message[4]) for message in rig.heard(1, m.STREAM)] == [
+    assert [(message[2], message[4]) for message in rig.received(1, m.STREAM)] == [
         (1, b"one"),
         (2, b"two"),
         (3, b"again"),
     ]
-    assert rig.heard(1, m.STREAM_END) == [(m.STREAM_END, task, 3)]
+    assert rig.received(1, m.STREAM_END) == [(m.STREAM_END, task, 3)]
 
 
 def test_a_second_attempt_is_told_what_the_reader_of_its_stream_has_taken():
@@ -122,14 +122,14 @@ def test_a_second_attempt_is_told_what_the_reader_of_its_stream_has_taken():
     rig = Rig()
     task = rig.submit(streaming=True, retries=1)
     worker = rig.worker_of(task)
-    rig.say(worker, m.ITEM, task, 1, m.INLINE, b"one", ())
-    rig.say(1, m.CONSUMED, task, 1)
-    assert rig.heard(worker, m.ACK) == [(m.ACK, task, 1)]
+    rig.send(worker, m.ITEM, task, 1, m.INLINE, b"one", ())
+    rig.send(1, m.CONSUMED, task, 1)
+    assert rig.received(worker, m.ACK) == [(m.ACK, task, 1)]
     rig.lose(worker)
     worker = rig.worker_of(task)
-    words = [message[0] for cid, message in rig.said if cid == worker]
+    words = [message[0] for cid, message in rig.outbox if cid == worker]
     assert words[-2:] == [m.EXECUTE, m.ACK]
-    assert rig.heard(worker, m.ACK) == [(m.ACK, task, 1)]
+    assert rig.received(worker, m.ACK) == [(m.ACK, task, 1)]
 
 
 # ---------------------------------------------------------------- cancellation
@@ -140,7 +140,7 @@ def test_a_queued_or_waiting_task_ends_at_once_when_cancelled():
     running, queued = rig.submit(), rig.submit()
     waiting = rig.submit(escaped(rig, running))
     for task in (queued, waiting):
-        rig.say(1, m.CANCEL, task, False, True)
+        rig.send(1, m.CANCEL, task, False, True)
         assert rig.result(task) == "TaskCancelledError"
     finish(rig, running)
     assert not rig.core.tasks
@@ -149,13 +149,13 @@ def test_a_queued_or_waiting_task_ends_at_once_when_cancelled():
 def test_a_running_task_is_stopped_and_a_forced_one_killed():
     rig = Rig(cpus=2)
     gentle, forced = rig.submit(retries=3), rig.submit(retries=3)
-    rig.say(1, m.CANCEL, gentle, False, True)
+    rig.send(1, m.CANCEL, gentle, False, True)
     worker = rig.worker_of(gentle)
-    assert rig.heard(worker, m.STOP_TASK)
+    assert rig.received(worker, m.STOP_TASK)
     rig.done(worker, gentle, m.CANCELLED, returns=())
     worker = rig.worker_of(forced)
-    rig.say(1, m.CANCEL, forced, True, True)
-    assert rig.heard(worker, m.STOP_TASK) == [(m.STOP_TASK, forced, True)]
+    rig.send(1, m.CANCEL, forced, True, True)
+    assert rig.received(worker, m.STOP_TASK) == [(m.STOP_TASK, forced, True)]
     rig.lose(worker)
     assert rig.results() == {gentle: "TaskCancelledError", forced: "TaskCancelledError"}
 
@@ -164,7 +164,7 @@ def test_a_worker_that_does_not_leave_with_a_task_cancelled_by_force_is_ended_if
     rig = Rig()
     forced = rig.submit()
     worker = rig.worker_of(forced)
-    rig.say(1, m.CANCEL, forced, True, True)
+    rig.send(1, m.CANCEL, forced, True, True)
     rig.tick(0.1)
     assert rig.shell_cids(EndTask) == []
     for _ in range(2):  # the first message about it may have arrived before the worker began the task
@@ -179,7 +179,7 @@ def test_force_that_comes_too_late_does_not_hit_the_next_task():
     rig = Rig()
     forced, next_one = rig.submit(), rig.submit(retries=0)
     worker = rig.worker_of(forced)
-    rig.say(1, m.CANCEL, forced, True, True)
+    rig.send(1, m.CANCEL, forced, True, True)
     rig.done(worker, forced)  # the task ended first
     assert rig.worker_of(next_one) == worker
     rig.tick(1.0)
@@ -193,7 +193,7 @@ def test_nothing_is_sent_ahead_to_a_worker_about_to_be_ended():
     quick = rig.submit(name="quick")
     finish(rig, quick)
     forced = rig.submit(name="quick")
-    rig.say(1, m.CANCEL, forced, True, True)
+    rig.send(1, m.CANCEL, forced, True, True)
     assert rig.state(rig.submit(name="quick")) == QUEUED
 
 
@@ -203,9 +203,9 @@ def test_a_cancel_that_crosses_with_a_task_given_back_is_not_lost():
     finish(rig, quick)
     parent, behind = rig.submit(name="quick"), rig.submit(name="quick")
     worker = rig.worker_of(behind)
-    rig.say(1, m.CANCEL, behind, False, True)
-    rig.say(worker, m.BLOCKED, parent)
-    rig.say(worker, m.RETURNED, (behind,))
+    rig.send(1, m.CANCEL, behind, False, True)
+    rig.send(worker, m.BLOCKED, parent)
+    rig.send(worker, m.RETURNED, (behind,))
     assert rig.result(behind) == "TaskCancelledError"
 
 
@@ -218,7 +218,7 @@ def test_children_are_cancelled_with_their_parent_but_not_with_one_that_has_ende
         children.append(rig.submit(cid=worker, parent=parent, request={"CPU": 4 * CPU}))
     finish(rig, parents[1])
     for parent in parents:
-        rig.say(1, m.CANCEL, parent, False, True)
+        rig.send(1, m.CANCEL, parent, False, True)
     gone, kept = children
     assert rig.state(gone) is None
     assert rig.state(kept) is not None
@@ -228,8 +228,8 @@ def test_recursive_cancel_leaves_children_alone_when_told_so():
     rig = Rig(cpus=2)
     parent = rig.submit()
     child = rig.submit(cid=rig.worker_of(parent), parent=parent)
-    rig.say(1, m.CANCEL, parent, False, False)
-    assert rig.heard(rig.worker_of(child), m.STOP_TASK) == []
+    rig.send(1, m.CANCEL, parent, False, False)
+    assert rig.received(rig.worker_of(child), m.STOP_TASK) == []
 
 
 # ---------------------------------------------------------------- callers that die
@@ -240,15 +240,15 @@ def test_tasks_of_a_dead_caller_end_unless_others_wait_for_them():
     hog = rig.submit(cid=3)
     alone, wanted = rig.submit(cid=2), rig.submit(cid=2)
     endless = rig.submit(cid=2, streaming=True)
-    rig.say(2, m.ESCAPE, first(wanted))
-    rig.say(1, m.HOLD, first(wanted))
-    rig.say(1, m.FETCH, first(wanted))
+    rig.send(2, m.ESCAPE, first(wanted))
+    rig.send(1, m.HOLD, first(wanted))
+    rig.send(1, m.FETCH, first(wanted))
     rig.lose(2)
     assert rig.state(alone) is None
     assert rig.state(endless) is None
     rig.done(rig.worker_of(hog), hog)
     finish(rig, wanted)
-    assert rig.heard(1, m.VALUE)[0][3] == b"value"
+    assert rig.received(1, m.VALUE)[0][3] == b"value"
 
 
 def test_a_task_that_only_another_task_of_the_dead_caller_wants_ends_with_it():
@@ -266,9 +266,9 @@ def test_a_result_for_a_caller_that_is_gone_leaves_nothing_behind():
     worker = rig.worker_of(task)
     oid = rig.oid(worker)
     rig.lose(2)
-    rig.say(worker, m.PUBLISH, oid, m.INLINE, b"inner", (), True)
+    rig.send(worker, m.PUBLISH, oid, m.INLINE, b"inner", (), True)
     rig.done(worker, task, returns=((m.INLINE, b"value", (oid,)),))
-    rig.say(worker, m.FREE, oid, 1)
+    rig.send(worker, m.FREE, oid, 1)
     assert not rig.core.objects.records
     assert not rig.core.tasks
 
@@ -296,9 +296,9 @@ def test_an_environment_that_cannot_be_made_fails_what_wanted_it():
 def test_a_value_that_an_earlier_attempt_wrote_and_that_has_gone_is_made_again() -> None:
     rig = Rig(cpus=1)
     task = rig.submit()
-    rig.say(1, m.ESCAPE, first(task))
+    rig.send(1, m.ESCAPE, first(task))
     worker = rig.worker_of(task)
-    rig.say(worker, m.DONE, task, m.OK, ((m.ARENA, (0, 0), ()),), 5, False)
+    rig.send(worker, m.DONE, task, m.OK, ((m.ARENA, (0, 0), ()),), 5, False)
     assert rig.state(task) == SENT, "it runs again, and no retry is counted"
     rig.done(rig.worker_of(task), task)
     assert rig.result(task) == "ok"

@@ -18,7 +18,7 @@ HERE, THERE = (name.encode().ljust(28, b".") for name in ("here", "there"))
 OBJECTS = ("objects", "references", "tasks", "workers")
 
 
-class Asked(Rig):
+class SurveyRig(Rig):
     """A rig whose surveys make four rows in a step."""
 
     def __init__(self, **options: Any) -> None:
@@ -27,21 +27,21 @@ class Asked(Rig):
 
     def begin(self, *kinds: str, limit: int = 0, detail: bool = False, cid: int = 1, **where: Any) -> None:
         self.count += 1
-        self.say(cid, m.REQUEST, self.count, "survey", (self.count, kinds, where, limit, detail))
+        self.send(cid, m.REQUEST, self.count, "survey", (self.count, kinds, where, limit, detail))
 
     def answer(self) -> None:
         """Answer for the processes."""
-        for to, message in list(self.said):
+        for to, message in list(self.outbox):
             if message[0] == m.SURVEY:
-                self.said.remove((to, message))
-                self.say(to, m.SURVEYED, message[1], {"pid": to, "driver": to == 1})
+                self.outbox.remove((to, message))
+                self.send(to, m.SURVEYED, message[1], {"pid": to, "driver": to == 1})
 
     def end(self) -> tuple[list[dict[str, Any]], int]:
         """Return the parts of the survey that was begun, and the number of its steps."""
         steps = 1
         while True:
             self.answer()
-            if replies := self.heard(1, m.REPLY):
+            if replies := self.received(1, m.REPLY):
                 ((_, _, ok, (parts, missing)),) = replies
                 assert ok and not missing
                 return parts, steps
@@ -56,7 +56,7 @@ class Asked(Rig):
 
     def publish(self) -> bytes:
         oid = self.oid()
-        self.say(1, m.PUBLISH, oid, m.INLINE, b"value", (), True)
+        self.send(1, m.PUBLISH, oid, m.INLINE, b"value", (), True)
         return oid
 
 
@@ -69,10 +69,10 @@ def states(found: list[dict[str, Any]]) -> dict[bytes, str]:
 
 
 def test_a_survey_of_many_tasks_leaves_room_for_other_messages() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     ids = [rig.submit() for _ in range(30)]
     rig.begin("tasks")
-    assert not rig.heard(1, m.REPLY), "30 tasks do not fit into one step"
+    assert not rig.received(1, m.REPLY), "30 tasks do not fit into one step"
     assert rig.core.snapshot.watchful and rig.tick(0.0) == surveys.PAUSE_SECONDS
     rig.done(rig.worker_of(ids[0]), ids[0])
     assert rig.result(ids[0]) == "ok"
@@ -86,7 +86,7 @@ def test_a_survey_of_many_tasks_leaves_room_for_other_messages() -> None:
 
 @pytest.mark.parametrize("status", [m.OK, m.FAILED])
 def test_a_task_that_ends_during_a_survey_before_its_turn_is_listed_as_ended(status: int) -> None:
-    rig = Asked(cpus=20)
+    rig = SurveyRig(cpus=20)
     ids = [rig.submit() for _ in range(20)]
     rig.begin("tasks")
     rig.done(
@@ -102,7 +102,7 @@ def test_a_task_that_ends_during_a_survey_before_its_turn_is_listed_as_ended(sta
 
 
 def test_an_attempt_has_one_row_while_it_is_repeated() -> None:
-    rig = Asked(cpus=1)
+    rig = SurveyRig(cpus=1)
     task = rig.submit(retries=1)
     rig.done(rig.worker_of(task), task, m.FAILED, ("RayTaskError", {}), retriable=True)
     found = rig.survey("tasks")
@@ -110,28 +110,28 @@ def test_an_attempt_has_one_row_while_it_is_repeated() -> None:
 
 
 def test_a_few_rows_take_one_step() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     rig.submit()
     rig.begin("tasks")
-    assert rig.heard(1, m.REPLY) and not rig.core.timers
+    assert rig.received(1, m.REPLY) and not rig.core.timers
 
 
 def test_only_as_many_rows_are_made_as_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Asked()
+    rig = SurveyRig()
     for _ in range(30):
         rig.submit()
     made = []
     explain = rig.core.wait_explainer.of_task
     monkeypatch.setattr(rig.core.wait_explainer, "of_task", lambda task: made.append(task) or explain(task))
     rig.begin("tasks", limit=3, detail=True)
-    ((_, _, _, (parts, _)),) = rig.heard(1, m.REPLY)
+    ((_, _, _, (parts, _)),) = rig.received(1, m.REPLY)
     assert len(rows(parts, "tasks")) == len(made) == 3
     rig.begin("tasks", limit=3)
     assert len(made) == 3, "no query needs the reasons"
 
 
 def test_rows_are_chosen_by_their_columns() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     running = rig.submit(name="one")
     queued = [rig.submit(name=name) for name in ("two", "two", "Three")]
     assert [row["task"] for row in rig.survey("tasks", state="running")] == [running]
@@ -144,7 +144,7 @@ def test_rows_are_chosen_by_their_columns() -> None:
 
 
 def test_tasks_in_progress_can_be_had_without_those_that_have_ended() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     ended, running, queued = (rig.submit() for _ in range(3))
     rig.done(rig.worker_of(ended), ended)
     assert states(rig.ask("rows", "tasks_in_progress", {})).keys() == {running, queued}
@@ -153,7 +153,7 @@ def test_tasks_in_progress_can_be_had_without_those_that_have_ended() -> None:
 
 
 def test_the_creation_of_an_actor_has_the_name_of_its_constructor() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     actor_id, _ = rig.living()
     (row,) = rig.survey("tasks", task=actor_id)
     assert row["name"] == row["function"] == "Actor.__init__"
@@ -161,32 +161,32 @@ def test_the_creation_of_an_actor_has_the_name_of_its_constructor() -> None:
 
 
 def test_a_client_that_stops_waiting_gets_the_rows_so_far() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     for _ in range(30):
         rig.submit()
     rig.begin("tasks")
     parts, missing = rig.ask("survey_so_far", rig.count)
     assert len(rows(parts, "tasks")) == 4 and len(missing) == 1
     rig.tick(1.0)
-    assert not rig.core.timers and not rig.heard(1, m.REPLY)
+    assert not rig.core.timers and not rig.received(1, m.REPLY)
 
 
 def test_a_survey_ends_with_the_process_that_asked() -> None:
-    rig = Asked(drivers=2)
+    rig = SurveyRig(drivers=2)
     for _ in range(30):
         rig.submit()
     rig.begin("tasks", cid=2)
     rig.lose(2)
     rig.tick(1.0)
-    assert not rig.core.timers and not rig.core.surveys.in_progress and not rig.heard(2, m.REPLY)
+    assert not rig.core.timers and not rig.core.surveys.in_progress and not rig.received(2, m.REPLY)
 
 
 def test_objects_and_all_that_keeps_them() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     used, inner, captured, free = (rig.publish() for _ in range(4))
     outer = rig.oid()
-    rig.say(1, m.PUBLISH, outer, m.INLINE, b"value", (inner,), True)
-    rig.say(1, m.FUNCTION, b"closure".ljust(16, b"."), b"code", (captured,))
+    rig.send(1, m.PUBLISH, outer, m.INLINE, b"value", (inner,), True)
+    rig.send(1, m.FUNCTION, b"closure".ljust(16, b"."), b"code", (captured,))
     task = rig.submit(used, name="user")
     rig.begin(*OBJECTS)
     parts, steps = rig.end()
@@ -207,7 +207,7 @@ def test_objects_and_all_that_keeps_them() -> None:
 
 
 def test_an_actor_that_may_restart_keeps_its_arguments() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     argument = rig.publish()
     actor_id = rig.create(argument, max_restarts=1)
     rig.done(rig.core.actors.actors[actor_id].worker.cid, actor_id, returns=())
@@ -216,7 +216,7 @@ def test_an_actor_that_may_restart_keeps_its_arguments() -> None:
 
 
 def test_everybody_gets_the_same_rows() -> None:
-    rig = Asked(cpus=2)
+    rig = SurveyRig(cpus=2)
     actor_id, worker = rig.living(actor_name="a", request={"CPU": CPU})
     rig.group({"CPU": CPU})
     status = rig.core.snapshot.status()
@@ -238,10 +238,10 @@ def test_everybody_gets_the_same_rows() -> None:
 
 
 def test_worker_rows_of_the_living_and_the_dead() -> None:
-    rig = Asked()
+    rig = SurveyRig()
     task = rig.submit()
     worker = rig.worker_of(task)
-    rig.tell(se.WorkerStarted(se.WORKER_STARTED, worker, 77))
+    rig.report(se.WorkerStarted(se.WORKER_STARTED, worker, 77))
     rig.lose(worker)
     found = rig.ask("rows", "workers", {})
     assert [(row["cid"], row["pid"], row["alive"]) for row in found][-1] == (worker, 77, False)
@@ -249,8 +249,9 @@ def test_worker_rows_of_the_living_and_the_dead() -> None:
 
 
 def test_waiting_work_is_counted_by_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Asked(cpus=1)
+    rig = SurveyRig(cpus=1)
     running = rig.submit(name="runs")
+    rig.send(1, m.ESCAPE, first(running))
     late = rig.submit(first(running), name="late")
     for _ in range(3):
         rig.submit(name="queued")

@@ -9,14 +9,17 @@ import pytest
 from skate.core.cluster.membership import DEAD_MAX
 from skate.core.node import NodeCore
 from skate.protocol import messages as m
+from skate.protocol import shell_events as se
+from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.nodes.star import Star
 from skate.simulation.programs.spec import CPU, Spec, method
+from tests.core.rig import Rig
 from tests.core.worlds import world
 
 ITEM = ("item", True, ())
 
 
-def lost_and_asked_for(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[Star, Any]:
+def lost_and_requested(spec: Spec, *more: Any, life: dict[str, Any] | None = None) -> tuple[Star, Any]:
     """Lose the node that has a driver's values, and request the first of them."""
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
@@ -43,7 +46,7 @@ def outcomes_of_refs(nodes: Star, driver: Any) -> list[str]:
 def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
     program = (ITEM, ITEM, ITEM)
     spec = Spec("stream", program, streaming=True, large=True, retries=1, backpressure=1)
-    nodes, driver = lost_and_asked_for(spec, ("next", 0), ("next", 0), ("next", 0))
+    nodes, driver = lost_and_requested(spec, ("next", 0), ("next", 0), ("next", 0))
     driver.todo += [("get", 1), ("get", 2)]
     nodes.settle()
     assert outcomes_of_refs(nodes, driver) == ["ok"] * 3
@@ -53,7 +56,7 @@ def test_a_stream_runs_again_from_its_start_for_what_was_lost_of_it() -> None:
 
 def test_a_stream_without_retries_is_not_run_again() -> None:
     spec = Spec("stream", (ITEM,), streaming=True, large=True)
-    nodes, driver = lost_and_asked_for(spec, ("next", 0))
+    nodes, driver = lost_and_requested(spec, ("next", 0))
     assert outcomes_of_refs(nodes, driver) == ["ObjectReconstructionFailedError"]
     nodes.drain(without_timeouts=True)
 
@@ -61,7 +64,7 @@ def test_a_stream_without_retries_is_not_run_again() -> None:
 def test_what_is_lost_of_a_stream_that_still_runs_is_made_again_by_its_next_attempt() -> None:
     program = (ITEM, ("gate", "open"), ITEM)
     spec = Spec("stream", program, streaming=True, large=True, retries=1)
-    nodes, driver = lost_and_asked_for(spec, ("next", 0))
+    nodes, driver = lost_and_requested(spec, ("next", 0))
     nodes.gates.add("open")
     driver.todo += [("next", 0), ("get", 1)]
     nodes.settle()
@@ -82,7 +85,7 @@ def test_a_call_is_made_again_by_an_actor_that_lives(
 ) -> None:
     life = {"max_restarts": restarts, "max_task_retries": retries, "concurrent": False}
     spec = method("make", large=True)
-    nodes, driver = lost_and_asked_for(spec, life=life)
+    nodes, driver = lost_and_requested(spec, life=life)
     assert outcomes_of_refs(nodes, driver) == [result]
     [task_id] = [task_id for task_id, each in nodes.specs.items() if each is spec]
     assert nodes.observer.attempts[task_id] == attempts
@@ -141,10 +144,10 @@ def borrowed_on_a_third_node(large: bool, owner_is_driver: bool) -> tuple[Star, 
     """A value that a process of the second node owns, and the refs to it in a program on the third, behind a gate."""
     nodes = world(1, 1, 1)
     head = nodes.nodes[0].driver()
-    there = ("node", nodes.nodes[2].node_id, False)
+    on_third_node = ("node", nodes.nodes[2].node_id, False)
     read = method("read", (("gate", "read"), ("get", -1), ("gate", "end")))
     life = {**SERVICE, "concurrent": False, "handle": b""}
-    head.todo.append(("create", Spec("actor", request={}, strategy=there), life))
+    head.todo.append(("create", Spec("actor", request={}, strategy=on_third_node), life))
     nodes.settle()
     if owner_is_driver:
         nodes.nodes[1].driver().todo += [("name", "a"), ("put", large), ("call", 0, read, (), (0,))]
@@ -205,6 +208,33 @@ def test_an_item_lost_on_its_way_is_made_again_by_the_stream(goes_on: bool) -> N
     nodes.drain(without_timeouts=True)
 
 
+def test_the_error_of_a_stream_that_ran_again_takes_nothing_from_its_later_items() -> None:
+    """Another attempt fails while it writes an item that the reader has: the grant that comes with the error is of that item."""
+    nodes = world(1, 1, 1, 1)
+    driver = nodes.nodes[0].driver()
+    strategy = ("labels", (("zone", "in", ("1",)),), ())
+    spec = Spec(
+        "stream", (ITEM, ITEM, ("gate", "open")), streaming=True, large=True, retries=1, strategy=strategy
+    )
+    driver.todo += [("submit", spec), ("next", 0), ("next", 0)]
+    nodes.settle()
+    first, second = (nodes.nodes[number] for number in (1, 3))
+    if not first.core.tasks:
+        first, second = second, first
+    oid = driver.frame.refs[0]._id
+    nodes.kill(first)
+    while (record := second.core.objects.get(oid)) is None or record.writer is None:
+        assert nodes.step()
+    second.strike(second.processes[record.writer])
+    nodes.settle()
+    assert second.core.objects.get(oid) is None
+    driver.todo += [("next", 0)]
+    nodes.settle()
+    assert outcomes_of_refs(nodes, driver)[-1] == "WorkerCrashedError"
+    del record
+    nodes.drain(without_timeouts=True)
+
+
 def test_only_the_last_dead_nodes_are_remembered() -> None:
     core = NodeCore({"CPU": CPU}, node_id=b"here".ljust(28, b"."))
     core.connect(1, "job", "", True)
@@ -217,8 +247,8 @@ def test_only_the_last_dead_nodes_are_remembered() -> None:
         return node_id
 
     ids = [come_and_go(number) for number in range(DEAD_MAX + 5)]
-    told = [node["node_id"] for node in core.inventory.rows("nodes")]
-    assert told == [core.node_id.hex(), *(node_id.hex() for node_id in ids[5:])]
+    listed = [node["node_id"] for node in core.inventory.rows("nodes")]
+    assert listed == [core.node_id.hex(), *(node_id.hex() for node_id in ids[5:])]
     for node_id, word in ((ids[0], "long ago"), (ids[-1], "was killed")):
         oid = bytes(8) + node_id[:8] + bytes(8) + b"\x01\0\0\0"
         core.effects.clear()
@@ -226,3 +256,32 @@ def test_only_the_last_dead_nodes_are_remembered() -> None:
         core.step(1, (m.FETCH, oid), 0.0)
         assert any(word in str(message) for cid, message in core.effects if cid == 1), word
         core.check()
+
+
+@pytest.mark.parametrize("state", [ALIVE, DEAD], ids=["alive", "dead"])
+def test_a_call_that_is_cancelled_while_the_head_looks_for_its_actor_has_one_result(state: int) -> None:
+    rig = Rig(cpus=1)
+    head, peer = 60, 50
+    for cid in (head, peer):
+        node_id = str(cid).encode().ljust(28, b".")
+        rig.core.cluster.join(
+            cid, {"node_id": node_id, "total": {"CPU": CPU}, "labels": {}, "head": cid == head}, 0.0
+        )
+    actor_id = rig.create(max_restarts=1, max_task_retries=1)
+    facts = {"class_name": "Actor", "name": "", "task_retries": 1, "in_order": True}
+    rig.send(head, m.ACTOR_AT, actor_id, ALIVE, b"50".ljust(28, b"."), facts)
+    call = rig.call(actor_id)
+    rig.report(se.PeerLeft(se.PEER_LEFT, peer, "was killed"))
+    rig.send(1, m.CANCEL, call, False, False)
+    assert rig.result(call) == "TaskCancelledError"
+    rig.outbox.clear()
+    death = ("ActorDiedError", {"actor_id": actor_id})
+    rig.send(
+        head,
+        m.ACTOR_AT,
+        actor_id,
+        state,
+        b"60".ljust(28, b"."),
+        {**facts, "death": death, "reason": "was lost"},
+    )
+    assert not rig.results() and not rig.received(head, m.FORWARD)

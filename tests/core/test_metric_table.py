@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from skate.core.guard import Guard
 from skate.core.state import node_metrics
 from skate.core.state.metric_table import Family, MetricTable
+from skate.core.task import task_history
 from skate.protocol import messages as m
 from skate.protocol.values import COUNTER, GAUGE, HISTOGRAM
 from skate.simulation.programs.spec import CPU
@@ -103,8 +104,8 @@ def test_sums_never_go_down(history: list[tuple[int, str, int]]) -> None:
         seen = now
 
 
-class Asked(Rig):
-    """A rig that is asked for its metrics."""
+class MetricsRig(Rig):
+    """A rig whose metrics can be read."""
 
     def series(self, name: str) -> dict[str, float]:
         """Return the values of a metric's series, by their labels as text."""
@@ -116,19 +117,19 @@ class Asked(Rig):
 
 
 def test_reports_arrive_as_requests_and_survive_their_process() -> None:
-    rig = Asked(drivers=2)
+    rig = MetricsRig(drivers=2)
     request = (m.REQUEST, 0, "report_metrics", ((counter(2.0),),))
     assert Guard(rig.core).refusal(2, request, False) == ""
     wrong = (m.REQUEST, 0, "report_metrics", ((("hits", COUNTER, "", (), (((), "2", (), 0.0),)),),))
     assert "report_metrics" in Guard(rig.core).refusal(2, wrong, False)
-    rig.say(2, *request)
+    rig.send(2, *request)
     rig.lose(2)
     assert rig.series("hits") == {"": 2.0}
 
 
 def test_tasks_are_counted_by_function_and_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_metrics, "NAMES_MAX", 1)
-    rig = Asked()
+    rig = MetricsRig()
     running, waiting = rig.submit(name="f"), rig.submit(name="f")
     worker = rig.worker_of(running)
     assert rig.series("tasks") == {
@@ -145,8 +146,34 @@ def test_tasks_are_counted_by_function_and_state(monkeypatch: pytest.MonkeyPatch
     assert rig.series("resources") == {"Name=CPU State=AVAILABLE": 0.0, "Name=CPU State=USED": 1.0}
 
 
+def test_finished_tasks_are_counted_after_the_history_has_forgotten_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_history, "FINISHED_MAX", 3)
+    rig = MetricsRig()
+
+    def run(name: str, count: int, status: int = m.OK) -> None:
+        for _ in range(count):
+            task = rig.submit(name=name)
+            rig.done(rig.worker_of(task), task, status=status)
+
+    run("f", 5)
+    run("g", 4)
+    run("g", 1, m.FAILED)
+    found = {
+        "Name=f State=FINISHED IsRetry=0": 5.0,
+        "Name=g State=FINISHED IsRetry=0": 4.0,
+        "Name=g State=FAILED IsRetry=0": 1.0,
+    }
+    assert rig.series("tasks") == found
+    assert rig.series("tasks") == found
+    run("f", 2)
+    found["Name=f State=FINISHED IsRetry=0"] += 2
+    assert rig.series("tasks") == found
+
+
 def test_actors_are_counted_by_class_and_state() -> None:
-    rig = Asked()
+    rig = MetricsRig()
     actor_id, _ = rig.living()
     assert rig.series("actors") == {"Name=Actor State=ALIVE_IDLE": 1.0}
     rig.call(actor_id)

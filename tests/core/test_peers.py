@@ -365,8 +365,8 @@ def test_a_group_does_not_keep_a_bundle_that_was_lost_while_others_were_still_as
     node.connect(1, "job", "", True)
     whole = ({"CPU": 2 * CPU}, {"CPU": 4 * CPU})
     node.step(1, (m.REQUEST, 1, "create_group", (b"group", whole, {"strategy": "STRICT_SPREAD"})), 0.0)
-    asked = {message[2]: cid for cid, message in node.effects if message[0] == m.RESERVE}
-    assert asked == {0: 50, 1: 51}
+    reserved = {message[2]: cid for cid, message in node.effects if message[0] == m.RESERVE}
+    assert reserved == {0: 50, 1: 51}
     node.step(50, (m.RESERVED, b"group", 0, True), 0.0)
     node.cluster.left(50, "was lost", 1.0)
     node.step(51, (m.RESERVED, b"group", 1, True), 1.0)

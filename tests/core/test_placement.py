@@ -20,7 +20,7 @@ def inside(group_id, index=-1):
 def ready(rig, group_id, cid=1):
     oid = rig.oid(cid)
     rig.ask("group_ready", group_id, oid, cid=cid)
-    rig.say(cid, m.FETCH, oid)
+    rig.send(cid, m.FETCH, oid)
     return oid
 
 
@@ -45,14 +45,14 @@ def test_a_group_waits_for_room_and_goes_before_the_tasks_that_wait():
     while state(rig, group) == "PENDING":
         running = next(task for task in tasks if rig.state(task) == SENT)
         rig.done(rig.worker_of(running), running)
-    assert rig.heard(1, m.VALUE)[0][1:3] == (oid, m.INLINE)
+    assert rig.received(1, m.VALUE)[0][1:3] == (oid, m.INLINE)
 
 
 def test_a_group_that_can_never_be_is_said_to_be_so_at_once():
     rig = Rig(cpus=1)
     group = rig.group(WHOLE, WHOLE)
     ready(rig, group)
-    (_, _, kind, (name, fields), *_) = rig.heard(1, m.VALUE)[0]
+    (_, _, kind, (name, fields), *_) = rig.received(1, m.VALUE)[0]
     assert (kind, name) == (m.ERROR, "TaskUnschedulableError")
     assert "num_cpus=2" in fields["message"]
 
@@ -87,7 +87,7 @@ def test_removal_ends_all_that_runs_or_waits_in_the_group_and_nothing_else():
     ahead = rig.submit(name="quick", strategy=inside(group))
     worker = rig.worker_of(running)
     assert rig.worker_of(ahead) == worker
-    rig.say(1, m.ESCAPE, first(ahead))
+    rig.send(1, m.ESCAPE, first(ahead))
     after = rig.submit(first(ahead), strategy=inside(group))
     rig.ask("remove_group", group)
     assert [rig.result(task) for task in (running, ahead, after)] == ["TaskPlacementGroupRemoved"] * 3
@@ -103,10 +103,10 @@ def test_a_task_that_falls_with_its_argument_is_answered_once():
     rig = Rig(cpus=2)
     group = rig.group(WHOLE)
     source = rig.submit(strategy=inside(group))
-    rig.say(1, m.ESCAPE, first(source))
+    rig.send(1, m.ESCAPE, first(source))
     chain = rig.submit(first(source), strategy=inside(group))
     rig.ask("remove_group", group)
-    assert len([each for each in rig.heard(1, m.RESULT) if each[1][:24] == chain]) == 1
+    assert len([each for each in rig.received(1, m.RESULT) if each[1][:24] == chain]) == 1
 
 
 def test_removal_kills_the_actors_in_the_group_at_any_stage():
@@ -139,10 +139,10 @@ def test_who_waits_for_a_group_whose_driver_died_is_told():
     group = rig.group(WHOLE, cid=2)
     oid = rig.oid(2)
     rig.ask("group_ready", group, oid, cid=2)
-    rig.say(1, m.HOLD, oid)
-    rig.say(1, m.FETCH, oid)
+    rig.send(1, m.HOLD, oid)
+    rig.send(1, m.FETCH, oid)
     rig.lose(2)
-    assert rig.heard(1, m.VALUE)[0][3][0] == "TaskPlacementGroupRemoved"
+    assert rig.received(1, m.VALUE)[0][3][0] == "TaskPlacementGroupRemoved"
     rig.done(rig.worker_of(hog), hog)
     assert rig.free == 1
 
@@ -155,7 +155,7 @@ def test_a_bundle_has_gpus_of_its_own():
     for _ in range(4):
         task = rig.submit(strategy=inside(group), request=half)
         if rig.state(task) == SENT:
-            lent += rig.heard(rig.worker_of(task), m.LEASE)[0][1]["gpus"]
+            lent += rig.received(rig.worker_of(task), m.LEASE)[0][1]["gpus"]
     assert sorted(lent) == ["a", "a", "b"]
     outside = rig.submit(request=half)
-    assert rig.heard(rig.worker_of(outside), m.LEASE)[0][1]["gpus"] == ["b"]
+    assert rig.received(rig.worker_of(outside), m.LEASE)[0][1]["gpus"] == ["b"]

@@ -35,7 +35,7 @@ class Short(Rig):
     def look(self, use: int, **held: int) -> None:
         resident = {int(name[1:]): size * MIB for name, size in held.items()}
         others = (("the driver", MIB),)
-        self.tell(se.MemoryReading(se.MEMORY_READING, use * MIB, LIMIT, "a test", resident, others))
+        self.report(se.MemoryReading(se.MEMORY_READING, use * MIB, LIMIT, "a test", resident, others))
 
     def ended(self, worker: int) -> None:
         assert self.shell_cids(KillWorker) == [worker]
@@ -44,7 +44,7 @@ class Short(Rig):
     def error(self, task_id: bytes) -> dict[str, Any]:
         (fields,) = [
             message[3][1]
-            for to, message in self.said
+            for to, message in self.outbox
             if to == 1 and message[0] == m.RESULT and message[1][:24] == task_id
         ]
         return fields  # type: ignore[no-any-return]
@@ -126,7 +126,7 @@ def test_what_waits_in_get_and_what_holds_little_holds_nobody_back():
     rig.look(900, **w(worker, 800))
     child = rig.submit()
     assert rig.state(child) == QUEUED
-    rig.say(worker, m.BLOCKED, parent)
+    rig.send(worker, m.BLOCKED, parent)
     assert rig.state(child) == SENT
     rig.tick(5)
     rig.look(900, **w(worker, 800), **w(rig.worker_of(child), 9))
@@ -160,7 +160,7 @@ def test_idle_workers_that_hold_much_leave():
     workers = [rig.worker_of(each) for each in tasks]
     rig.done(workers[0], tasks[0])
     rig.look(900, **w(workers[0], 400), **w(workers[1], 400))
-    assert rig.heard(workers[0], m.EXIT) and not rig.heard(workers[1], m.EXIT)
+    assert rig.received(workers[0], m.EXIT) and not rig.received(workers[1], m.EXIT)
 
 
 def test_when_the_last_task_has_ended_nothing_is_held_back_any_more():
@@ -169,7 +169,7 @@ def test_when_the_last_task_has_ended_nothing_is_held_back_any_more():
     rig.look(900, **w(rig.worker_of(task), 800))
     rig.done(rig.worker_of(task), task)
     assert not rig.core.snapshot.busy
-    rig.tell(se.MemoryIdle(se.MEMORY_IDLE))
+    rig.report(se.MemoryIdle(se.MEMORY_IDLE))
     assert rig.core.scheduler.held is None
 
 

@@ -28,7 +28,7 @@ def join(node: NodeCore, cid: int, head: bool = False) -> None:
     node.cluster.join(cid, {"node_id": name, "total": {"CPU": CPU}, "labels": {}, "head": head}, 0.0)
 
 
-def told(node: NodeCore, cid: int, tag: int) -> list[Any]:
+def received(node: NodeCore, cid: int, tag: int) -> list[Any]:
     """Return the messages of one kind to a process since the last look."""
     found = [message for to, message in node.effects if to == cid and message[0] == tag]
     node.effects.clear()
@@ -45,12 +45,12 @@ def test_a_node_is_its_own_head_until_it_learns_of_another() -> None:
     assert isinstance(node.cluster.registry, HeadRegistry) and node.members.head is node.members.here
     assert node.handlers.keys() >= OF_THE_HEAD and not node.handlers.keys() & OF_MEMBERS
     asks(node, 1)
-    assert told(node, DRIVER, m.REPLY) == [(m.REPLY, 1, True, None)]
+    assert received(node, DRIVER, m.REPLY) == [(m.REPLY, 1, True, None)]
     join(node, 51, head=True)
     assert isinstance(node.cluster.registry, MemberRegistry) and node.members.head.cid == 51
     assert node.handlers.keys() >= OF_MEMBERS and not node.handlers.keys() & OF_THE_HEAD
     asks(node, 2)
-    assert told(node, 51, m.REQUEST) == [(m.REQUEST, 1, "kv_get", (b"space", b"key"))]
+    assert received(node, 51, m.REQUEST) == [(m.REQUEST, 1, "kv_get", (b"space", b"key"))]
 
 
 def test_all_who_ask_a_registry_get_the_new_one() -> None:
@@ -70,11 +70,11 @@ def test_questions_outlive_the_head_that_they_went_to() -> None:
     join(node, 51, head=True)
     node.effects.clear()
     asks(node, 2)
-    ((_, second, *_),) = told(node, 51, m.REQUEST)
+    ((_, second, *_),) = received(node, 51, m.REQUEST)
     node.step(51, m.Reply(m.REPLY, second, True, b"value"), 0.0)
-    assert told(node, DRIVER, m.REPLY) == [(m.REPLY, 2, True, b"value")]
+    assert received(node, DRIVER, m.REPLY) == [(m.REPLY, 2, True, b"value")]
     node.step(51, m.Reply(m.REPLY, 1, True, b"value"), 0.0)
-    assert told(node, DRIVER, m.REPLY) == [(m.REPLY, 1, True, b"value")]
+    assert received(node, DRIVER, m.REPLY) == [(m.REPLY, 1, True, b"value")]
 
 
 def test_a_group_of_a_lost_node_has_an_owner_and_one_of_a_lost_process_has_none() -> None:

@@ -43,7 +43,7 @@ class Logged(Rig):
 def test_a_replay_makes_the_same_decisions_and_ends_in_the_same_state() -> None:
     rig = Logged()
     done, lost = rig.submit(), rig.submit(retries=1)
-    rig.tell(se.WorkerStarted(se.WORKER_STARTED, rig.worker_of(done), 77))
+    rig.report(se.WorkerStarted(se.WORKER_STARTED, rig.worker_of(done), 77))
     rig.done(rig.worker_of(done), done)
     rig.tick(1.0)
     rig.lose(rig.worker_of(lost))
@@ -63,7 +63,7 @@ def test_a_log_of_spilling_replays() -> None:
     values = [store.put() for _ in range(6)]
     assert any(store.on_disk(*values))
     store.get(values[0])
-    store.tell(se.TrimDue(se.TRIM_DUE, 1 << 27))
+    store.report(se.TrimDue(se.TRIM_DUE, 1 << 27))
     assert state_of(replay(log.entries)) == state_of(store.core)
 
 

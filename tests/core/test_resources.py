@@ -142,6 +142,16 @@ def test_a_pool_of_fractions_gives_back_no_more_than_it_had():
         pool.check()
 
 
+def test_parts_of_several_gpus_do_not_make_a_whole_one():
+    pool = whole(0, 1)
+    half, other = pool.allocate(6_000), pool.allocate(6_000)
+    assert pool.free_units == 8_000 and pool.most_free == 4_000
+    assert not pool.fits_after(5_000, ())
+    assert pool.fits_after(5_000, [other]) and pool.fits_after(UNIT, [half])
+    assert not pool.fits_after(2 * UNIT, [half]) and pool.fits_after(2 * UNIT, [half, other])
+    assert pool.free_units == 8_000, "nothing was taken"
+
+
 def test_a_pool_prints_what_is_free():
     pool = whole(0, 1)
     pool.allocate(2_500)

@@ -46,7 +46,7 @@ def test_short_tasks_are_sent_ahead_and_long_ones_are_not():
     rig = Rig()
     hog = rig.submit(name="hog")
     rig.now += 1
-    rig.say(rig.worker_of(hog), m.DONE, hog, m.OK, (), 1_000_000, False)
+    rig.send(rig.worker_of(hog), m.DONE, hog, m.OK, (), 1_000_000, False)
     assert [rig.state(rig.submit(name="hog")) for _ in range(3)] == [SENT, QUEUED, QUEUED]
 
 
@@ -58,11 +58,11 @@ def test_what_waits_behind_a_long_task_is_asked_back_once_another_worker_could_r
     busy = rig.worker_of(behind)
     (other,) = {rig.worker_of(task) for task in running} - {busy}
     rig.tick(STALL_SECONDS * 2)
-    assert rig.heard(busy, m.TAKE_BACK) == []  # no other worker could take it
+    assert rig.received(busy, m.TAKE_BACK) == []  # no other worker could take it
     rig.done(other, next(task for task in running if rig.worker_of(task) == other))
     rig.tick(STALL_SECONDS * 2)
-    assert len(rig.heard(busy, m.TAKE_BACK)) == 1
-    rig.say(busy, m.RETURNED, (behind,))
+    assert len(rig.received(busy, m.TAKE_BACK)) == 1
+    rig.send(busy, m.RETURNED, (behind,))
     assert rig.worker_of(behind) == other
 
 
@@ -77,9 +77,9 @@ def test_what_waits_behind_a_stream_is_asked_back_even_if_the_stream_yields_all_
     rig.done(rig.worker_of(other), other)
     for index in range(1, 10):
         rig.now += STALL_SECONDS / 3
-        rig.say(worker, m.ITEM, stream, index, m.INLINE, b"", ())
+        rig.send(worker, m.ITEM, stream, index, m.INLINE, b"", ())
         rig.tick(0.0)
-    assert len(rig.heard(worker, m.TAKE_BACK)) == 1
+    assert len(rig.received(worker, m.TAKE_BACK)) == 1
 
 
 def test_a_blocked_worker_lends_its_cpu_and_gets_nothing_more_to_do():
@@ -87,11 +87,11 @@ def test_a_blocked_worker_lends_its_cpu_and_gets_nothing_more_to_do():
     worker = quick(rig)
     parent = rig.submit(name="quick")
     assert rig.worker_of(parent) == worker
-    rig.say(worker, m.BLOCKED, parent)
+    rig.send(worker, m.BLOCKED, parent)
     assert rig.free == 1
     child = rig.submit(name="quick")
     assert rig.worker_of(child) != worker
-    rig.say(worker, m.UNBLOCKED, parent)
+    rig.send(worker, m.UNBLOCKED, parent)
     assert rig.free == -1
     later = rig.submit(name="other")
     assert rig.state(later) == QUEUED
@@ -104,7 +104,7 @@ def test_a_task_that_ends_without_saying_that_it_goes_on_leaves_no_cpu_lent():
     rig = Rig()
     worker = quick(rig)
     parent, behind = rig.submit(name="quick"), rig.submit(name="quick")
-    rig.say(worker, m.BLOCKED, parent)
+    rig.send(worker, m.BLOCKED, parent)
     rig.done(worker, parent)
     assert rig.worker_of(behind) == worker
     assert rig.free == 0
@@ -134,7 +134,7 @@ def test_a_worker_that_is_to_leave_gets_nothing_more_to_do():
     second = rig.submit(max_calls=1, name="worn")
     assert rig.state(second) == QUEUED  # short or not, one at a time
     rig.done(worker, first)
-    assert len(rig.heard(worker, m.EXIT)) == 1
+    assert len(rig.received(worker, m.EXIT)) == 1
     assert rig.worker_of(second) != worker
     rig.lose(worker)
     assert rig.state(second) == SENT
@@ -158,7 +158,7 @@ def test_idle_workers_beyond_the_cpus_are_retired():
         rig.done(worker, task)
     assert rig.tick(0.0) is not None
     rig.tick(IDLE_SECONDS_MAX * 1.1)
-    left = [worker for worker in workers if rig.heard(worker, m.EXIT)]
+    left = [worker for worker in workers if rig.received(worker, m.EXIT)]
     assert len(left) == 2
     assert rig.worker_of(rig.submit()) not in left
 
@@ -170,14 +170,14 @@ def test_the_tick_wants_nothing_while_nothing_can_come_of_it():
     for _ in range(3):
         rig.call(actor)
     assert rig.tick(1.0) is None
-    assert rig.heard(worker, m.TAKE_BACK) == []
+    assert rig.received(worker, m.TAKE_BACK) == []
 
 
 def test_gpus_are_named_and_never_lent_twice():
     rig = Rig(cpus=4, gpus=["a", "b"], more={"GPU": 2 * CPU})
     half = {"CPU": CPU, "GPU": CPU // 2}
     tasks = [rig.submit(request=half) for _ in range(2)] + [rig.submit(request={"GPU": CPU})]
-    lent = [rig.heard(rig.worker_of(task), m.LEASE)[0][1]["gpus"] for task in tasks]
+    lent = [rig.received(rig.worker_of(task), m.LEASE)[0][1]["gpus"] for task in tasks]
     assert lent == [["a"], ["a"], ["b"]]
     assert rig.state(rig.submit(request={"GPU": 1})) == QUEUED
 
@@ -188,7 +188,7 @@ def test_late_words_of_a_worker_that_is_gone_change_nothing():
     worker = rig.worker_of(task)
     rig.lose(worker)
     for message in ((m.BLOCKED, task), (m.UNBLOCKED, task), (m.RETURNED, (task,)), (m.EXITING, "")):
-        rig.say(worker, *message)
+        rig.send(worker, *message)
     rig.done(worker, task)
     assert list(rig.results().values()) == ["WorkerCrashedError"]
     assert rig.free == 1
@@ -204,7 +204,7 @@ def flood(request: dict[str, int]) -> tuple[Rig, list[int]]:
 
 def begin(rig: Rig, workers: list[int]) -> None:
     for worker in workers:
-        rig.say(worker, m.READY, worker, VERSION)
+        rig.send(worker, m.READY, worker, VERSION)
 
 
 @pytest.mark.parametrize("request_", [{}, {"b": 1}], ids=["nothing", "a resource"])

@@ -41,15 +41,17 @@ def copies(nodes: Star, number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("lost", "there"), [((1,), True), ((1, 2), True), ((2, 1), True), ((1, 2, 3), False)]
+    ("lost", "available"), [((1,), True), ((1, 2), True), ((2, 1), True), ((1, 2, 3), False)]
 )
-def test_value_is_there_while_a_node_lives_that_made_or_read_it(lost: tuple[int, ...], there: bool) -> None:
+def test_value_is_there_while_a_node_lives_that_made_or_read_it(
+    lost: tuple[int, ...], available: bool
+) -> None:
     nodes, driver = read_on_a_third_node(2, 3)
     assert (copies(nodes, 2), copies(nodes, 3)) == (1, 1)
     for number in lost:
         nodes.kill(nodes.nodes[number])
         nodes.settle()
-    assert result(nodes, driver) == ("ok" if there else "ObjectReconstructionFailedError")
+    assert result(nodes, driver) == ("ok" if available else "ObjectReconstructionFailedError")
     nodes.drain(without_timeouts=True)
 
 
@@ -72,7 +74,7 @@ def test_copy_is_the_first_to_go_when_memory_runs_short() -> None:
     assert not copies(nodes, 2)
     assert core.objects.get(driver.frame.refs[0]._id) is None
     record = nodes.nodes[0].core.objects.get(driver.frame.refs[0]._id)
-    assert record is not None and not record.away.copies
+    assert record is not None and not record.remote.copies
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     assert result(nodes, driver) == "ObjectReconstructionFailedError"
@@ -98,7 +100,7 @@ def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
     nodes.kill(nodes.nodes[1])
     nodes.settle()
     record = owner.core.objects.get(driver.frame.refs[0]._id)
-    assert record is None or record.away.place is None
+    assert record is None or record.remote.place is None
     assert result(nodes, driver) == "ObjectReconstructionFailedError"
     nodes.drain(without_timeouts=True)
 

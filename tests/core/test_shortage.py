@@ -14,9 +14,9 @@ def units(**amounts):
     return {name: to_units(amount) for name, amount in amounts.items()}
 
 
-def message(request, *nodes, asked_by="train_fn"):
+def message(request, *nodes, requested_by="train_fn"):
     assert not any(resources.fits(request, node) for node in nodes)
-    return infeasible_request.infeasible_message(request, nodes, asked_by)
+    return infeasible_request.infeasible_message(request, nodes, requested_by)
 
 
 def test_the_message_names_the_option_the_asker_what_there_is_and_what_to_do():

@@ -34,7 +34,7 @@ def test_a_value_goes_only_when_every_process_that_holds_it_has_given_it_up() ->
     store = Store(drivers=3)
     value = store.put(cid=1)
     for cid in (2, 3):
-        store.say(cid, m.HOLD, value)
+        store.send(cid, m.HOLD, value)
         store.get(value, cid)
     store.silent = {3}
     for _ in range(3):
@@ -42,7 +42,7 @@ def test_a_value_goes_only_when_every_process_that_holds_it_has_given_it_up() ->
     store.core.spill_manager.refused_at = {oid: 0.0 for oid in store.core.spill_manager.warm if oid != value}
     store.want()
     store.obey()
-    assert {1, 2} <= set(store.asked) and not store.shell(Spill) and store.answer() is None
+    assert {1, 2} <= set(store.recalled) and not store.shell(Spill) and store.answer() is None
     store.silent.clear()
     store.work()
     assert store.kind(value) == m.SPILLED and isinstance(store.answer(), int)
@@ -75,9 +75,9 @@ def test_a_process_that_is_told_the_place_meanwhile_ends_the_move() -> None:
     store.obey()
     (moved,) = [job.oid for job in store.shell(Spill)]
     assert moved == values[0]
-    store.say(2, m.HOLD, moved)
+    store.send(2, m.HOLD, moved)
     assert store.get(moved, 2)[0] == m.ARENA
-    store.tell(se.SpillDone(se.SPILL_DONE, next(iter(store.core.spill_manager.writes)), True))
+    store.report(se.SpillDone(se.SPILL_DONE, next(iter(store.core.spill_manager.writes)), True))
     assert store.kind(moved) == m.ARENA, "it was being used while its copy was written"
     store.work()
     assert isinstance(store.answer(), int) and store.disk_used == UNIT
@@ -90,9 +90,9 @@ def test_a_process_that_knows_of_fewer_grants_has_not_looked_at_all_it_was_sent(
         store.put()
     store.silent = {1}
     store.want()
-    ((_, number, oid),) = store.heard(1, m.RECALL)
+    ((_, number, oid),) = store.received(1, m.RECALL)
     assert oid == value
-    store.say(1, m.RECALLED, number, oid, 0)
+    store.send(1, m.RECALLED, number, oid, 0)
     assert not store.shell(Spill) and store.kind(value) == m.ARENA
 
 
@@ -112,7 +112,7 @@ def test_a_process_that_ends_gives_up_what_it_looked_at() -> None:
     store = Store(drivers=2)
     for _ in range(4):
         oid = store.put()
-        store.say(2, m.HOLD, oid)
+        store.send(2, m.HOLD, oid)
         store.get(oid, 2)
     store.silent = {2}
     store.want()
@@ -129,13 +129,13 @@ def test_a_refused_value_is_left_alone_for_a_while() -> None:
         store.put()
     store.looking = {2}
     store.put()
-    assert store.asked.count(2) == 1
+    assert store.recalled.count(2) == 1
     store.put()
-    assert store.asked.count(2) == 1
+    assert store.recalled.count(2) == 1
     store.tick(REFUSED_SECONDS * 2)
     for _ in range(4):
         store.put()
-    assert store.asked.count(2) == 2 and store.kind(seen) == m.ARENA
+    assert store.recalled.count(2) == 2 and store.kind(seen) == m.ARENA
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -177,7 +177,7 @@ def test_a_value_that_came_back_leaves_again_for_free() -> None:
     before = store.disk_used
     assert store.work() == 0
     for value in values:
-        store.say(1, m.FETCH, value)
+        store.send(1, m.FETCH, value)
         assert store.work() == 0, "its copy is still there"
     assert store.disk_used == before == 8 * UNIT
 
@@ -190,7 +190,7 @@ def test_a_value_goes_with_its_last_ref_from_disk_too() -> None:
     on_disk = store.disk_used
     assert on_disk == 10 * UNIT, "copies stay there when a value comes back"
     for value in values:
-        store.say(1, m.FREE, value, store.core.objects.records[value].holders[1])
+        store.send(1, m.FREE, value, store.core.objects.records[value].holders[1])
     assert not store.core.objects.records and store.core.allocator.used == 0
     assert sum(size for _, size in store.shell(FreeBlocks)) == on_disk, "its blocks go back to the disk"
 
@@ -211,9 +211,9 @@ def test_a_call_of_an_actor_waits_for_its_argument_and_calls_keep_their_order() 
     actor, worker = store.living()
     values = [store.put() for _ in range(8)]
     calls = [store.call(actor, values[0]), store.call(actor)]
-    assert not store.heard(worker, m.INVOKE)
+    assert not store.received(worker, m.INVOKE)
     store.work()
-    assert [message[1] for message in store.heard(worker, m.INVOKE)] == calls
+    assert [message[1] for message in store.received(worker, m.INVOKE)] == calls
 
 
 def test_a_cancelled_task_does_not_keep_those_behind_it_waiting() -> None:
@@ -221,7 +221,7 @@ def test_a_cancelled_task_does_not_keep_those_behind_it_waiting() -> None:
     values = [store.put() for _ in range(8)]
     lacking, other = store.submit(values[0]), store.submit()
     assert store.core.tasks[other].worker is None, "it is behind one that waits for its argument"
-    store.say(1, m.CANCEL, lacking, False, False)
+    store.send(1, m.CANCEL, lacking, False, False)
     assert store.core.tasks[other].worker is not None
 
 
@@ -252,13 +252,13 @@ def test_a_full_disk_is_an_error_and_loses_nothing() -> None:
     store.work(full=True)
     name, fields = store.answer()
     assert name == "OutOfDiskError"
-    for said in (
+    for output in (
         f"{UNIT} bytes",
         f"{ROOM} of {ROOM} bytes",
         "the disk of /data has 3 KiB free",
         "object_spilling_directory",
     ):
-        assert said in fields["message"]
+        assert output in fields["message"]
     for value in values:
         assert store.get(value)[0] == m.ARENA
     assert store.disk_used == 0
@@ -271,7 +271,7 @@ def test_a_full_disk_is_looked_at_again_after_a_while_or_when_something_was_give
     store.work(full=True)
     store.answer()
     assert not store.core.spill_manager.able
-    store.say(1, m.FREE, values[0], 1)
+    store.send(1, m.FREE, values[0], 1)
     store.tick(FULL_SECONDS)
     store.put()
     store.put()
@@ -300,11 +300,11 @@ def test_copies_go_to_one_disk_after_the_other_and_round_a_full_one() -> None:
         disk = store.core.allocator.disk_of(job.place + store.core.allocator.boundary)
         numbers.append(disk)
         full = disk == 2
-        store.tell(se.SpillDone(se.SPILL_DONE, job.number, not full))
+        store.report(se.SpillDone(se.SPILL_DONE, job.number, not full))
         store.work()
         offset = store.answer()
         assert isinstance(offset, int) and offset < ROOM, f"turn {turn} found no room in memory"
-        store.say(1, m.PUT, list(store.core.objects.records)[-1], ())
+        store.send(1, m.PUT, list(store.core.objects.records)[-1], ())
     assert set(numbers) == {0, 1, 2} and numbers.count(2) == 1
 
 
@@ -320,7 +320,7 @@ def test_a_copy_that_others_cannot_read_comes_back_to_the_first_disk_if_memory_i
 def test_a_copy_that_cannot_be_read_is_a_lost_value_and_the_error_says_why() -> None:
     store = Store()
     values = [store.put() for _ in range(5)]
-    store.say(1, m.FETCH, values[0])
+    store.send(1, m.FETCH, values[0])
     store.work(unreadable=True)
     kind, (name, fields) = store.got()
     assert kind == m.ERROR and name == "ObjectReconstructionFailedError"
@@ -332,18 +332,18 @@ def test_a_task_whose_result_cannot_be_read_runs_again() -> None:
     task = store.submit(retries=3)
     worker = store.worker_of(task)
     result = first(task)
-    store.say(1, m.ESCAPE, result)
-    store.say(worker, m.ALLOCATE, 1, result, UNIT)
+    store.send(1, m.ESCAPE, result)
+    store.send(worker, m.ALLOCATE, 1, result, UNIT)
     offset = store.answer(worker)
     store.done(worker, task, returns=((m.ARENA, (offset, UNIT), ()),))
     for _ in range(4):
         store.put()
     assert store.kind(result) == m.SPILLED
-    store.say(1, m.FETCH, result)
+    store.send(1, m.FETCH, result)
     store.work(unreadable=True)
     again = store.core.tasks[task]
     assert again.attempt == 1 and again.worker is not None, "it is made again"
-    store.say(again.worker.cid, m.ALLOCATE, 2, result, UNIT)
+    store.send(again.worker.cid, m.ALLOCATE, 2, result, UNIT)
     store.work()
     offset = store.answer(again.worker.cid)
     store.done(again.worker.cid, task, returns=((m.ARENA, (offset, UNIT), ()),))
@@ -354,13 +354,13 @@ def test_what_a_cancelled_stream_has_given_is_not_made_again() -> None:
     store = Store(cpus=2, spill_outside=True)
     task = store.submit(retries=3, streaming=True)
     worker, item = store.worker_of(task), first(task)
-    store.say(worker, m.ALLOCATE, 1, item, UNIT)
-    store.say(worker, m.ITEM, task, 1, m.ARENA, (store.answer(worker), UNIT), ())
-    store.say(1, m.CANCEL, task, True, False)
+    store.send(worker, m.ALLOCATE, 1, item, UNIT)
+    store.send(worker, m.ITEM, task, 1, m.ARENA, (store.answer(worker), UNIT), ())
+    store.send(1, m.CANCEL, task, True, False)
     store.lose(worker)
     for _ in range(4):
         store.put()
-    store.say(1, m.FETCH, item)
+    store.send(1, m.FETCH, item)
     store.work(unreadable=True)
     assert store.got()[0] == m.ERROR and task not in store.core.tasks
 
@@ -371,17 +371,17 @@ def test_storage_outside_is_told_the_numbers_of_values_and_to_delete_them() -> N
     assert store.core.allocator.used == ROOM, "nothing is on a disk here"
     assert store.get(values[0])[0] == m.ARENA
     for value in values:
-        store.say(1, m.FREE, value, store.core.objects.records[value].holders[1])
+        store.send(1, m.FREE, value, store.core.objects.records[value].holders[1])
     assert len(store.shell(DropCopy)) == 3 and store.core.allocator.used == 0
 
 
 def test_a_value_that_another_node_reads_stays_for_a_while() -> None:
     store = Store()
     values = [store.put() for _ in range(4)]
-    store.tell(se.RemoteRead(se.REMOTE_READ, values[0]))
+    store.report(se.RemoteRead(se.REMOTE_READ, values[0]))
     store.put()
     assert store.on_disk(*values) == [False, True, False, False]
     assert store.core.snapshot.on_disk(values[1]), "it has to come back first"
-    store.tell(se.RemoteRead(se.REMOTE_READ, values[1]))
+    store.report(se.RemoteRead(se.REMOTE_READ, values[1]))
     store.work()
     assert [each.oid for each in store.shell(ServeReads)] == [values[1]] and store.kind(values[1]) == m.ARENA

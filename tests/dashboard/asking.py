@@ -48,17 +48,43 @@ def ask(
         "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
         "headers": [(name.lower().encode(), value.encode()) for name, value in sent],
     }  # fmt: skip
+    answer: list[Any] = []
+
+    asked = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal asked
+        if asked:  # the client stays until it has the whole answer
+            await asyncio.Event().wait()
+        asked = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        answer.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    answered = {name.decode(): value.decode() for name, value in answer[0]["headers"]}
+    return Answer(answer[0]["status"], answered, b"".join(each.get("body", b"") for each in answer[1:]))
+
+
+def ask_stream(app: Guard, path: str, headers: Sequence[tuple[str, str]], host: str | None = HOST) -> int:
+    """Ask for a WebSocket; return the status with which it is refused, or 101."""
+    sent = [*([("host", host)] if host is not None else []), *headers]
+    scope = {
+        "type": "websocket", "http_version": "1.1", "scheme": "ws", "path": path, "raw_path": path.encode(), "query_string": b"",
+        "root_path": "", "headers": [(name.lower().encode(), value.encode()) for name, value in sent], "subprotocols": [],
+        "extensions": {"websocket.http.response": {}},
+    }  # fmt: skip
     said: list[Any] = []
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "websocket.connect"}
 
     async def send(message: Any) -> None:
         said.append(message)
 
     asyncio.run(app(scope, receive, send))
-    answered = {name.decode(): value.decode() for name, value in said[0]["headers"]}
-    return Answer(said[0]["status"], answered, b"".join(each.get("body", b"") for each in said[1:]))
+    return 101 if said[0]["type"] == "websocket.accept" else int(said[0]["status"])
 
 
 def bearer(scope: str) -> tuple[str, str]:

@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from starlette.routing import Route, WebSocketRoute
 
 import skate
 from skate.dashboard.access import hosts_of
 from skate.dashboard.app import guarded, routes
-from tests.dashboard.asking import HOST, access, ask, bearer
+from tests.dashboard.asking import HOST, access, ask, ask_stream, bearer
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
 WRITING = ("POST", "PUT", "DELETE")
@@ -34,12 +35,24 @@ ROWS: dict[str, tuple[str, str]] = {
     "/api/component_activities": ("/api/component_activities", READ),
     "/api/prometheus/sd": ("/api/prometheus/sd", READ),
     "/api/jobs/": ("/api/jobs/", READ),
+    "/api/jobs/{job_id}": ("/api/jobs/no-such-job", READ),
+    "/api/jobs/{job_id}/logs": ("/api/jobs/no-such-job/logs", READ),
+    "/api/packages/{protocol}/{name}": ("/api/packages/gcs/none.zip", READ),
     "/api/v0/cluster_metadata": ("/api/v0/cluster_metadata", READ),
     "/api/v0/logs": ("/api/v0/logs?node_id=NODE", READ),
+    "/api/v0/logs/{media}": ("/api/v0/logs/file?filename=worker-0.out", READ),
     "/api/v0/tasks/timeline": ("/api/v0/tasks/timeline", READ),
     "/api/v0/{kind}/summarize": ("/api/v0/tasks/summarize", READ),
     "/api/v0/{kind}": ("/api/v0/tasks", READ),
 }
+#: Each change: a request of it. All run code, or prepare that.
+CHANGES: dict[tuple[str, str], str] = {
+    ("POST", "/api/jobs/"): "/api/jobs/",
+    ("DELETE", "/api/jobs/{job_id}"): "/api/jobs/no-such-job",
+    ("POST", "/api/jobs/{job_id}/stop"): "/api/jobs/no-such-job/stop",
+    ("PUT", "/api/packages/{protocol}/{name}"): "/api/packages/gcs/none.zip",
+}
+STREAMS = {"/api/jobs/{job_id}/logs/tail": "/api/jobs/no-such-job/logs/tail"}
 #: Requests that are refused whatever they ask for: the Host, further headers, the status.
 FORBIDDEN: dict[str, tuple[str | None, list[tuple[str, str]], int]] = {
     "no host": (None, [], 421),
@@ -68,8 +81,13 @@ def session() -> Iterator[None]:
 
 
 def test_each_route_has_a_row() -> None:
-    assert {route.path for route in routes()} == set(ROWS)
-    assert all(set(route.methods or ()) <= {"GET", "HEAD"} for route in routes()), "test the new method"
+    found = routes()
+    assert {route.path for route in found if isinstance(route, WebSocketRoute)} == set(STREAMS)
+    asked = {
+        (method, route.path) for route in found if isinstance(route, Route) for method in route.methods or ()
+    }
+    reading = {("GET", path) for path in ROWS} | {("HEAD", path) for path in ROWS}
+    assert asked == reading | set(CHANGES)
 
 
 @pytest.mark.parametrize("path", ROWS)
@@ -94,7 +112,41 @@ def test_forbidden_requests(path: str) -> None:
         # A form of another page cannot send this type.
         assert ask(app, url, method, [bearer("submit"), ("content-type", "text/plain")]).status == 415
         json = [bearer("control"), ("content-type", "application/json; charset=utf-8")]
-        assert ask(app, url, method, json).status == 405, "no route changes anything"
+        runs_code = url.startswith(("/api/jobs", "/api/packages/"))
+        assert ask(app, url, method, json).status == (403 if runs_code else 405), "it changes something"
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=" ".join)
+def test_changes_need_the_token_for_everything(change: tuple[str, str]) -> None:
+    app = guarded(access(), accepts_jobs=True)
+    url, method = CHANGES[change], change[0]
+    kind = ("content-type", "application/octet-stream" if method == "PUT" else "application/json")
+    for name, (host, headers, status) in FORBIDDEN.items():
+        assert ask(app, url, method, [*headers, kind, bearer("submit")], host).status == status, name
+    for said in ("read", "control"):
+        assert ask(app, url, method, [kind, bearer(said)]).status == 403
+    for bad in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
+        assert ask(app, url, method, [bearer("submit"), ("content-type", bad)]).status == 415
+    if method != "PUT":  # a body without a type may be a form of another page
+        assert ask(app, url, method, [bearer("submit"), ("content-length", "2")]).status == 415
+        assert ask(app, url, method, [bearer("submit"), ("transfer-encoding", "chunked")]).status == 415
+    # The session of these tests ends with its program, so the request arrives, and is refused for that.
+    refused = ask(app, url, method, [kind, bearer("submit")])
+    assert refused.status in (400, 500) and b"skate start --head" in refused.body, refused
+    without = ask(guarded(access()), url, method, [kind, bearer("submit")])
+    assert without.status == 403 and b"--jobs" in without.body
+
+
+@pytest.mark.parametrize("path", STREAMS)
+def test_streams_are_refused_as_reads_are(path: str) -> None:
+    app = guarded(access())
+    url = STREAMS[path]
+    for name, (host, headers, status) in FORBIDDEN.items():
+        assert ask_stream(app, url, [*headers, bearer("read")], host) == status, name
+    assert ask_stream(app, url, []) == 401
+    assert ask_stream(app, url, [("authorization", "Bearer wrong")]) == 403
+    assert ask_stream(app, url, [bearer("read")]) == 404
+    assert ask_stream(app, url, [bearer("read"), ("origin", f"http://{HOST}")]) == 404
 
 
 @pytest.mark.parametrize("path", ROWS)
@@ -102,9 +154,15 @@ def test_allowed_requests(path: str) -> None:
     app = guarded(access())
     url, scope = ROWS[path]
     node_id = skate.get_runtime_context().get_node_id()
-    missing = {"/logical/actors/{actor_id}"}
-    for said in ("read", "control", "submit"):
-        answer = ask(app, url.replace("NODE", node_id), "GET", [bearer(said)])
+    missing = {
+        "/logical/actors/{actor_id}",
+        "/api/jobs/{job_id}",
+        "/api/v0/logs/{media}",
+        "/api/jobs/{job_id}/logs",
+        "/api/packages/{protocol}/{name}",
+    }
+    for answered in ("read", "control", "submit"):
+        answer = ask(app, url.replace("NODE", node_id), "GET", [bearer(answered)])
         assert answer.status == (404 if path in missing else 200), answer
     assert ("content-security-policy" in answer.headers) and answer.headers["cache-control"] == "no-store"
     assert "set-cookie" not in answer.headers

@@ -103,7 +103,10 @@ def test_filters_limits_and_errors(app: Guard) -> None:
 def test_the_timeline_is_a_list_of_events(app: Guard) -> None:
     answer = get(app, "/api/v0/tasks/timeline?download=1")
     assert "timeline" in answer.headers["content-disposition"]
-    assert {"ts", "dur", "ph"} <= set(answer.json[0])
+    names = {(event["pid"], event["tid"]) for event in answer.json if event["name"] == "thread_name"}
+    spans = [event for event in answer.json if event["ph"] == "X"]
+    assert spans and all((event["pid"], event["tid"]) in names for event in spans)
+    assert all(type(number) is int for pair in names for number in pair), "as Perfetto wants them"
 
 
 def test_the_metrics_are_those_of_the_session(app: Guard) -> None:

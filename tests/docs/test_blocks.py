@@ -33,6 +33,7 @@ COMMANDS = {
     "pipx",
     "py-spy",
     "python",
+    "ray",
     "docker",
     "git",
     "export",
@@ -132,9 +133,10 @@ def test_the_commands_of_console_blocks_exist(help_of: Callable[[tuple[str, ...]
         elif program == "skate" and rest[0] == "run":
             help_of(("run",))
         elif program == "skate":
-            verb = tuple(rest[:2] if rest[0] in ("serve", "tune") else rest[:1])
+            verb = tuple(rest[:2] if rest[0] in ("job", "logs", "serve", "tune") else rest[:1])
             text = help_of(verb)
-            options = [word.split("=")[0] for word in rest if word.startswith("-")]
+            own = rest[: rest.index("--")] if "--" in rest else rest  # the rest is a command of its own
+            options = [word.split("=")[0] for word in own if word.startswith("-")]
             wrong += [f"{page}: {line} ({each})" for each in options if not re.search(rf"{each}\b", text)]
         elif program not in COMMANDS and not (ROOT / words[0]).is_file():
             wrong.append(f"{page}: {line} (no command that a reader is known to have)")

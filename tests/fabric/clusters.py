@@ -39,6 +39,9 @@ class Recorder:
         self.events.append(("message", member[1], message))
         self.on_message(member, message)
 
+    def writable(self, member: Any) -> None:
+        self.events.append(("writable", member[1]))
+
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         value = self.values.get(key)
         answer(None if value is None or at + size > len(value) else memoryview(value)[at : at + size])

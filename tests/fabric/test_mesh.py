@@ -15,9 +15,10 @@ import pytest
 from skate.fabric.carrier import LANE
 from skate.fabric.connection import HELLO, REFUSED
 from skate.fabric.directory import DEAD
-from skate.fabric.lane import WINDOW_BYTES
+from skate.fabric.lane import QUEUE_BYTES_MAX, WINDOW_BYTES
 from skate.fabric.local import RefusedError
 from skate.fabric.mesh import RECEIPT_WRITES
+from skate.fabric.order import FRAMES_MAX
 from skate.protocol.version import VERSION
 from tests.fabric.clusters import Node, info_of
 from tests.fabric.manual_mesh import STEP, WORD, Manual, talk
@@ -358,3 +359,42 @@ def test_a_forked_child_closes_its_copies(mesh: Manual) -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     talk(mesh, *mesh.nodes[1:])
+
+
+def test_a_member_that_does_not_read_congests_its_own_lane_only(mesh: Manual) -> None:
+    mesh.start(4)
+    _, one, slow, other = mesh.nodes
+    talk(mesh, one, slow)
+    talk(mesh, one, other)
+    stopped = [each.channel.fd for each in slow.fabric._connections()]
+    for fd in stopped:
+        mesh.pump.pause(fd, True, False)
+    sent = 0
+    while one.id_of(slow) not in one.fabric.congested:
+        one.send(slow, WORD, sent, bytes(1 << 20))
+        sent += 1
+        mesh.pump.wait(lambda: False, 0)
+    lane = one.fabric.lanes[slow.number]
+    assert QUEUE_BYTES_MAX < lane.queued_bytes < QUEUE_BYTES_MAX + (4 << 20)
+    assert lane.flight_bytes <= WINDOW_BYTES + (2 << 20)
+    talk(mesh, one, other)
+    assert one.fabric.congested == {one.id_of(slow)}
+    assert ("writable", slow.number) not in one.handler.events
+    before = len(slow.got(one))
+    for fd in stopped:
+        mesh.pump.pause(fd, False, False)
+    mesh.until(lambda: len(slow.got(one)) == 20 + sent)
+    assert before < 20 + sent
+    assert one.handler.events.count(("writable", slow.number)) == 1
+    assert not one.fabric.congested
+
+
+def test_a_long_queue_becomes_several_writes(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    for number in range(2 * FRAMES_MAX + 1):
+        one.fabric.send(one.id_of(other), (WORD, number))
+    one.fabric.flush()
+    assert one.fabric.order.backlog(other.number) == 3
+    mesh.until(lambda: len(other.got(one)) == 2 * FRAMES_MAX + 1)
+    assert [message[1] for message in other.got(one)] == list(range(2 * FRAMES_MAX + 1))

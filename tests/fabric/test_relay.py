@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from skate.fabric.lane import STUCK_TICKS
+from skate.fabric.lanes import BEHIND_HEAD
 from tests.fabric.manual_mesh import STEP, WORD, Manual, talk
 
 
@@ -123,3 +124,38 @@ def test_a_node_that_only_others_reach_keeps_its_lane_to_the_head(mesh: Manual) 
     assert not mesh.ends, third.fabric.reason
     assert third.number in head.fabric.ids
     talk(mesh, head, third)
+
+
+def test_a_node_behind_the_head_connects_to_nothing_else(mesh: Manual) -> None:
+    mesh.start(2)
+    head, one = mesh.nodes
+    behind = mesh.node()
+    behind.fabric.info[BEHIND_HEAD] = True
+    behind.fabric.greet(5.0)
+    behind.fabric.begin()
+    mesh.nodes.append(behind)
+    mesh.until(lambda: len(one.fabric.members()) == 2)
+    mesh.engine.dials.clear()
+    for other in (head, one):
+        talk(mesh, behind, other)
+    large = bytes(range(256)) * 20_000
+    for owner, reader in ((one, behind), (behind, one), (behind, head)):
+        owner.handler.values[b"key"] = large
+        got, done = bytearray(len(large)), list[bool]()
+
+        def write(at: int, piece: bytes, got: bytearray = got) -> None:
+            got[at : at + len(piece)] = piece
+
+        reader.fabric.fetch(
+            reader.id_of(owner), b"key", len(large), write, done.append, lambda got=got: memoryview(got)
+        )
+        reader.fabric.flush()
+        mesh.until(lambda done=done: bool(done))
+        assert done == [True] and got == large
+    assert mesh.engine.dials == []
+    # Its connection to the head is made again by itself.
+    mesh.engine.cut(head.name, behind.name)
+    mesh.until(lambda: bool(mesh.engine.dials))
+    assert set(mesh.engine.dials) == {(behind.name, head.fabric.carrier.address)}
+    for other in (head, one):
+        talk(mesh, behind, other)

@@ -37,9 +37,9 @@ class Answered:
 
 async def ask_all(engine: Engine, prompt: Any, adapter: str | None = None, **params: Any) -> list[Answered]:
     """All answers of a request."""
-    asked = SamplingParams(**{"temperature": 0.0, **params})
-    answers = [Answered() for _ in range(asked.n)]
-    async for new in engine.generate(prompt, asked, f"r{next(_numbers)}", adapter):
+    params_given = SamplingParams(**{"temperature": 0.0, **params})
+    answers = [Answered() for _ in range(params_given.n)]
+    async for new in engine.generate(prompt, params_given, f"r{next(_numbers)}", adapter):
         answers[new.index].take(new)
     assert all(each.finish_reason for each in answers)
     return answers

@@ -65,8 +65,10 @@ def test_an_answer_is_json_of_the_schema(client: openai.OpenAI, seed: int) -> No
 @needs_llguidance
 def test_any_object_a_choice_and_an_expression(client: openai.OpenAI) -> None:
     params: dict[str, Any] = {"model": "tiny", "max_tokens": 40, "temperature": 1.5, "seed": 3}
-    said = client.chat.completions.create(messages=HELLO, response_format={"type": "json_object"}, **params)
-    assert (said.choices[0].message.content or "").lstrip().startswith("{")
+    generated = client.chat.completions.create(
+        messages=HELLO, response_format={"type": "json_object"}, **params
+    )
+    assert (generated.choices[0].message.content or "").lstrip().startswith("{")
     for given, wanted in (({"choice": ["yes", "no."]}, r"yes|no\."), ({"regex": "[ab]{5}c"}, "[ab]{5}c")):
         found = client.completions.create(prompt="ab", extra_body={"structured_outputs": given}, **params)
         assert re.fullmatch(wanted, found.choices[0].text) and found.choices[0].finish_reason == "stop"

@@ -52,7 +52,7 @@ def test_the_place_with_most_of_a_prompt_is_found() -> None:
     assert prefixes.longest(text, "adapter") == Hit(2, 199)
     assert prefixes.longest(text[: WORTH - 1], None) is None
     assert prefixes.longest([5, *text], None) is None
-    assert (prefixes.asked, prefixes.found) == (200 + 80 + 200 + 63 + 201, 120 + 79 + 199)
+    assert (prefixes.requested, prefixes.found) == (200 + 80 + 200 + 63 + 201, 120 + 79 + 199)
     prefixes.clear()
     assert prefixes.longest(text, None) is None
     off = Prefixes(1, 0)

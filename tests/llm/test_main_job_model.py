@@ -23,9 +23,9 @@ def documents() -> list[corpus.Document]:
 
 
 def test_documents_are_questions_and_clean_answers(documents: list[corpus.Document]) -> None:
-    asked = {each.question: each.answer for each in documents}
-    assert "What is json.decoder.JSONDecoder?" in asked
-    for answer in asked.values():
+    answers = {each.question: each.answer for each in documents}
+    assert "What is json.decoder.JSONDecoder?" in answers
+    for answer in answers.values():
         assert answer == answer.strip() and "\n\n\n" not in answer and len(answer) > 20
     assert len(corpus.library_files()) > 300
 

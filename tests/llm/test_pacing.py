@@ -51,15 +51,15 @@ def test_nothing_is_lost_and_each_answer_keeps_its_order(
     steps: list[tuple[int, float]], every: float
 ) -> None:
     batcher, now = IncrementBatcher(every), 0.0
-    said, out = ["", "", ""], ["", "", ""]
+    pieces, out = ["", "", ""], ["", "", ""]
     last = {index: at for at, (index, _) in enumerate(steps)}
     for at, (index, seconds) in enumerate(steps):
         now += seconds
         letter = chr(97 + at)
-        said[index] += letter
+        pieces[index] += letter
         batcher.add(Increment(index, letter, [at], finish_reason="stop" if last[index] == at else None))
         for each in batcher.take(now):
             out[each.index] += each.text
         if every == 0.0 or last[index] == at:
-            assert out[index] == said[index]
-    assert out == said and batcher.take(now) == []
+            assert out[index] == pieces[index]
+    assert out == pieces and batcher.take(now) == []

@@ -31,14 +31,14 @@ class FakeVllm:
         self.arguments = arguments
         self.model_config = SimpleNamespace(max_model_len=8, get_vocab_size=lambda: 100)
         self.vllm_config = SimpleNamespace(scheduler_config=SimpleNamespace(max_num_seqs=256))
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.closed = self.aborted = 0
         self.dead = False
 
     async def generate(
         self, prompt: Any, params: Any, request_id: str, lora_request: Any
     ) -> AsyncIterator[Any]:
-        self.asked.append((prompt, params, request_id, lora_request))
+        self.requests.append((prompt, params, request_id, lora_request))
         tokens = prompt.get("prompt_token_ids") or [ord(each) for each in prompt["prompt"]]
         if self.dead:
             raise EngineDeadError("a worker died")
@@ -129,10 +129,10 @@ def test_increments_are_what_is_new(tmp_path: Path) -> None:
     assert [each.tokens for each in answers] == [[9, 8, 7]] * 2
     assert answers[0].text == "<9><8><7>" and answers[0].finish_reason == "length"
     assert answers[0].logprobs[0].top == ((5, -0.5), (9, -1.0)) and answers[0].prompt_tokens == 3
-    prompt, asked, _, lora = engine.engine.asked[0]
+    prompt, parameters, _, lora = engine.engine.requests[0]
     assert prompt == {"prompt_token_ids": [7, 8, 9]} and lora == ("mine", 1, str(tmp_path / "mine"))
-    assert asked.output_kind.name == "DELTA" and asked.stop == ["x"] and asked.seed == 3
-    assert asked.structured_outputs == ("form", {"json": {}})
+    assert parameters.output_kind.name == "DELTA" and parameters.stop == ["x"] and parameters.seed == 3
+    assert parameters.structured_outputs == ("form", {"json": {}})
 
 
 @pytest.mark.parametrize("name", ["none", "../up", "/etc", ".", ""])
@@ -198,6 +198,6 @@ def test_which_engine_runs_a_model(place: Place, found: str | None) -> None:
         with pytest.raises(ImportError, match="pip install vllm"):
             decided(place)
         return
-    name, said = decided(place)
+    name, reason = decided(place)
     assert name == found
-    assert (said is not None) == (found == "embedded" and place.engine == "vLLM" and place.setting is None)
+    assert (reason is not None) == (found == "embedded" and place.engine == "vLLM" and place.setting is None)

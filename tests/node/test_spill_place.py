@@ -19,7 +19,7 @@ FILES = {"type": "filesystem", "params": {"directory_path": "/a"}}
 BOTH = {"type": "filesystem", "params": {"directory_path": ["/a", "/b"]}}
 BUCKET = {"type": "smart_open", "params": {"uri": "s3://bucket/prefix"}}
 
-SAID: list[tuple[dict[str, Any], dict[str, str], SpillPlace]] = [
+SETTINGS: list[tuple[dict[str, Any], dict[str, str], SpillPlace]] = [
     ({}, {}, SpillPlace()),
     ({"object_spilling_directory": "/a"}, {}, SpillPlace(("/a",))),
     ({"object_spilling_directory": "s3://b/c"}, {}, SpillPlace(uri="s3://b/c")),
@@ -64,13 +64,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.fixture(autouse=True)
-def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("object_spilling_directory", "object_spilling_config", "local_fs_capacity_threshold"):
         monkeypatch.delenv(f"SKATE_{name.upper()}", raising=False)
         monkeypatch.delenv(f"RAY_{name}", raising=False)
 
 
-@pytest.mark.parametrize(("given", "environment", "place"), SAID, ids=str)
+@pytest.mark.parametrize(("given", "environment", "place"), SETTINGS, ids=str)
 def test_what_is_said_is_done(
     given: dict[str, Any], environment: dict[str, str], place: SpillPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,10 +45,10 @@ class Program:
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "160"},
         )
-        self.said = ""
+        self.output = ""
         self.complained = ""
         self._lines: Queue[str | None] = Queue()
-        self._threads = [threading.Thread(target=each) for each in (self._listen, self._hear_complaints)]
+        self._threads = [threading.Thread(target=each) for each in (self._listen, self._read_stderr)]
         for thread in self._threads:
             thread.start()
 
@@ -58,18 +58,18 @@ class Program:
             self._lines.put(line)
         self._lines.put(None)
 
-    def _hear_complaints(self) -> None:
+    def _read_stderr(self) -> None:
         assert self.process.stderr is not None
         self.complained = self.process.stderr.read()
 
     def until(self, wanted: str, seconds: float = 140) -> None:
         """Read its output until a line contains a text."""
         while (line := self._lines.get(timeout=seconds)) is not None:
-            self.said += line
+            self.output += line
             if wanted in line:
                 return
         self._threads[1].join(10)
-        pytest.fail(f"it ended without printing {wanted!r}:\n{self.said}\n{self.complained}")
+        pytest.fail(f"it ended without printing {wanted!r}:\n{self.output}\n{self.complained}")
 
     def end(self) -> int:
         """Ctrl-C; its status."""
@@ -117,22 +117,22 @@ def wait(driver: webdriver.Chrome, condition: str, seconds: float = 30) -> None:
 
 
 def test_it_indexes_asks_and_names_its_sources(program: Program) -> None:
-    assert re.search(r"60 passages embedded in \d+ s", program.said)
-    assert re.search(r"^\[1\] [\d.]+ +reference: assert", program.said, re.MULTILINE)
-    answer = program.said[program.said.index(QUESTION) + len(QUESTION) : program.said.index("\n[1] ")]
+    assert re.search(r"60 passages embedded in \d+ s", program.output)
+    assert re.search(r"^\[1\] [\d.]+ +reference: assert", program.output, re.MULTILINE)
+    answer = program.output[program.output.index(QUESTION) + len(QUESTION) : program.output.index("\n[1] ")]
     assert "[1]" in answer and "assert" in answer
 
 
 def test_the_api_answers_as_one_object_and_refuses_what_is_no_question(program: Program) -> None:
     at = f"{program.address}/api/ask"
-    said = httpx.post(at, json={"question": QUESTION}, timeout=60).json()
-    assert said["question"] == QUESTION and said["writer"]["kind"] == "sentences"
-    assert [each["number"] for each in said["sources"]] == [1, 2, 3, 4]
-    assert said["sources"][0]["title"] == "reference: assert"
-    scores = [each["score"] for each in said["sources"]]
+    answered = httpx.post(at, json={"question": QUESTION}, timeout=60).json()
+    assert answered["question"] == QUESTION and answered["writer"]["kind"] == "sentences"
+    assert [each["number"] for each in answered["sources"]] == [1, 2, 3, 4]
+    assert answered["sources"][0]["title"] == "reference: assert"
+    scores = [each["score"] for each in answered["sources"]]
     assert scores == sorted(scores, reverse=True) and 0 < scores[-1] <= scores[0] <= 1
-    for sentence, number in re.findall(r"(.+?) \[(\d)\] ?", said["answer"]):
-        assert sentence in " ".join(said["sources"][int(number) - 1]["text"].split()), "word for word"
+    for sentence, number in re.findall(r"(.+?) \[(\d)\] ?", answered["answer"]):
+        assert sentence in " ".join(answered["sources"][int(number) - 1]["text"].split()), "word for word"
     for body in ({"question": "  "}, {"question": 3}, ["question"], {"question": "x" * 501}):
         refused = httpx.post(at, json=body)
         assert refused.status_code == 400 and refused.json()["error"]

@@ -79,7 +79,7 @@ class Program:
     def lines(self) -> list[str]:
         return self.out.splitlines()
 
-    def said(self, text: str, timeout_s: float = PROGRAM_S) -> str:
+    def wait_for_output(self, text: str, timeout_s: float = PROGRAM_S) -> str:
         """Wait until the driver's stdout has a line that matches, and return that line."""
         pattern = re.compile(text, re.MULTILINE)
 
@@ -92,7 +92,7 @@ class Program:
 
         return wait_for(found, timeout_s, f"{text!r} on stdout; {self.story()}")  # type: ignore[return-value]
 
-    def tell(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line to the driver's stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode() + b"\n")

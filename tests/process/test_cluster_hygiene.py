@@ -67,7 +67,7 @@ def test_cluster_whose_driver_is_killed_leaves_nothing(
 ) -> None:
     before = folders()
     started = program(NODES + '    print("up", flush=True)\n    time.sleep(60)')
-    started.said("^up")
+    started.wait_for_output("^up")
     os.kill(started.process.pid, number)
     started.end()
     started.gone()
@@ -81,7 +81,7 @@ def test_nodes_listen_on_no_port_and_have_no_file(program: Callable[..., Program
     time.sleep(60)
     """
     started = program(NODES + text)
-    pids = [int(pid) for pid in started.said("^pids.*$").split()[1:]]
+    pids = [int(pid) for pid in started.wait_for_output("^pids.*$").split()[1:]]
     assert len(pids) == 3
     assert not list(listening_ports(pids))
     assert folders() == before

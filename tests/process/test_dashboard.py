@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conformance.waiting import wait_for
 from tests.process.programs import MARK, SOURCE, Program
@@ -56,7 +59,7 @@ def listens(port: str) -> bool:
 @pytest.mark.parametrize("how", ["shutdown", "SIGKILL"])
 def test_it_lives_as_long_as_its_program(program: Callable[..., Program], how: str) -> None:
     started = program(SERVES)
-    url = "http://" + started.said(r"^at .*").split()[1]
+    url = "http://" + started.wait_for_output(r"^at .*").split()[1]
     port = url.rpartition(":")[2]
     found = re.search(r"#token=(\S+)", started.err)
     assert found is not None and url in started.err, started.story()
@@ -66,8 +69,8 @@ def test_it_lives_as_long_as_its_program(program: Callable[..., Program], how: s
     assert get(f"{url}/metrics", found[1], Host="evil.test")[0] == 421
     assert listens(port)
     if how == "shutdown":
-        started.tell("end")
-        started.said("closed")
+        started.write_line("end")
+        started.wait_for_output("closed")
         assert started.end() == 0, started.story()
     else:
         os.kill(started.process.pid, signal.SIGKILL)
@@ -96,6 +99,119 @@ def test_the_command_serves_a_standing_node(node: Node) -> None:
         wait_for(lambda: server.poll() is not None, what="the end of the server with its node")
     assert server.returncode == 0
     node.gone()
+
+
+def test_a_standing_node_keeps_its_dashboard(node: Node, run: Callable[..., Program]) -> None:
+    said = node.start("--include-dashboard", "true", "--dashboard-port", "0")
+    found = re.search(r"(http://\S+)/#token=(\S+)", said)
+    assert found is not None, said
+    url, token = found.groups()
+    facts = node.folder / "dashboard.json"
+    assert facts.stat().st_mode & 0o777 == 0o600
+    run(
+        f"import skate as ray; context = ray.init('auto'); assert {url!r}.endswith(context.dashboard_url)\n"
+        f"link = ray.dashboard(); assert link.url == {url!r} and f'{{link}}\"' in link._repr_html_()",
+        **node.environment,
+    )
+    rows = node.command("list", "nodes", "--address", url, "--format", "json", RAY_AUTH_TOKEN=token).stdout
+    (row,) = json.loads(rows)
+    shown = node.command("get", "nodes", row["node_id"], "--address", url, RAY_AUTH_TOKEN=token).stdout
+    assert f'node_id: "{row["node_id"]}"' in shown or f"node_id: {row['node_id']}" in shown
+    wrong = node.command("list", "nodes", "--address", url, check=False, RAY_AUTH_TOKEN="wrong")
+    assert wrong.returncode == 2 and "RAY_AUTH_TOKEN" in wrong.stderr
+    assert "total_tasks" in node.command("summary", "tasks", "--address", url, RAY_AUTH_TOKEN=token).stdout
+
+    first = json.loads(facts.read_text())
+    os.kill(first["pid"], signal.SIGKILL)
+    wait_for(
+        lambda: facts.exists() and json.loads(facts.read_text())["pid"] != first["pid"],
+        what="another process",
+    )
+    assert get(f"{url}/api/healthz", token) == (200, "success"), "it listens at the same port"
+    node.stop()
+    assert not facts.exists()
+    node.gone()
+
+
+FAKE = """\
+#!{python}
+import signal, sys
+if "9999" in sys.argv[-1]:
+    sys.exit("cannot listen")
+signal.pause()
+"""
+
+
+def test_prometheus_is_started_and_ended(node: Node, tmp_path: Path) -> None:
+    program = tmp_path / "prometheus"
+    program.write_text(FAKE.format(python=sys.executable))
+    program.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    node.start()
+    assert node.command("metrics", "launch-prometheus", check=False, **path).returncode == 1, "no metrics"
+    node.stop()
+    node.start("--include-dashboard", "true", "--dashboard-port", "0")
+    config = yaml.safe_load(node.command("metrics", "config").stdout)
+    (scrape,) = config["scrape_configs"]
+    (target,) = json.loads(Path(scrape["file_sd_configs"][0]["files"][0]).read_text())
+    token = Path(scrape["authorization"]["credentials_file"]).read_text()
+    status, page = get(f"http://{target['targets'][0]}/metrics", token)
+    assert status == 200 and "ray_resources" in page and target["labels"] == {"job": "ray"}
+    refused = node.command("metrics", "launch-prometheus", "--port", "9999", check=False, **path)
+    assert refused.returncode == 1 and "cannot listen" in refused.stderr
+    assert "http://127.0.0.1:9090" in node.command("metrics", "launch-prometheus", **path).stdout
+    assert node.command("metrics", "launch-prometheus", check=False, **path).returncode == 1, "one is enough"
+    assert "has ended" in node.command("metrics", "shutdown-prometheus").stdout
+    assert "nothing" in node.command("metrics", "shutdown-prometheus").stdout
+    node.stop()
+    node.gone()
+
+
+def test_a_dashboard_that_cannot_listen_does_not_end_the_node(node: Node) -> None:
+    node.start()
+    node.stop()
+    done = node.command("start", "--head", "--num-cpus=1", "--include-dashboard=1", "--dashboard-port=99999")
+    assert "port" in done.stderr and "token" not in done.stdout
+    assert node.command("health-check").returncode == 0
+    node.command("job", "submit", "--submission-id", "said", "--", "sh", "-c", "echo one; echo two")
+    assert node.command("logs", "job", "--id", "said", "--tail", "1").stdout == "two\n"
+    assert "one\ntwo\n" in node.command("logs", "job", "--id", "said", "--follow").stdout
+    assert node.command("logs", "job", "--id", "none", check=False).returncode == 1
+    node.stop()
+    assert node.command("health-check", check=False).returncode == 1
+    refused = node.command(
+        "start", "--head", "--include-dashboard=1", "--dashboard-host=0.0.0.0", check=False
+    )
+    assert refused.returncode == 1 and "proxy" in refused.stderr
+    node.gone()
+
+
+ASKED = """\
+import os, sys
+import skate as ray
+
+ray.init(START)
+print("pid", os.getpid(), ray.get_runtime_context().get_node_id(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_any_session_of_ones_own_can_be_asked(program: Callable[..., Program], node: Node) -> None:
+    started = program(ASKED)
+    _, pid, node_id = started.wait_for_output(r"^pid .*").split()
+    assert f"(pid {pid})" in node.command("status", "--pid", pid).stdout
+    assert node_id in node.command("list", "nodes", "--pid", pid).stdout
+    trace = node.folder.parent / "trace.json"
+    assert str(trace) in node.command("timeline", "--pid", pid, "-o", str(trace)).stdout
+    assert isinstance(json.loads(trace.read_text()), list)
+    closed = program(ASKED, SKATE_ATTACH="0")
+    _, other, _ = closed.wait_for_output(r"^pid .*").split()
+    for unasked in (other, "1"):
+        answer = node.command("status", "--pid", unasked, check=False)
+        assert answer.returncode == 1 and unasked in answer.stderr
+    for each in (started, closed):
+        each.write_line("end")
+        assert each.end() == 0, each.story()
 
 
 def test_another_address_needs_a_word(node: Node) -> None:

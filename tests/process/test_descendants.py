@@ -83,12 +83,12 @@ def test_all_that_tasks_and_actors_started_ends_with_the_driver(
     """,
         str(tmp_path),
     )
-    started.said("^up")
+    started.wait_for_output("^up")
     assert len(started.others()) >= 11  # the zygote, two workers, eight below them
     if ending.startswith("SIG"):
         os.kill(started.process.pid, getattr(signal, ending))
     else:
-        started.tell("")
+        started.write_line("")
     started.gone()
 
 
@@ -166,9 +166,9 @@ def test_a_killed_zygote_takes_along_what_its_workers_started(
     """,
         str(tmp_path),
     )
-    started.said("^up")
+    started.wait_for_output("^up")
     os.kill(zygote_of(started), signal.SIGKILL)
-    started.tell("")
+    started.write_line("")
     assert started.end() == 0, started.story()
     started.gone()
 

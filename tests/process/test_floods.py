@@ -151,9 +151,9 @@ def test_a_driver_whose_stdout_nobody_reads_slows_its_printers_and_nothing_else(
             code = started.wait(60)
         finally:
             os.close(read_end)
-        said = err.read_text(errors="replace")
-    assert code == 0, said
-    assert said.splitlines() == ["cancelled", "through"], said
+        output = err.read_text(errors="replace")
+    assert code == 0, output
+    assert output.splitlines() == ["cancelled", "through"], output
 
 
 def test_a_driver_whose_stdout_is_closed_computes_on(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_a_driver_whose_stdout_is_closed_computes_on(tmp_path: Path) -> None:
         started.stdout.read(10)
         started.stdout.close()
         code = started.wait(60)
-        said = err.read_text(errors="replace")
-    assert code == 0, said
-    assert said == "through\n"
+        output = err.read_text(errors="replace")
+    assert code == 0, output
+    assert output == "through\n"
 
 
 def test_lines_that_look_like_marks_end_nothing(run: Callable[..., Program]) -> None:

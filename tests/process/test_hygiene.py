@@ -69,7 +69,7 @@ def test_driver_that_is_killed_leaves_no_process(
     number: signal.Signals, program: Callable[..., Program]
 ) -> None:
     started = program(BUSY + "    print('up', flush=True); time.sleep(60)")
-    started.said("^up")
+    started.wait_for_output("^up")
     assert len(started.others()) >= 3  # the zygote, the actor, the task
     os.kill(started.process.pid, number)
     started.gone()
@@ -101,17 +101,17 @@ def test_zygote_that_is_killed_takes_its_workers_along(program: Callable[..., Pr
     print("new actor", ray.get(Keeper.remote().pid.remote()) > 0, flush=True)
     """
     )
-    started.said("^up")
+    started.wait_for_output("^up")
     children = [
         pid
         for pid in started.others()
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(started.process.pid)
     ]
     assert len(children) == 1, started.others()
-    actor = int(started.said(r"^up \d+").split()[1])
+    actor = int(started.wait_for_output(r"^up \d+").split()[1])
     os.kill(children[0], signal.SIGKILL)
     wait_for(lambda: actor not in started.others(), what="the end of the actor's process")
-    started.tell("")
+    started.write_line("")
     assert started.end() == 0, started.story()
     started.gone()
     assert "actor died" in started.out and "retried True" in started.out and "new actor True" in started.out
@@ -124,7 +124,7 @@ def test_no_port_is_opened_and_no_file_is_left(program: Callable[..., Program], 
     started = program(
         BUSY + "    print('up', flush=True); sys.stdin.readline()", TMPDIR=str(temporary), HOME=str(tmp_path)
     )
-    started.said("^up")
+    started.wait_for_output("^up")
     pids = [started.process.pid, *started.others()]
     assert not list(listening_ports(pids))
     assert os.listdir(temporary) == []

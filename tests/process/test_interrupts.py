@@ -100,9 +100,9 @@ def place(text: str) -> str:
 @pytest.mark.parametrize("where", PLACES)
 def test_interrupt(where: str, group: bool, program: Callable[..., Program], tmp_path: object) -> None:
     started = program(place(PLACES[where]), str(tmp_path) + "/gate")
-    started.said("^ready\n")
+    started.wait_for_output("^ready\n")
     (os.killpg if group else os.kill)(started.process.pid, signal.SIGINT)
-    started.said("^interrupted", 5.0)
+    started.wait_for_output("^interrupted", 5.0)
     assert started.end() == 0, started.story()
     assert "continues" in started.out
     started.gone()
@@ -130,7 +130,7 @@ def test_many_interrupts_in_a_row(program: Callable[..., Program], tmp_path: obj
         str(tmp_path) + "/gate",
     )
     for n in range(20):
-        started.said(f"^ready {n}\n")
+        started.wait_for_output(f"^ready {n}\n")
         os.killpg(started.process.pid, signal.SIGINT)
     assert started.end() == 0, started.story()
     assert "continues" in started.out
@@ -138,7 +138,7 @@ def test_many_interrupts_in_a_row(program: Callable[..., Program], tmp_path: obj
 
 def test_interrupt_nobody_catches_ends_the_driver(program: Callable[..., Program], tmp_path: object) -> None:
     started = program(place("ray.get(held)").split("try:")[0] + "interrupted()", str(tmp_path) + "/gate")
-    started.said("^ready\n")
+    started.wait_for_output("^ready\n")
     os.killpg(started.process.pid, signal.SIGINT)
     started.gone()
     assert started.process.returncode == -signal.SIGINT
@@ -178,7 +178,7 @@ def test_interrupts_while_sessions_begin_and_end(program: Callable[..., Program]
         sys.stdin.readline()
         """
     )
-    started.said("^clean")
+    started.wait_for_output("^clean")
     assert not started.others(), started.others()
     assert started.end() == 0, started.story()
 
@@ -206,9 +206,9 @@ def test_a_handler_of_the_users_is_left_alone(program: Callable[..., Program], t
     """,
         str(tmp_path) + "/gate",
     )
-    started.said("^ready\n")
+    started.wait_for_output("^ready\n")
     os.kill(started.process.pid, signal.SIGINT)
-    started.said("^stopped", 5.0)
+    started.wait_for_output("^stopped", 5.0)
     assert started.end() == 0, started.story()
 
 
@@ -232,11 +232,11 @@ def test_task_that_ignores_interrupts_may_do_so_and_a_worker_goes_on(
     """,
         str(tmp_path) + "/gate",
     )
-    started.said("^ready\n")
+    started.wait_for_output("^ready\n")
     for pid in started.others():  # first, as the program ends soon after its own
         os.kill(pid, signal.SIGINT)
     os.killpg(started.process.pid, signal.SIGINT)
-    started.said("^same worker", 5.0)
+    started.wait_for_output("^same worker", 5.0)
     assert started.end() == 0, started.story()
     started.gone()
 
@@ -263,7 +263,7 @@ def test_a_signal_that_the_main_thread_misses_is_sent_again(
         print("noticed", flush=True)
     """
     )
-    started.said("^noticed", 5.0)
+    started.wait_for_output("^noticed", 5.0)
     started.gone()
     assert "Error" not in started.err.replace("KeyboardInterrupt", ""), started.story()
 

@@ -71,8 +71,8 @@ def test_settings_of_a_driver_reach_workers_of_other_nodes(
     """.replace("WHO", who)
         folder = with_rules(tmp_path / who, who)
         ended = run(PROGRAM + text, cluster.address, folder=folder, COLOUR=who)
-        for said in ("first", "nested", "by an actor"):
-            assert f", ip=127.0.0.9) said {said}\n" in ended.out and "(look pid=" in ended.out, ended.story()
+        for word in ("first", "nested", "by an actor"):
+            assert f", ip=127.0.0.9) said {word}\n" in ended.out and "(look pid=" in ended.out, ended.story()
         wait_for(lambda: not jobs_of(cluster), 5, "the end of the job")
 
 
@@ -140,7 +140,7 @@ def test_a_killed_driver_ends_its_work_on_all_nodes(
         folder=with_rules(tmp_path / "killed", "red"),
         COLOUR="red",
     )
-    started.said(r"(?s)sleeps.*sleeps")
+    started.wait_for_output(r"(?s)sleeps.*sleeps")
     started.process.kill()
     wait_for(lambda: not jobs_of(cluster), 5, "the end of the job")
     host = cluster._host

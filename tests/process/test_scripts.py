@@ -139,7 +139,7 @@ def test_given_on_the_command_line(run: Callable[..., Program], tmp_path: Path) 
 
 def test_read_from_stdin(program: Callable[..., Program], tmp_path: Path) -> None:
     started = program(folder=tmp_path, command=("-",))
-    started.tell(prepared(DEFINITIONS + "\n    main()\n"))
+    started.write_line(prepared(DEFINITIONS + "\n    main()\n"))
     assert started.end() == 0, started.story()
     assert "done" in started.out
 
@@ -157,7 +157,7 @@ def test_typed_into_the_interactive_interpreter(program: Callable[..., Program],
         "counter = Counter.remote()",
         "print('third', ray.get([counter.add.remote(), counter.add.remote()]))",
     ):
-        started.tell(line)
+        started.write_line(line)
     assert started.end() == 0, started.story()
     started.gone()
     assert "first 8" in started.out and "second 80" in started.out and "third [1, 2]" in started.out

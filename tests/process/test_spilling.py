@@ -311,7 +311,7 @@ def test_a_driver_killed_while_it_spills_leaves_nothing(
 ) -> None:
     place = tmp_path / "place"
     driver = program(SETUP + KILLED, str(place))
-    driver.said(moment)
+    driver.wait_for_output(moment)
     os.kill(driver.process.pid, signal.SIGKILL)
     driver.gone()
     assert list(place.iterdir()) == []
@@ -324,7 +324,7 @@ def test_a_killed_driver_leaves_nothing_in_a_storage_outside(
     place = tmp_path / "place"
     place.mkdir()
     driver = program(SETUP + KILLED.replace("sys.argv[1]", '"file://" + sys.argv[1]'), str(place))
-    driver.said("spilling")
+    driver.wait_for_output("spilling")
     assert list(place.iterdir())
     os.kill(driver.process.pid, signal.SIGKILL)
     driver.gone()

@@ -38,8 +38,8 @@ KEEPER = """
 
 
 def test_start_prints_how_to_go_on_and_stop_leaves_nothing(node: Node) -> None:
-    said = node.start()
-    assert 'address="auto"' in said and "skate stop" in said and f"skate://{node.path}" in said
+    output = node.start()
+    assert 'address="auto"' in output and "skate stop" in output and f"skate://{node.path}" in output
     assert list(node.processes()) == [node.pid]
     assert os.stat(node.folder).st_mode & 0o777 == 0o700
     assert os.listdir(node.folder) == [f"node-{node.pid}.sock"]
@@ -65,13 +65,11 @@ def test_a_second_start_is_refused_with_the_address_of_the_first(node: Node) -> 
 
 
 def test_flags_without_a_meaning_here_are_named(node: Node) -> None:
-    said = node.command(
-        "start", "--head", "--metrics-export-port=8080", "--dashboard-host", "0.0.0.0", "--num-cpus=1"
-    )
+    ended = node.command("start", "--head", "--metrics-export-port=8080", "--node-name", "n", "--num-cpus=1")
     assert (
-        "--metrics-export-port" in said.stderr
-        and "--dashboard-host" in said.stderr
-        and "without effect" in said.stderr
+        "--metrics-export-port" in ended.stderr
+        and "--node-name" in ended.stderr
+        and "without effect" in ended.stderr
     )
 
 
@@ -171,8 +169,8 @@ def test_stale_address_is_told_as_such(node: Node, run: Callable[..., Program]) 
     except ConnectionError as error:
         print(error)
     """
-    said = run(text, **node.environment).out
-    assert f"its process {node.pid} is gone" in said and stale in said
+    output = run(text, **node.environment).out
+    assert f"its process {node.pid} is gone" in output and stale in output
     assert os.listdir(node.folder) == [os.path.basename(stale)]
     # The next start replaces what was left.
     assert stale in node.start() and not os.path.exists(stale)
@@ -192,7 +190,7 @@ def test_stop_by_force(node: Node, program: Callable[..., Program]) -> None:
     node.start()
     driver = program(JOIN + KEEPER + "    k = Keeper.remote(); print(ray.get(k.add.remote()), flush=True); time.sleep(60)",
                      **node.environment)  # fmt: skip
-    driver.said("^1")
+    driver.wait_for_output("^1")
     assert "killed" in node.stop("--force")
     node.gone()
     wait_for(lambda: not driver.others(), 2, "the end of the driver's workers")
@@ -257,7 +255,7 @@ def test_no_port_is_opened(node: Node, program: Callable[..., Program]) -> None:
     node.start()
     driver = program(JOIN + KEEPER + "    k = Keeper.remote(); print(ray.get(k.add.remote()), flush=True); time.sleep(60)",
                      **node.environment)  # fmt: skip
-    driver.said("^1")
+    driver.wait_for_output("^1")
     pids = [*node.processes(), driver.process.pid, *driver.others()]
     assert len(pids) >= 4
     assert not list(listening_ports(pids))
@@ -267,10 +265,10 @@ def test_who_connects_without_a_word_or_with_a_wrong_one_harms_nobody(
     node: Node, run: Callable[..., Program]
 ) -> None:
     node.start()
-    for said in (b"", b"\x93\x01\x02\x03", b"\xff" * 100, os.urandom(4000)):
+    for junk in (b"", b"\x93\x01\x02\x03", b"\xff" * 100, os.urandom(4000)):
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(node.path)
-            stranger.sendall(said)
+            stranger.sendall(junk)
     assert run(JOIN + "    print('joined')", **node.environment).lines == ["joined"]
 
 
@@ -310,7 +308,7 @@ def test_node_killed_under_a_waiting_get(node: Node, program: Callable[..., Prog
     """,
         **node.environment,
     )
-    driver.said("^waiting")
+    driver.wait_for_output("^waiting")
     wait_for(lambda: len(driver.others()) >= 2, 20, "a worker")
     os.kill(node.pid, signal.SIGKILL)
     wait_for(lambda: "main:" in driver.out and "thread:" in driver.out, 2, "the errors")
@@ -350,7 +348,7 @@ def test_a_stopped_node_tells_its_drivers_so(node: Node, program: Callable[..., 
     """,
         **node.environment,
     )
-    driver.said("^waiting")
+    driver.wait_for_output("^waiting")
     node.stop()
     assert driver.end() == 0, driver.story()
     assert "it was stopped" in driver.out
@@ -370,7 +368,7 @@ def test_status_shows_drivers_actors_and_what_waits(node: Node, program: Callabl
     """,
         **node.environment,
     )
-    driver.said("^1")
+    driver.wait_for_output("^1")
     wait_for(lambda: node.status()["pending"], 10, "demand")
     shown = node.command("status").stdout
     assert f"pid {driver.process.pid}" in shown and "program.py" in shown
@@ -382,3 +380,33 @@ def test_status_shows_drivers_actors_and_what_waits(node: Node, program: Callabl
 def test_status_without_a_node(node: Node) -> None:
     done = node.command("status", check=False)
     assert done.returncode == 1 and "skate start --head" in done.stderr
+
+
+def test_output_of_workers_is_kept_in_files_on_request(
+    node: Node, run: Callable[..., Program], tmp_path: Path
+) -> None:
+    logs = tmp_path / "logs"
+    node.start("--log-dir", str(logs))
+    text = """
+    import os, sys
+    ray.init("auto", log_to_driver=False)
+
+    @ray.remote
+    def speak():
+        print("first\\nsecond")
+        print("wrong", file=sys.stderr)
+        here = ray.get_runtime_context()
+        return f"worker-{here.get_worker_id()}-{here.get_job_id()}-{os.getpid()}"
+
+    print("name", ray.get(speak.remote()))
+    """
+    driver = run(text, **node.environment)
+    name = driver.wait_for_output("^name .*").split()[1]
+    out = logs / f"{name}.out"
+    wait_for(lambda: out.exists() and out.read_text() == "first\nsecond\n", 5, "the lines in the file")
+    assert (logs / f"{name}.err").read_text() == "wrong\n"
+    other = Node(tmp_path / "other")
+    refused = other.command("start", "--head", "--num-cpus", "1", "--log-dir", str(logs), check=False)
+    assert refused.returncode == 1 and "another node writes its logs" in refused.stderr
+    node.stop()
+    assert out.exists()

@@ -58,13 +58,13 @@ def test_workers_belong_to_one_driver_each(
         (folder / "rules.py").write_text(f"WHO = {name!r}\n\ndef who():\n    return {name!r}\n")
         drivers.append(program(text.replace("NAME", name), folder=folder, COLOUR=name, **node.environment))
     for driver in drivers:
-        driver.tell("go")
-    pids = [set(driver.said(r"^pids .*").split()[1:]) for driver in drivers]
+        driver.write_line("go")
+    pids = [set(driver.wait_for_output(r"^pids .*").split()[1:]) for driver in drivers]
     assert not pids[0] & pids[1]
-    jobs = [driver.said(r"^job .*").split()[1:] for driver in drivers]
+    jobs = [driver.wait_for_output(r"^job .*").split()[1:] for driver in drivers]
     assert jobs[0][0] != jobs[1][0] and jobs[0][1] != jobs[1][1]
     for driver in drivers:
-        driver.tell("end")
+        driver.write_line("end")
         assert driver.end() == 0, driver.story()
         driver.gone()
 
@@ -97,7 +97,7 @@ def test_named_actors_are_seen_in_their_namespace(
     """,
         **node.environment,
     )
-    first.said("^1")
+    first.wait_for_output("^1")
     ended = run(
         JOIN
         + """
@@ -134,11 +134,11 @@ def test_output_goes_to_the_driver_whose_it_is_and_then_to_a_file(
     """
     drivers = [program(text.replace("WHO", who), **node.environment) for who in ("red", "blue")]
     for driver, who, other in zip(drivers, ("red", "blue"), ("blue", "red"), strict=True):
-        driver.said("^up")
+        driver.wait_for_output("^up")
         wait_for(lambda d=driver, w=who: f"error {w} speaks" in d.err, 5, "its stderr")  # type: ignore[misc]
         assert f"({who} pid={pid_in(driver.out)}) {who} speaks" in driver.out
         assert other not in driver.out + driver.err
-    drivers[0].tell("end")
+    drivers[0].write_line("end")
     assert drivers[0].end() == 0
     run(
         JOIN + "    ray.get(ray.get_actor('red', namespace='shop').say.remote('to nobody'))",
@@ -195,7 +195,7 @@ def test_driver_that_does_not_print_holds_up_its_own_workers_only(
     """,
         **node.environment,
     )
-    slow.said("^pid")
+    slow.wait_for_output("^pid")
     os.kill(slow.process.pid, signal.SIGSTOP)
     before = resident(node.pid)
     other = run(
@@ -274,10 +274,10 @@ def test_views_that_outlive_the_session_give_their_memory_back(
     """,
         **node.environment,
     )
-    driver.said("^kept")
+    driver.wait_for_output("^kept")
     assert node.status()["memory_used"] >= 80_000_000
-    driver.tell("drop")
-    driver.said("^dropped")
+    driver.write_line("drop")
+    driver.wait_for_output("^dropped")
     wait_for(lambda: node.status()["memory_used"] == 0, 5, "the memory to be free again")
 
 

@@ -103,7 +103,7 @@ def test_what_ends_with_a_driver_and_what_stays(
         EVERYTHING.replace("FINISH", finish),
         **node.environment,
     )
-    driver.said("^up")
+    driver.wait_for_output("^up")
     if ending == "SIGKILL":
         wait_for(lambda: node.status()["pending"], 10, "queued tasks")
         os.kill(driver.process.pid, signal.SIGKILL)
@@ -145,7 +145,7 @@ def test_detached_actor_restarts_after_its_driver_was_killed(
         COLOUR="red",
         **node.environment,
     )
-    pid = int(driver.said(r"^up \d+").split()[1])
+    pid = int(driver.wait_for_output(r"^up \d+").split()[1])
     os.kill(driver.process.pid, signal.SIGKILL)
     wait_for(lambda: not of_program(node, driver), 20, "the end of the driver as the node sees it")
     os.kill(pid, signal.SIGKILL)
@@ -193,7 +193,7 @@ def test_forked_child_that_outlives_its_driver_keeps_nothing(
     """,
         **node.environment,
     )
-    driver.said("^forked")
+    driver.wait_for_output("^forked")
     wait_for(lambda: not node.status()["drivers"] and not node.status()["actors"], 10, "the end of the job")
 
 

@@ -60,9 +60,9 @@ def test_output_and_creators_are_seen_by_everybody(node: Node, program: Callable
     node.start()
     first = program(ASKS, **node.environment)
     assert first.end() == 0, first.story()
-    job = first.said(r"^created .*").split()[1]
+    job = first.wait_for_output(r"^created .*").split()[1]
     second = program(SEES, **node.environment)
     assert second.end() == 0, second.story()
-    assert second.said(r"^group .*").split()[1:] == ["mine", job, "True"]
+    assert second.wait_for_output(r"^group .*").split()[1:] == ["mine", job, "True"]
     node.stop()
     node.gone()

@@ -56,7 +56,7 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         self.head = Node(folder / "head")
         self.member = Node(folder / "member")
-        self.said = ""
+        self.banner = ""
 
     @property
     def address(self) -> str:
@@ -70,7 +70,7 @@ class Pair:
 
     def start(self) -> None:
         """Start both."""
-        self.said = self.head.start("--port", "0", "--node-ip-address", HEAD_IP)
+        self.banner = self.head.start("--port", "0", "--node-ip-address", HEAD_IP)
         self.join()
 
     def join(self) -> str:
@@ -83,18 +83,29 @@ class Pair:
         return sorted(node["address"] for node in self.head.status()["nodes"] if node["alive"])
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    made = Pair(tmp_path)
+def started_pair(folder: Path) -> Iterator[Pair]:
+    made = Pair(folder)
     made.start()
     yield made
     made.member.kill()
     made.head.kill()
 
 
-def test_two_drivers_on_two_nodes_share_a_cluster(pair: Pair, program: Callable[..., Program]) -> None:
+@pytest.fixture(scope="module")
+def kept_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Return the cluster of all tests that leave it as it was."""
+    yield from started_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    """Return a cluster that a test may end."""
+    yield from started_pair(tmp_path)
+
+
+def test_two_drivers_on_two_nodes_share_a_cluster(kept_pair: Pair, program: Callable[..., Program]) -> None:
     """Each attaches to the node of its machine, without an address, and uses both nodes; actors are found by name."""
-    assert f"--address={pair.address} --token-file {pair.token[1]}" in pair.said
+    assert f"--address={kept_pair.address} --token-file {kept_pair.token[1]}" in kept_pair.banner
     text = (
         PROGRAM
         + """
@@ -122,26 +133,26 @@ def test_two_drivers_on_two_nodes_share_a_cluster(pair: Pair, program: Callable[
     )
     drivers = [
         program(text, COLOUR=who, **node.environment)
-        for who, node in (("red", pair.head), ("blue", pair.member))
+        for who, node in (("red", kept_pair.head), ("blue", kept_pair.member))
     ]
-    jobs = {driver.said(r"^done .*").split()[1] for driver in drivers}
+    jobs = {driver.wait_for_output(r"^done .*").split()[1] for driver in drivers}
     assert len(jobs) == 2
-    said = pair.head.command("status").stdout
-    assert all(f"  job {job}  " in said for job in jobs) and f"at the node {MEMBER_IP}" in said, said
+    output = kept_pair.head.command("status").stdout
+    assert all(f"  job {job}  " in output for job in jobs) and f"at the node {MEMBER_IP}" in output, output
     for driver, who, away in zip(drivers, ("red", "blue"), (MEMBER_IP, HEAD_IP), strict=True):
-        driver.tell("end")
+        driver.write_line("end")
         assert driver.end() == 0, driver.story()
         assert f", ip={away}) said {who} at {away}\n" in driver.out, driver.story()
-    wait_for(lambda: not pair.head.status()["actors"], 5, "the end of the actors")
-    for node in (pair.head, pair.member):
+    wait_for(lambda: not kept_pair.head.status()["actors"], 5, "the end of the actors")
+    for node in (kept_pair.head, kept_pair.member):
         wait_for(lambda node=node: not node.status()["workers"], 5, "the end of the workers")
 
 
-def test_status_shows_the_nodes_with_their_addresses(pair: Pair) -> None:
-    for node in (pair.head, pair.member):
-        said = node.command("status").stdout
-        assert f"in the cluster of {pair.address}\n" in said and "CPU: 0 of 8" in said
-        assert f"  {HEAD_IP}  alive" in said and f"  {MEMBER_IP}  alive" in said
+def test_status_shows_the_nodes_with_their_addresses(kept_pair: Pair) -> None:
+    for node in (kept_pair.head, kept_pair.member):
+        output = node.command("status").stdout
+        assert f"in the cluster of {kept_pair.address}\n" in output and "CPU: 0 of 8" in output
+        assert f"  {HEAD_IP}  alive" in output and f"  {MEMBER_IP}  alive" in output
 
 
 LOOKER = """
@@ -171,9 +182,9 @@ def test_a_stopped_member_leaves_the_cluster(pair: Pair, program: Callable[..., 
     """
     )
     driver = program(text, WHERE=pair.address, **pair.head.environment)
-    driver.said("sleeps")
+    driver.wait_for_output("sleeps")
     assert "stopped" in pair.member.stop()
-    assert "NodeDiedError" in driver.said("^error.*") and "was stopped" in driver.out
+    assert "NodeDiedError" in driver.wait_for_output("^error.*") and "was stopped" in driver.out
     assert driver.end() == 0, driver.story()
     assert pair.alive() == [HEAD_IP] and not pair.member.folder.exists()
     pair.join()
@@ -182,9 +193,9 @@ def test_a_stopped_member_leaves_the_cluster(pair: Pair, program: Callable[..., 
 
 def test_a_killed_member_is_noticed(pair: Pair, program: Callable[..., Program]) -> None:
     driver = program(LOOKER, **pair.head.environment)
-    driver.said("sleeps")
+    driver.wait_for_output("sleeps")
     os.kill(pair.member.pid, signal.SIGKILL)
-    assert "NodeDiedError" in driver.said("^error.*", 5)
+    assert "NodeDiedError" in driver.wait_for_output("^error.*", 5)
     assert driver.end() == 0, driver.story()
     assert pair.alive() == [HEAD_IP]
     pair.member.gone()
@@ -192,10 +203,10 @@ def test_a_killed_member_is_noticed(pair: Pair, program: Callable[..., Program])
 
 def test_members_end_with_a_killed_head(pair: Pair, program: Callable[..., Program]) -> None:
     driver = program(LOOKER, **pair.member.environment)
-    driver.said("sleeps")
+    driver.wait_for_output("sleeps")
     os.kill(pair.head.pid, signal.SIGKILL)
-    said = driver.said("^error.*", 10)
-    assert "it has left its cluster" in said and "lost the head" in said, said
+    output = driver.wait_for_output("^error.*", 10)
+    assert "it has left its cluster" in output and "lost the head" in output, output
     assert driver.end() == 0, driver.story()
     pair.member.gone(5)
     assert "leaves its cluster" in (pair.member.folder / "node.log").read_text()
@@ -213,31 +224,14 @@ def test_a_supervisor_learns_that_a_node_has_lost_its_cluster(pair: Pair, tmp_pa
     )
     wait_for(lambda: len(pair.alive()) == 3, 20, "the third node")
     os.kill(pair.head.pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == 3 and "lost the head" in said, said
+    _, output = process.communicate(timeout=20)
+    assert process.returncode == 3 and "lost the head" in output, output
 
 
 def test_members_end_with_a_stopped_head(pair: Pair) -> None:
     pair.head.stop()
     pair.member.gone(5)
     assert not pair.member.folder.exists() and not pair.head.folder.exists()
-
-
-def test_a_program_needs_a_node_of_the_cluster_that_it_names(
-    pair: Pair, program: Callable[..., Program]
-) -> None:
-    text = """
-    import sys
-    try:
-        ray.init(address=sys.argv[1])
-    except ConnectionError as error:
-        print("error", error, flush=True)
-    """
-    nowhere = program(text, pair.address, SKATE_TMPDIR=str(pair.head.folder.parent / "none"))
-    other = program(text, "127.0.0.1:9", **pair.member.environment)
-    said = nowhere.said("^error.*")
-    assert "you have no node here" in said and f"skate start --address={pair.address} --token-file" in said
-    assert f"belongs to the cluster at {pair.address}" in other.said("^error.*")
 
 
 # -- what goes wrong at the start
@@ -261,14 +255,14 @@ def test_each_cause_is_said_apart(node: Node, tmp_path: Path) -> None:
         taken.listen()
         port = str(taken.getsockname()[1])
         here = ("--node-ip-address", HEAD_IP)
-        said = refused(node, "--head", "--port", port, *here, "--token-file", str(good))
-        assert f"port {port} of {HEAD_IP} is in use by process {os.getpid()}" in said, said
-    there = f"--address={HEAD_IP}:{port}"
-    assert "requires its token" in refused(node, there, *here, **home)
-    assert "cannot be read" in refused(node, there, *here, "--token-file", str(tmp_path / "none"))
-    assert "too weak" in refused(node, there, *here, "--token-file", str(short))
-    said = refused(node, there, *here, "--token-file", str(good), "--timeout", "0.5")
-    assert f"nothing listens on port {port}" in said, said
+        output = refused(node, "--head", "--port", port, *here, "--token-file", str(good))
+        assert f"port {port} of {HEAD_IP} is in use by process {os.getpid()}" in output, output
+    joins = f"--address={HEAD_IP}:{port}"
+    assert "requires its token" in refused(node, joins, *here, **home)
+    assert "cannot be read" in refused(node, joins, *here, "--token-file", str(tmp_path / "none"))
+    assert "too weak" in refused(node, joins, *here, "--token-file", str(short))
+    output = refused(node, joins, *here, "--token-file", str(good), "--timeout", "0.5")
+    assert f"nothing listens on port {port}" in output, output
     assert "HOST:PORT" in refused(node, "--address=somewhere")
     assert "use one of them" in refused(node, "--head", "--address=127.0.0.1:1")
 
@@ -279,8 +273,10 @@ def test_another_token_is_refused(node: Node, tmp_path: Path) -> None:
     other.write_text(os.urandom(32).hex())
     joining = Node(tmp_path / "joining")
     address = (node.folder / "cluster").read_text()
-    said = refused(joining, f"--address={address}", "--token-file", str(other), "--node-ip-address", HEAD_IP)
-    assert "has another token" in said, said
+    output = refused(
+        joining, f"--address={address}", "--token-file", str(other), "--node-ip-address", HEAD_IP
+    )
+    assert "has another token" in output, output
     assert len(node.status()["nodes"]) == 1
 
 

@@ -120,7 +120,7 @@ def test_killed_driver_leaves_nothing(what: str, program: Callable[..., Program]
         TMPDIR=str(temporary),
         HOME=str(home),
     )
-    started.said("^up")
+    started.wait_for_output("^up")
     started.process.kill()
     started.process.wait()
     child = [int(line.split()[1]) for line in started.lines if line.startswith("child")]
@@ -151,7 +151,7 @@ def test_driver_killed_at_any_moment_of_its_start_leaves_nothing(program: Callab
                 actors = [*actors[-20:], Small.remote()]
             """
         )
-        started.said("^begun")
+        started.wait_for_output("^begun")
         threading.Event().wait(moments.uniform(0, 0.5))
         started.process.kill()
         started.gone()

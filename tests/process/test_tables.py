@@ -84,15 +84,15 @@ PROGRAMS = {
     wait_for(lambda: not core.objects.records and not process.known, what="freed objects")
     """,
     "a ref that another thread comes by while it ends": """
-    bury = type(process).bury
+    release_later = type(process).release_later
     met = []
     def meets(self, any_id, grants):
-        bury(self, any_id, grants)
+        release_later(self, any_id, grants)
         with self.lock:  # as the background thread does when it wakes up at this moment
             found = self._adopt(any_id, 0) if not met else None
             met.append(found)
             self.tidy()
-    type(process).bury = meets
+    type(process).release_later = meets
     ref = ray.put(bytes(200_000))
     oid = ref.binary()
     box = ray.put([ref, bytes(200_000)])

@@ -37,10 +37,10 @@ def test_a_worker_of_another_version_is_ended_and_its_task_says_why() -> None:
     rig = Rig()
     task = rig.submit(retries=0)
     worker = rig.worker_of(task)
-    rig.say(worker, m.READY, 77, OTHER)
+    rig.send(worker, m.READY, 77, OTHER)
     assert rig.shell_cids(KillWorker) == [worker]
     rig.lose(worker, 0)
-    (error,) = [fields for to, (tag, *fields) in rig.said if to == 1 and tag == m.RESULT]
+    (error,) = [fields for to, (tag, *fields) in rig.outbox if to == 1 and tag == m.RESULT]
     name, details = error[2]
     assert name == "RaySystemError"
     assert f"version {OTHER} of the protocol, but this node uses version {VERSION}" in details["message"]
@@ -49,7 +49,7 @@ def test_a_worker_of_another_version_is_ended_and_its_task_says_why() -> None:
 def test_a_worker_of_this_version_goes_on() -> None:
     rig = Rig()
     worker = rig.worker_of(rig.submit())
-    rig.say(worker, m.READY, 77, VERSION)
+    rig.send(worker, m.READY, 77, VERSION)
     assert rig.shell_cids(KillWorker) == [] and rig.core.scheduler.workers[worker].pid == 77
 
 

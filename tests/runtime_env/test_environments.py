@@ -213,11 +213,11 @@ def test_the_installer_ends_with_a_driver_that_is_killed(tmp_path: Path) -> None
     with subprocess.Popen([sys.executable, "-c", KILLED, str(log)], env=env) as driver:
         try:
             deadline = Deadline(20)
-            while not (said := re.search(rb"\npid (\d+)\n", log.read_bytes() if log.exists() else b"")):
+            while not (pid_line := re.search(rb"\npid (\d+)\n", log.read_bytes() if log.exists() else b"")):
                 deadline.check("waiting for the installer to start")
         finally:
             driver.kill()
-    installer = Path("/proc", said[1].decode())
+    installer = Path("/proc", pid_line[1].decode())
     while installer.exists() and ") Z " not in (installer / "stat").read_text():
         deadline.check(f"waiting for the installer {installer.name} to end")
 

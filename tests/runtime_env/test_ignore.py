@@ -100,13 +100,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def git_leaves_out(repository: Path, patterns: list[str], paths: list[str]) -> dict[str, bool]:
     (repository / ".gitignore").write_text("\n".join(patterns) + "\n")
-    asked = subprocess.run(
+    listed = subprocess.run(
         ["git", "-C", str(repository), "check-ignore", "--no-index", "-z", "--stdin", "-v", "--non-matching"],
         input="\0".join(paths).encode() + b"\0",
         capture_output=True,
         check=False,
     )
-    fields = asked.stdout.decode().split("\0")
+    fields = listed.stdout.decode().split("\0")
     answers = zip(fields[2::4], fields[3::4], strict=False)
     return {path: bool(pattern) and not pattern.startswith("!") for pattern, path in answers}
 
@@ -119,6 +119,6 @@ def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> 
     # Here Git's own shortcut for a literal beginning departs from its manual: "c**/*" leaves out "c".
     assume(not any(re.search(r"[^/*]\*\*", pattern) for pattern in patterns))
     rules = [parse(patterns)]
-    said = git_leaves_out(repository, patterns, paths)
-    assert said.keys() == set(paths)
-    assert {path: left_out(path, rules) for path in paths} == said
+    by_git = git_leaves_out(repository, patterns, paths)
+    assert by_git.keys() == set(paths)
+    assert {path: left_out(path, rules) for path in paths} == by_git

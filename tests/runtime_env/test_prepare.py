@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 from skate.exceptions import RuntimeEnvSetupError
+from skate.runtime_env import cache as caches
 from skate.runtime_env import trees
 from skate.runtime_env.cache import Cache
+from skate.runtime_env.deadline import Deadline
 from skate.runtime_env.identity import env_key
-from skate.runtime_env.prepare import Prepared, freeze, prepare, release, validate
+from skate.runtime_env.prepare import Prepared, prepare, release, share, validate
 
 from .conftest import MakeWheel
 
@@ -160,15 +163,53 @@ def test_what_cannot_be_honoured_is_an_error_and_not_silence(
         prepared(cache, **fields)
 
 
-def test_a_frozen_environment_keeps_the_files_of_its_time(cache: Cache, project: Path) -> None:
+def test_a_shared_environment_keeps_the_files_of_its_time(cache: Cache, project: Path) -> None:
     env = validate({"working_dir": str(project), "py_modules": [str(project / "pkg")]}, where="init()")
-    frozen = freeze(env, cache.root)
+    shared = share(env, cache.root)
+    assert all(uri.startswith("gcs://_ray_pkg_") for uri in (shared["working_dir"], *shared["py_modules"]))
     (project / "single.py").write_text("NAME = 'later'\n")
     (project / "pkg" / "__init__.py").write_text("NAME = 'later'\n")
-    assert validate(frozen, where="again") == frozen
-    found = prepare(frozen, cache.root)
+    assert validate(shared, where="again") == shared == share(shared, cache.root)
+    found = prepare(shared, cache.root)
     assert imported(found, "import single, pkg; print(single.NAME, pkg.NAME)") == "single pkg"
-    assert env_key(frozen) != env_key(freeze(env, cache.root))
+    assert env_key(shared) != env_key(share(env, cache.root))
+
+
+def test_a_shared_environment_is_fetched_where_it_is_missing(
+    cache: Cache, project: Path, tmp_path: Path, make_wheel: MakeWheel
+) -> None:
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", project)
+    modules = [str(make_wheel("tiny", "1.5")), str(project / "pkg")]
+    shared = share(validate({"working_dir": archive, "py_modules": modules}, where="init()"), cache.root)
+    names = []
+
+    def fetch(name: str, target: Path, deadline: Deadline) -> None:
+        names.append(name)
+        shutil.copyfile(cache.root / "packages" / name.removeprefix("_ray_pkg_"), target)
+
+    elsewhere = caches.at(tmp_path / "elsewhere")
+    for _ in range(2):
+        found = prepare(shared, elsewhere.root, fetch_package=fetch)
+        code = "import single, pkg, tiny; print(single.NAME, pkg.NAME, tiny.VALUE)"
+        assert imported(found, code) == "single pkg 1.5"
+        assert found.cwd is not None and (Path(found.cwd) / "single.py").is_file()
+    assert len(names) == 3
+    with pytest.raises(
+        RuntimeEnvSetupError, match="is a package of a cluster, but this process belongs to none"
+    ):
+        prepare(shared, caches.at(tmp_path / "nowhere").root)
+    with pytest.raises(RuntimeEnvSetupError, match="names no package"):
+        prepare({"working_dir": "gcs://../../etc/x.zip"}, elsewhere.root, fetch_package=fetch)
+    elsewhere.close()
+
+
+def test_an_archive_larger_than_a_package_is_refused(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large.zip").write_bytes(b"0" * 101)
+    monkeypatch.setattr(trees, "LIMIT_BYTES", 100)
+    with pytest.raises(RuntimeEnvSetupError, match=r"large\.zip' has 0\.1 KiB, more than"):
+        share({"working_dir": str(tmp_path / "large.zip")}, cache.root)
 
 
 def test_a_folder_that_keeps_changing_is_an_error(

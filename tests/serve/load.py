@@ -37,23 +37,27 @@ class Load:
             try:
                 connection.request("GET", self.path)
                 answer = connection.getresponse()
-                said = f"{answer.status} {answer.read().decode()}"
+                answer_text = f"{answer.status} {answer.read().decode()}"
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-                said = f"lost {type(error).__name__}"
+                answer_text = f"lost {type(error).__name__}"
             with self._lock:
-                self.answers[said] += 1
+                self.answers[answer_text] += 1
         connection.close()
 
     def lost(self) -> dict[str, int]:
         """Return all answers except good ones, with their counts."""
-        return {said: count for said, count in self.answers.items() if not said.startswith("200")}
+        return {
+            answer_text: count
+            for answer_text, count in self.answers.items()
+            if not answer_text.startswith("200")
+        }
 
     def good(self) -> int:
         """Return the number of good answers so far."""
         with self._lock:
-            return sum(count for said, count in self.answers.items() if said.startswith("200"))
+            return sum(count for answer_text, count in self.answers.items() if answer_text.startswith("200"))
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 40) -> Any:

@@ -105,16 +105,16 @@ class Site:
         """Wait until the application and all its replicas are running; return its details."""
 
         def found() -> Any:
-            told = self.ask()[1]["applications"].get(app, {"status": "none", "message": ""})
-            assert told["status"] != "DEPLOY_FAILED", told["message"]
-            settled = told["status"] == "RUNNING" and all(
+            application = self.ask()[1]["applications"].get(app, {"status": "none", "message": ""})
+            assert application["status"] != "DEPLOY_FAILED", application["message"]
+            settled = application["status"] == "RUNNING" and all(
                 {each["state"] for each in one["replicas"]} == {"RUNNING"}
-                for one in told["deployments"].values()
+                for one in application["deployments"].values()
             )
-            return told if settled else None
+            return application if settled else None
 
-        told: dict[str, Any] = wait_for(found, 40, f"the application {app!r} to run")
-        return told
+        application: dict[str, Any] = wait_for(found, 40, f"the application {app!r} to run")
+        return application
 
     def pids(self, app: str) -> dict[str, set[int]]:
         """Return the processes of each deployment of a running application."""

@@ -107,8 +107,8 @@ def test_another_driver_and_a_killed_controller(site: Site, program: Callable[..
     words = ["--address", "auto", "--port", str(site.port), "--non-blocking"]
     site.serve("run", "program:app", *words)
     second = program(SECOND, **site.node.environment)
-    assert second.said("^status .*") == "status RUNNING ['Adder', 'Ingress']"
-    assert second.said("^sum .*") == "sum 42"
+    assert second.wait_for_output("^status .*") == "status RUNNING ['Adder', 'Ingress']"
+    assert second.wait_for_output("^sum .*") == "sum 42"
     site.serve("start", "--http-port", str(site.port), "--rest-port", str(site.rest_port))
     before = site.pids("default")
     assert {len(pids) for pids in before.values()} == {1, 2}
@@ -121,8 +121,8 @@ def test_another_driver_and_a_killed_controller(site: Site, program: Callable[..
             load.more(20)
             wait_for(lambda killed=killed: controller(site) not in (0, killed), 30, "a new controller")
             assert site.pids("default") == before, "the new controller takes over what runs"
-        second.tell("1")
-        assert second.said("^again .*") == "again 2"
+        second.write_line("1")
+        assert second.wait_for_output("^again .*") == "again 2"
         site.serve("run", "program:app", *words)
         assert site.pids("default") == before, "and knows its code"
         load.more(5)

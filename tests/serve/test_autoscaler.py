@@ -58,7 +58,7 @@ def test_plain_settings_meet_the_target(running: int, total: float) -> None:
     assert desired(total, running, config) == max(1, math.ceil(round(total / 2, 9)))
 
 
-def told(total: float, running: int, target: int) -> AutoscalingContext:
+def load(total: float, running: int, target: int) -> AutoscalingContext:
     return AutoscalingContext(
         total_num_requests=total, current_num_replicas=running, target_num_replicas=target
     )
@@ -76,7 +76,7 @@ def test_a_step_is_taken_only_when_it_was_wanted_for_its_whole_delay(
         now += passed
         wants.append((now, desired(total, target, config)))
         before = target
-        target = decide(scaler, told(total, target, target), config, now)
+        target = decide(scaler, load(total, target, target), config, now)
         assert config.min_replicas <= target <= config.max_replicas
         assert total > 0 or target <= before
         if target == before:
@@ -98,7 +98,7 @@ def test_a_load_that_stays_comes_to_rest(config: AutoscalingConfig, total: float
     seen = []
     for _ in range(400):
         now += max(1.0, config.upscale_delay_s, config.downscale_delay_s)
-        target = decide(scaler, told(total, target, target), config, now)
+        target = decide(scaler, load(total, target, target), config, now)
         seen.append(target)
     assert len(set(seen[-50:])) == 1, seen[-50:]
     if total == 0:
@@ -147,17 +147,17 @@ def test_upscaling_waits_on_the_clock_however_often_it_is_asked() -> None:
     config = AutoscalingConfig(min_replicas=1, max_replicas=10, upscale_delay_s=30)
     scaler = Scaler()
     for tenth in range(299):
-        assert decide(scaler, told(100, 1, 1), config, tenth / 10) == 1
-    assert decide(scaler, told(100, 1, 1), config, 30.0) == 10
+        assert decide(scaler, load(100, 1, 1), config, tenth / 10) == 1
+    assert decide(scaler, load(100, 1, 1), config, 30.0) == 10
 
 
 def test_a_lull_begins_the_wait_anew() -> None:
     config = AutoscalingConfig(min_replicas=1, max_replicas=10, upscale_delay_s=10)
     scaler = Scaler()
-    assert decide(scaler, told(100, 1, 1), config, 0) == 1
-    assert decide(scaler, told(1, 1, 1), config, 9) == 1
-    assert decide(scaler, told(100, 1, 1), config, 11) == 1
-    assert decide(scaler, told(100, 1, 1), config, 21) == 10
+    assert decide(scaler, load(100, 1, 1), config, 0) == 1
+    assert decide(scaler, load(1, 1, 1), config, 9) == 1
+    assert decide(scaler, load(100, 1, 1), config, 11) == 1
+    assert decide(scaler, load(100, 1, 1), config, 21) == 10
 
 
 def test_to_zero_has_a_delay_of_its_own() -> None:
@@ -168,14 +168,14 @@ def test_to_zero_has_a_delay_of_its_own() -> None:
     seen = []
     target = 4
     for second in range(70):
-        target = decide(scaler, told(0, target, target), config, float(second))
+        target = decide(scaler, load(0, target, target), config, float(second))
         seen.append(target)
     assert seen[4] == 4 and seen[5] == 1 and seen[59] == 1 and seen[60] == 0
 
 
 def test_from_zero_without_delay() -> None:
     config = AutoscalingConfig(min_replicas=0, max_replicas=4, upscale_delay_s=3600)
-    assert decide(Scaler(), told(3, 0, 0), config, 0.0) >= 1
+    assert decide(Scaler(), load(3, 0, 0), config, 0.0) >= 1
 
 
 def test_a_policy_of_ones_own() -> None:
@@ -186,7 +186,7 @@ def test_a_policy_of_ones_own() -> None:
         min_replicas=1, max_replicas=5, upscale_delay_s=10, policy=AutoscalingPolicy(policy_function=policy)
     )
     scaler = Scaler()
-    assert [decide(scaler, told(0, 1, 1), config, float(second)) for second in (0, 9, 10)] == [1, 1, 3]
+    assert [decide(scaler, load(0, 1, 1), config, float(second)) for second in (0, 9, 10)] == [1, 1, 3]
     assert scaler.policy_state == {"seen": 1}
 
 
@@ -197,13 +197,13 @@ def test_a_policy_is_held_within_the_bounds() -> None:
         upscale_delay_s=0,
         policy=AutoscalingPolicy(policy_function=lambda context: 99),
     )
-    assert decide(Scaler(), told(0, 1, 1), config, 0.0) == 5
+    assert decide(Scaler(), load(0, 1, 1), config, 0.0) == 5
 
 
 def test_a_policy_that_returns_no_number() -> None:
     config = AutoscalingConfig(policy=AutoscalingPolicy(policy_function=lambda context: "many"))
     with pytest.raises(TypeError, match="number of replicas"):
-        decide(Scaler(), told(0, 1, 1), config, 0.0)
+        decide(Scaler(), load(0, 1, 1), config, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_policy_steps_by_the_factors(
             policy_function=lambda context, number: number, policy_kwargs={"number": answer}
         ),
     )
-    assert decide(Scaler(), told(0, running, running), config, 0.0) == expected
+    assert decide(Scaler(), load(0, running, running), config, 0.0) == expected
 
 
 @pytest.mark.parametrize(

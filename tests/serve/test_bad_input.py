@@ -32,7 +32,7 @@ def port() -> Iterator[int]:
 
 
 @serve.deployment(**LIGHT)
-class Told:
+class Configured:
     """A deployment that rejects a bad user_config."""
 
     def __init__(self) -> None:
@@ -74,21 +74,21 @@ def plain(port: int) -> Any:
     return serve.run(Plain.bind(), name="plain", route_prefix="/plain")
 
 
-def told(config: Any) -> Any:
-    return serve.run(Told.options(user_config=config).bind(), name="told", route_prefix="/told")
+def run_with(config: Any) -> Any:
+    return serve.run(Configured.options(user_config=config).bind(), name="told", route_prefix="/told")
 
 
 def test_a_user_config_that_is_refused(port: int) -> None:
-    with pytest.raises(RuntimeError, match="'Told'.*KeyError: 'word'") as caught:
-        told({"wrd": "x"})
+    with pytest.raises(RuntimeError, match="'Configured'.*KeyError: 'word'") as caught:
+        run_with({"wrd": "x"})
     assert isinstance(caught.value.__cause__, KeyError)
-    assert told({"word": "good"}).remote().result() == "good"
+    assert run_with({"word": "good"}).remote().result() == "good"
     # Reconfigured in place: the replica continues with its old user_config, and reports the error.
-    with pytest.raises(RuntimeError, match="'Told': reconfigure failed: KeyError: 'word'"):
-        told({"wrd": "x"})
+    with pytest.raises(RuntimeError, match="'Configured': reconfigure failed: KeyError: 'word'"):
+        run_with({"wrd": "x"})
     app = serve.status().applications["told"]
-    assert app.status == "UNHEALTHY" and "reconfigure failed" in app.deployments["Told"].message
-    assert told({"word": "mended"}).remote().result() == "mended"
+    assert app.status == "UNHEALTHY" and "reconfigure failed" in app.deployments["Configured"].message
+    assert run_with({"word": "mended"}).remote().result() == "mended"
     assert serve.status().applications["told"].status == "RUNNING"
     serve.delete("told")
 
@@ -215,9 +215,9 @@ def ask(port: int, path: str, method: str = "GET", **more: Any) -> tuple[int, st
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     client.request(method, path, **more)
     answer = client.getresponse()
-    said = answer.status, answer.read().decode()
+    answered = answer.status, answer.read().decode()
     client.close()
-    return said
+    return answered
 
 
 def test_http_answers_that_are_no_json(plain: Any, port: int) -> None:

@@ -254,17 +254,17 @@ def test_streams_go_to_their_callers(lengths: list[int], largest: int, leave: se
 
 
 def test_a_stream_that_nobody_hears_ends() -> None:
-    said: list[Any] = []
+    events: list[Any] = []
 
     @serve.batch(max_batch_size=2, batch_wait_timeout_s=0.01)
     async def function(values: list[int]) -> Any:
         try:
             for at in range(1000):
                 await asyncio.sleep(1)  # the work itself
-                said.append(at)
+                events.append(at)
                 yield [at] * len(values)
         finally:
-            said.append("closed")
+            events.append("closed")
 
     async def main() -> None:
         async def first(number: int) -> None:
@@ -277,7 +277,7 @@ def test_a_stream_that_nobody_hears_ends() -> None:
         await asyncio.sleep(10)  # long enough for nine more rounds
 
     run(main())
-    assert said[-1] == "closed" and len(said) <= 3
+    assert events[-1] == "closed" and len(events) <= 3
 
 
 @pytest.mark.parametrize(

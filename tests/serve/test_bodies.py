@@ -159,9 +159,9 @@ def test_the_environment_may_set_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_config_file_may_set_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def options(**said: int) -> HTTPOptions:
+    def options(**answers: int) -> HTTPOptions:
         apps = [{"name": "a", "import_path": "b:c"}]
-        return http_options(ServeDeploySchema.model_validate({"applications": apps, "http_options": said}))
+        return http_options(ServeDeploySchema.model_validate({"applications": apps, "http_options": answers}))
 
     assert options().max_request_body_bytes is None
     assert options(max_request_body_bytes=5).max_request_body_bytes == 5
@@ -202,8 +202,8 @@ def test_a_proxy_on_this_machine_may_name_the_client(port: int, headers: str, ex
 
 def test_pipelined_requests_are_answered_in_order(port: int) -> None:
     one = b"POST /plain HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%s\r\n%s"
-    said = raw(port, one % (3, b"", b"abc") + one % (5, b"connection: close\r\n", b"abcde"))
-    assert [each.rpartition(b"\r\n")[2] for each in said.split(b"HTTP/1.1 200 OK")[1:]] == [b"3", b"5"]
+    answers = raw(port, one % (3, b"", b"abc") + one % (5, b"connection: close\r\n", b"abcde"))
+    assert [each.rpartition(b"\r\n")[2] for each in answers.split(b"HTTP/1.1 200 OK")[1:]] == [b"3", b"5"]
 
 
 def test_a_stream_is_whole(port: int) -> None:

@@ -88,16 +88,16 @@ def test_all_replicas_killed_at_once_come_back(port: int) -> None:
     serve.delete("all")
 
 
-def tells(**options: Any) -> Any:
+def probe(**options: Any) -> Any:
     """Two replicas that tell their process, over HTTP and by handle."""
 
     @serve.deployment(name="Tells", num_replicas=2, max_ongoing_requests=5, **LIGHT, **options)
-    class Tells:
+    class Probe:
         async def __call__(self, request: Any = None) -> Any:
             await asyncio.sleep(0.002)  # the work itself
             return os.getpid() if request is None else PlainTextResponse(str(os.getpid()))
 
-    return Tells.bind()
+    return Probe.bind()
 
 
 def fresh(port: int, path: str) -> str:
@@ -126,7 +126,7 @@ def stop(pid: int, calls: Calls) -> None:
 
 def test_a_stopped_replica_delays_only_the_requests_that_it_had(port: int) -> None:
     """Requests that it had wait until it continues. All others go to the other one, also from another application's process."""
-    handle = serve.run(tells(), name="stops", route_prefix="/stops")
+    handle = serve.run(probe(), name="stops", route_prefix="/stops")
     serve.run(app("x"), name="beside", route_prefix="/beside")  # accepts some of the connections
     stopped, other = both(handle)
     with Load(port, "/stops", threads=4) as load, Calls(handle, threads=8) as calls:
@@ -150,7 +150,7 @@ def test_a_stopped_replica_delays_only_the_requests_that_it_had(port: int) -> No
 
 def test_a_replica_that_stays_stopped_is_replaced_and_its_calls_go_elsewhere(port: int) -> None:
     checks = {"health_check_period_s": 0.1, "health_check_timeout_s": 1, "graceful_shutdown_timeout_s": 0.1}
-    handle = serve.run(tells(**checks), name="stays", route_prefix="/stays")
+    handle = serve.run(probe(**checks), name="stays", route_prefix="/stays")
     stopped, other = both(handle)
     with Calls(handle) as calls:
         calls.more(50)
@@ -243,22 +243,22 @@ def test_streams_and_web_sockets_end_well_during_an_update(port: int) -> None:
         address = f"ws://127.0.0.1:{port}/slow/echo"
         loop = asyncio.get_running_loop()
         async with websockets.connect(address, proxy=None) as socket:
-            said = []
+            received = []
             readers = [loop.run_in_executor(None, read) for _ in range(4)]
             for number in range(5):
                 await socket.send(str(number))
-                said.append(await socket.recv())
+                received.append(await socket.recv())
             update = loop.run_in_executor(
                 None, lambda: serve.run(slow("new"), name="slow", route_prefix="/slow")
             )
             for number in range(5, 10):
                 await asyncio.sleep(0.05)  # the client's own pause
                 await socket.send(str(number))
-                said.append(await socket.recv())
+                received.append(await socket.recv())
                 if number == 8:  # the last message is sent once the update is complete
                     await update
             await asyncio.gather(*readers)
-            return said
+            return received
 
     assert asyncio.run(main()) == [f"old{number}" for number in range(10)]
     whole = {"".join(f"{word}{number} " for number in range(20)) for word in ("old", "new")}

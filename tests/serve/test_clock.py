@@ -79,19 +79,19 @@ def test_delays_are_not_over_when_the_wall_clock_jumps(tmp_path: Path) -> None:
 
 def test_the_clock_of_a_restarted_controller_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     left = clock.mark()
-    told = clock.now()
+    reported = clock.now()
     monkeypatch.setattr(clock, "_epoch", clock._epoch + JUMP_SECONDS)  # it restarted after a jump
     clock.resume(("another boot", left[1]))
-    assert clock.now() - told > JUMP_SECONDS - 60, "another machine's clock is not taken over"
+    assert clock.now() - reported > JUMP_SECONDS - 60, "another machine's clock is not taken over"
     clock.resume(left)
-    assert abs(clock.now() - told) < 60
+    assert abs(clock.now() - reported) < 60
 
 
 def test_times_are_shown_as_they_were_told_while_the_wall_clock_is_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told = clock.now()
-    assert clock.shown(told) == told
+    reported = clock.now()
+    assert clock.shown(reported) == reported
     real = time.time
     monkeypatch.setattr(clock.time, "time", lambda: real() + 100)
-    assert abs(clock.shown(told) - told - 100) < 1
+    assert abs(clock.shown(reported) - reported - 100) < 1

@@ -62,8 +62,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.node.start()
     assert "applications: {}" in made.serve("status")
     assert "no config" in made.serve("config")
-    said = made.serve("start", "--http-port", str(made.port), "--rest-port", str(made.rest_port))
-    assert f"127.0.0.1:{made.port}" in said and "made up" not in said
+    output = made.serve("start", "--http-port", str(made.port), "--rest-port", str(made.rest_port))
+    assert f"127.0.0.1:{made.port}" in output and "made up" not in output
     yield made
     assert "standard input is not a terminal" in made.serve("shutdown", code=1)
     assert made.ask()[0] == 200
@@ -78,7 +78,7 @@ def nothing_left_by_the_test(nothing_left_by_the_module: None) -> None:
 
 
 def config(**deployments: Any) -> dict[str, Any]:
-    listed = [{"name": name, **said} for name, said in deployments.items()]
+    listed = [{"name": name, **output} for name, output in deployments.items()]
     return {"applications": [{"name": "a", "import_path": "program:app", "deployments": listed}]}
 
 
@@ -91,8 +91,8 @@ def test_build_deploy_status_and_config(site: Site) -> None:
     assert "app1 is being deployed" in site.serve("deploy", "built.yaml", "--address", site.rest)
     site.running("app1")
     assert get(site.port) == (200, "one!")
-    told = site.serve("status", "--name", "app1")
-    assert "status: RUNNING" in told and "RUNNING: 1" in told and "Teller" in told
+    output = site.serve("status", "--name", "app1")
+    assert "status: RUNNING" in output and "RUNNING: 1" in output and "Teller" in output
     assert "the applications are: app1" in site.serve("status", "-n", "nobody", code=1)
     assert "import_path: program:app" in site.serve("config", "-n", "app1")
     assert "applications with a config: app1" in site.serve("config", "-n", "nobody", code=1)
@@ -185,8 +185,8 @@ def test_mistakes_are_told_and_change_nothing(site: Site) -> None:
     assert "call .bind(...) on it" in site.serve("deploy", "program:unbound", code=1)
     assert "cannot be read" in site.serve("deploy", "missing.yaml", code=1)
     site.write("broken.py", "import program\n1 / 0\n")
-    said = site.serve("deploy", "broken:app", code=1)
-    assert "division by zero" in said and "broken.py, line 2" in said
+    output = site.serve("deploy", "broken:app", code=1)
+    assert "division by zero" in output and "broken.py, line 2" in output
     assert site.serve("deploy", code=2)
     assert site.pids("a") == before and set(site.ask()[1]["applications"]) == {"a"}
 
@@ -199,8 +199,8 @@ def test_a_prefix_that_is_taken(site: Site) -> None:
     site.serve(*words, "--route-prefix", "/b")
     assert get(site.port, "/b")[0] == 200, "it outlives the command that ran it"
     wrong = {"name": "c", "route_prefix": "/b", "import_path": "program:app"}
-    status, said = site.ask("PUT", {"applications": [wrong]})
-    assert status in (400, 500) and "'b'" in said["error"]
+    status, answer = site.ask("PUT", {"applications": [wrong]})
+    assert status in (400, 500) and "'b'" in answer["error"]
     assert site.pids("a") == before, "what is refused changes nothing"
     assert site.ask("PUT", config())[0] == 200
     assert get(site.port, "/b")[0] == 200, "what was run from Python is not a file's to end"
@@ -210,12 +210,12 @@ def test_the_rest_api_refuses(site: Site) -> None:
     assert site.ask(token="wrong")[0] == 401
     assert "SKATE_SERVE_TOKEN" in site.serve("status", "-a", site.rest, code=1, SKATE_SERVE_TOKEN="wrong")
     assert "nothing answers" in site.serve("status", "-a", "http://127.0.0.1:1", code=1)
-    status, said = site.ask(
+    status, answer = site.ask(
         "PUT", {"applications": [{"name": "a", "import_path": "p:a", "deployments": [{"nme": 1}]}]}
     )
-    assert status == 400 and said["field"] == "applications[0].deployments[0].nme", said
-    status, said = site.ask("PUT", {"applications": [{"import_path": "nowhere:app"}]})
-    assert status == 500 and "there is no module 'nowhere'" in said["error"]
+    assert status == 400 and answer["field"] == "applications[0].deployments[0].nme", answer
+    status, answer = site.ask("PUT", {"applications": [{"import_path": "nowhere:app"}]})
+    assert status == 500 and "there is no module 'nowhere'" in answer["error"]
     assert site.ask("PATCH")[0] == 405
     assert site.ask(path="/api/nothing")[0] == 404
 
@@ -224,8 +224,8 @@ def test_scaling_from_outside(site: Site) -> None:
     scale = "/api/v1/applications/a/deployments/Teller/scale"
     site.ask("PUT", config())
     site.running("a")
-    status, said = site.ask("POST", {"target_num_replicas": 2}, path=scale)
-    assert status == 412 and "external_scaler_enabled" in said["error"]
+    status, answer = site.ask("POST", {"target_num_replicas": 2}, path=scale)
+    assert status == 412 and "external_scaler_enabled" in answer["error"]
     enabled = config()
     enabled["applications"][0]["external_scaler_enabled"] = True
     assert site.ask("PUT", enabled)[0] == 200

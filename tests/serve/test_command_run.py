@@ -65,7 +65,7 @@ def refused(program: Program) -> str:
 def test_until_control_c(run: Callable[..., Program]) -> None:
     port = free_port()
     program = run("program:build", "word=said ", "--port", str(port), "--route-prefix", "/x")
-    program.said(f"Serve runs at http://127.0.0.1:{port}/; Ctrl-C ends it")
+    program.wait_for_output(f"Serve runs at http://127.0.0.1:{port}/; Ctrl-C ends it")
     assert get(port, "/x") == (200, "said one") and get(port)[0] == 404
     os.kill(program.process.pid, signal.SIGINT)
     assert program.end() == 0, program.story()
@@ -78,8 +78,8 @@ def test_a_port_that_is_taken(run: Callable[..., Program]) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        said = refused(run("program:app", "--port", str(port)))
-    assert f"Serve cannot listen on 127.0.0.1:{port}" in said and "Traceback" not in said
+        output = refused(run("program:app", "--port", str(port)))
+    assert f"Serve cannot listen on 127.0.0.1:{port}" in output and "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_what_cannot_be_run(
     (tmp_path / "two.yaml").write_text(
         "applications:\n- {name: a, import_path: 'program:app'}\n- {name: b, import_path: 'program:app'}\n"
     )
-    said = refused(run(*words))
-    assert complaint in said and "Traceback" not in said, said
+    output = refused(run(*words))
+    assert complaint in output and "Traceback" not in output, output
 
 
 def test_a_constructor_that_raises(run: Callable[..., Program], tmp_path: Path) -> None:
     (tmp_path / "words.py").write_text("import nothing_of_that_name\n")
-    said = refused(run("program:app"))
-    assert "No module named 'nothing_of_that_name'" in said and "words.py, line 1" in said
+    output = refused(run("program:app"))
+    assert "No module named 'nothing_of_that_name'" in output and "words.py, line 1" in output
     (tmp_path / "words.py").write_text("TEXT = 'one'\n")
     text = PROGRAM.replace("self.word = word", "raise OSError('no weights in ' + word)")
     (tmp_path / "program.py").write_text(text)
@@ -121,7 +121,7 @@ def test_reload(run: Callable[..., Program], tmp_path: Path, target: str) -> Non
     )
     words = ["--port", str(port)] if target == "program:app" else []
     program = run(target, "--reload", *words)
-    program.said("Watching .* for changes")
+    program.wait_for_output("Watching .* for changes")
     assert get(port) == (200, "plain one")
     (tmp_path / "words.py").write_text("TEXT = 'two'\n")
     wait_for(lambda: get(port) == (200, "plain two"), 30, f"the changed module; {program.story()}")

@@ -85,8 +85,8 @@ def test_an_error_names_them_only_to_those_with_a_key(channel: Any, app: str) ->
         with pytest.raises(grpc.RpcError) as caught:
             channel.unary_unary("/demo.Echo/Echo")(b"", metadata=metadata, timeout=20)
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-        said: str = caught.value.details()
-        return said
+        details: str = caught.value.details()
+        return details
 
     assert "guarded" not in text() and "ListApplications" in text()
     assert "guarded, open" in text(("authorization", "Bearer sesame"))

@@ -99,8 +99,10 @@ class Client:
         self.gate = gate
 
     def call(self, name: str, request: bytes = b"", app: str = "one", **metadata: str) -> Any:
-        said = [("application", app), *metadata.items()] if app else list(metadata.items())
-        return self.channel.unary_unary(f"/demo.Demo/{name}").with_call(request, metadata=said, timeout=30)
+        metadata_sent = [("application", app), *metadata.items()] if app else list(metadata.items())
+        return self.channel.unary_unary(f"/demo.Demo/{name}").with_call(
+            request, metadata=metadata_sent, timeout=30
+        )
 
     def refused(self, name: str, request: bytes = b"", app: str = "one") -> tuple[str, str]:
         with pytest.raises(grpc.RpcError) as caught:
@@ -131,13 +133,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 @pytest.mark.parametrize("app", ["one", "two"])
 def test_all_kinds_of_methods_of_each_application(client: Client, app: str) -> None:
     """The named application answers, regardless of which application's replica has the connection."""
-    said = (("application", app),)
+    metadata_sent = (("application", app),)
     assert client.call("Echo", b"hi", app)[0] == f"{app}:hi".encode()
-    counted = client.channel.unary_stream("/demo.Demo/Count")(b"50", metadata=said, timeout=30)
+    counted = client.channel.unary_stream("/demo.Demo/Count")(b"50", metadata=metadata_sent, timeout=30)
     assert list(counted) == [str(number).encode() for number in range(50)]
     assert ("count", "50") in counted.trailing_metadata()
     joined = client.channel.stream_unary("/demo.Demo/Join")(
-        iter([b"a", b"b", b"c"]), metadata=said, timeout=30
+        iter([b"a", b"b", b"c"]), metadata=metadata_sent, timeout=30
     )
     assert joined == b"a+b+c"
     turn = threading.Semaphore(0)
@@ -147,11 +149,13 @@ def test_all_kinds_of_methods_of_each_application(client: Client, app: str) -> N
             yield word
             assert turn.acquire(timeout=20), "each message is answered before the next is sent"
 
-    heard = []
-    for answer in client.channel.stream_stream("/demo.Demo/Shout")(one_by_one(), metadata=said, timeout=30):
-        heard.append(answer)
+    received = []
+    for answer in client.channel.stream_stream("/demo.Demo/Shout")(
+        one_by_one(), metadata=metadata_sent, timeout=30
+    ):
+        received.append(answer)
         turn.release()
-    assert heard == [b"X", b"Y", b"Z"]
+    assert received == [b"X", b"Y", b"Z"]
 
 
 @pytest.mark.parametrize("app", ["one", "two"])

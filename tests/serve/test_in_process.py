@@ -231,8 +231,8 @@ def test_answers_are_passed_on_as_their_values(outer: Any, port: int) -> None:
 def test_the_request_goes_along(outer: Any) -> None:
     async def check(self: Any) -> Any:
         mine = serve.context.request.get().request_id
-        there = await self.inner[0].options(method_name="where", multiplexed_model_id="m1").remote()
-        return mine and there[3] == mine, there[4]
+        inner_result = await self.inner[0].options(method_name="where", multiplexed_model_id="m1").remote()
+        return mine and inner_result[3] == mine, inner_result[4]
 
     assert run(outer, check) == (True, "m1")
 

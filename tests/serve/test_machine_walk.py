@@ -53,12 +53,12 @@ class World:
 
     def allow(self, want: int, share: float) -> None:
         """Set the permitted number of replicas: the current or the target number, and a few more during an update."""
-        there = 0 if self.record is None else len(self.record.living())
-        self.most = max(there, want) + max(1, math.floor(share * want))
+        existing = 0 if self.record is None else len(self.record.living())
+        self.most = max(existing, want) + max(1, math.floor(share * want))
 
-    def deploy(self, version: str, want: int, said: Any, share: float = 0.2) -> None:
+    def deploy(self, version: str, want: int, to_configure: Any, share: float = 0.2) -> None:
         self.allow(want, share)
-        config = {"num_replicas": want, "user_config": said, "rolling_update_percentage": share}
+        config = {"num_replicas": want, "user_config": to_configure, "rolling_update_percentage": share}
         self.take(self.machine.deploy(app(), [target(version, **config)], self.now))
 
     def do(self, at: int, how: str = "well") -> None:

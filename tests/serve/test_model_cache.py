@@ -19,7 +19,7 @@ ids = st.sampled_from(["a", "b", "c", "d", "e"])
 
 @settings(max_examples=150)
 @given(st.lists(ids, max_size=40), st.sampled_from([-1, 1, 2, 3]))
-def test_those_used_last_stay(asked: list[str], limit: int) -> None:
+def test_those_used_last_stay(requests: list[str], limit: int) -> None:
     loads: list[str] = []
 
     @serve.multiplexed(max_num_models_per_replica=limit)
@@ -29,7 +29,7 @@ def test_those_used_last_stay(asked: list[str], limit: int) -> None:
 
     expected: list[str] = []
     kept: OrderedDict[str, None] = OrderedDict()
-    for model in asked:
+    for model in requests:
         if model not in kept:
             expected.append(model)
             if limit > 0 and len(kept) >= limit:
@@ -38,7 +38,7 @@ def test_those_used_last_stay(asked: list[str], limit: int) -> None:
         kept.move_to_end(model)
 
     async def main() -> None:
-        for model in asked:
+        for model in requests:
             assert await load(model) == f"model {model}"
 
     run(main())
@@ -52,7 +52,7 @@ def test_those_used_last_stay(asked: list[str], limit: int) -> None:
     st.sets(ids, max_size=2),
 )
 def test_whoever_asks_at_the_same_time(
-    asked: list[tuple[str, float, bool]], limit: int, broken: set[str]
+    requests: list[tuple[str, float, bool]], limit: int, broken: set[str]
 ) -> None:
     """Requests arrive, and some are cancelled, while models load for a second. The models in memory stay within the limit."""
     held = most = loading = 0
@@ -84,14 +84,14 @@ def test_whoever_asks_at_the_same_time(
     async def main() -> list[Any]:
         calls = []
         loop = asyncio.get_running_loop()
-        for model, pause, goes in asked:
+        for model, pause, goes in requests:
             await asyncio.sleep(pause)  # until the next request comes
             calls.append(loop.create_task(load(model)))
             if goes:
                 loop.call_later(0.5, calls[-1].cancel)
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    for (model, _, goes), answer in zip(asked, run(main()), strict=True):
+    for (model, _, goes), answer in zip(requests, run(main()), strict=True):
         if goes and isinstance(answer, asyncio.CancelledError):
             continue
         if model in broken:

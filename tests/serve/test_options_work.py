@@ -65,8 +65,8 @@ def test_logging_config(port: int, tmp_path: Path) -> None:
             logging.getLogger("ray.serve").debug("more of %s", request.query_params["word"])
             return os.getpid()
 
-    def deployed(**said: Any) -> Any:
-        serve.run(Logs.options(logging_config={"logs_dir": str(tmp_path), **said}, **LIGHT).bind())
+    def deployed(**given: Any) -> Any:
+        serve.run(Logs.options(logging_config={"logs_dir": str(tmp_path), **given}, **LIGHT).bind())
         wait_for(lambda: running("Logs") == 1, 20, "the settings")
         return replicas("Logs")[0]
 
@@ -77,16 +77,16 @@ def test_logging_config(port: int, tmp_path: Path) -> None:
     first = deployed(**more)
     pid = get(port, "/?word=one")[1]
     wait_for(lambda: any('"GET / 200 ' in line for line in lines()), 20, "the access log")
-    said = [json.loads(line) for line in lines()]
-    told = next(each for each in said if each["message"] == "told one")
-    assert told["level"] == "INFO" and len(told["request_id"]) == 32 and "module" in told
+    given = [json.loads(line) for line in lines()]
+    entry = next(each for each in given if each["message"] == "told one")
+    assert entry["level"] == "INFO" and len(entry["request_id"]) == 32 and "module" in entry
     assert deployed(log_level="DEBUG", enable_access_log=False)["pid"] == first["pid"], "taken over in place"
     assert get(port, "/?word=two")[1] == pid
-    new = lines()[len(said) :]
+    new = lines()[len(given) :]
     assert [line.split()[0] for line in new] == ["INFO", "DEBUG"] and "more of two" in new[1], new
     assert deployed(log_level="ERROR")["pid"] == first["pid"]
     get(port, "/?word=three")
-    assert lines()[len(said) + 2 :] == []
+    assert lines()[len(given) + 2 :] == []
     assert os.path.dirname(replicas("Logs")[0]["log_file_path"]) == str(tmp_path)
 
 
@@ -329,9 +329,9 @@ def test_middlewares_by_callback(port: int, tmp_path: Path, monkeypatch: pytest.
         "def layers():\n    return [Middleware(Layer, word=b'here')]\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    said = {"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "layers_of_ours:layers"}
+    given = {"RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "layers_of_ours:layers"}
 
-    @serve.deployment(ray_actor_options={"num_cpus": 0, "runtime_env": {"env_vars": said}})
+    @serve.deployment(ray_actor_options={"num_cpus": 0, "runtime_env": {"env_vars": given}})
     def plain(request: Any) -> str:
         return "body"
 
@@ -342,11 +342,11 @@ def test_middlewares_by_callback(port: int, tmp_path: Path, monkeypatch: pytest.
         assert answer.read() == b"body" and answer.headers["x-layer"] == "here"
 
 
-@pytest.mark.parametrize("said", [{"proxy_location": "Disabled"}, {"http_options": {"host": None}}])
-def test_no_port_where_none_is_wanted(port: int, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("given", [{"proxy_location": "Disabled"}, {"http_options": {"host": None}}])
+def test_no_port_where_none_is_wanted(port: int, given: dict[str, Any]) -> None:
     serve.shutdown()
     own = free_port()
-    serve.start(**{**said, "http_options": {"port": own, **said.get("http_options", {})}})
+    serve.start(**{**given, "http_options": {"port": own, **given.get("http_options", {})}})
 
     @serve.deployment(**LIGHT)
     def here(request: Any = None) -> str:

@@ -74,11 +74,11 @@ def test_results_by_their_kind(address: str) -> None:
 
 
 def test_a_policy_is_a_class_that_is_made_once(address: str) -> None:
-    said = {"prometheus_address": address, "prometheus_queries": ["depth"]}
+    arguments = {"prometheus_address": address, "prometheus_queries": ["depth"]}
     config = AutoscalingConfig(
         max_replicas=5,
         upscale_delay_s=0,
-        policy=AutoscalingPolicy(policy_function=ByDepth, policy_kwargs=said),
+        policy=AutoscalingPolicy(policy_function=ByDepth, policy_kwargs=arguments),
     )
     scaler = Scaler()
     context = AutoscalingContext(current_num_replicas=1, target_num_replicas=1, config=config)

@@ -137,7 +137,7 @@ class World:
     def under_way(self) -> list[Ref]:
         return [ref for each in self.replicas for ref in each.under_way]
 
-    def tell_failures(self) -> None:
+    def report_failures(self) -> None:
         while self.failing:
             self.end(self.failing.pop(0), False)
 
@@ -175,14 +175,14 @@ def test_no_request_is_lost_or_made_twice(what: list[tuple[str, int]], limit: in
             world.router.withdraw(world.calls[number % len(world.calls)])
         elif step == "look":
             world.router.send_waiting()
-        world.tell_failures()
+        world.report_failures()
         assert queue < 0 or len(world.router.waiting) <= queue + world.renewed
     # Finally a working replica exists, and receives all waiting calls.
     world.start()
     world.publish()
     while world.under_way():
         world.finish(world.under_way()[0])
-        world.tell_failures()
+        world.report_failures()
     assert not world.router.waiting
     done, lost = set(world.done), set(world.lost)
     assert len(done) == len(world.done) and not done & lost, "a request was answered twice"
@@ -210,7 +210,7 @@ def test_a_dead_replica_gets_one_request_at_most_for_each_that_is_told(
     world.replicas[0].die(begun=0)
     for _ in range(count):
         world.submit()
-        world.tell_failures()
+        world.report_failures()
         for ref in world.under_way()[:]:
             world.finish(ref)
     assert world.to_dead <= 1 and len(set(world.done)) == count

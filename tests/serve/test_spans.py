@@ -124,12 +124,12 @@ def test_a_request_continues_the_trace_of_its_header(spans: Spans) -> None:
     assert (request["kind"], call["kind"], work["kind"]) == ("SERVER", "CLIENT", "SERVER")
     assert (request["parent"], call["parent"], work["parent"]) == (ABOVE, request["id"], call["id"])
     assert request["pid"] == call["pid"] != work["pid"]
-    said = request["attributes"]
-    assert said["http.request.method"] == "GET"
-    assert said["http.route"] == "/app"
-    assert said["http.response.status_code"] == 200
-    assert (said["serve.application"], said["serve.deployment"]) == ("app", "Front")
-    assert said["serve.replica"]
+    attributes = request["attributes"]
+    assert attributes["http.request.method"] == "GET"
+    assert attributes["http.route"] == "/app"
+    assert attributes["http.response.status_code"] == 200
+    assert (attributes["serve.application"], attributes["serve.deployment"]) == ("app", "Front")
+    assert attributes["serve.replica"]
     assert {span["attributes"]["serve.request_id"] for span in found.values()} == {"request-1"}
     assert work["attributes"]["serve.deployment"] == "Leaf"
     assert work["attributes"]["http.route"] == "/app"

@@ -14,19 +14,19 @@ def test_a_node_that_was_given_up_hears_the_first_of_what_was_under_way_and_noth
     world = Star(random.Random(seed), [1, 1, 1])
     down = world.down[1]
     down.clear()
-    said = [("message", number) for number in range(5)]
-    for frame in said[:3]:
+    messages = [("message", number) for number in range(5)]
+    for frame in messages[:3]:
         world.post(0, 1, frame)
     node = world.nodes[1]
     node.fenced = True
     world.fenced[1] = 1.0
     world.lose(node)
     kept = len(down)
-    world.post(0, 1, said[3])
-    world.post(2, 1, said[4])
+    world.post(0, 1, messages[3])
+    world.post(2, 1, messages[4])
     while world.up[2]:
         world.carry_up(2)
-    assert [frame for _, _, frame in down] == said[:kept]
+    assert [frame for _, _, frame in down] == messages[:kept]
 
 
 def test_a_node_that_was_killed_hears_nothing() -> None:

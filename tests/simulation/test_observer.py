@@ -100,9 +100,9 @@ def worker_of(cluster: Cluster, actor_id: bytes) -> Worker:
 
 
 @pytest.mark.parametrize(
-    ("request_of_both", "said"), [({"CPU": 2 * CPU}, "CPU: 40000 of 20000"), ({"GPU": CPU}, "GPU")]
+    ("request_of_both", "message"), [({"CPU": 2 * CPU}, "CPU: 40000 of 20000"), ({"GPU": CPU}, "GPU")]
 )
-def test_more_in_use_than_there_is(cluster: Cluster, request_of_both: dict[str, int], said: str) -> None:
+def test_more_in_use_than_there_is(cluster: Cluster, request_of_both: dict[str, int], message: str) -> None:
     driver = cluster.driver()
     driver.todo.append(("submit", Spec("f", (("gate", "never"),), request=request_of_both)))
     cluster.settle()
@@ -113,7 +113,7 @@ def test_more_in_use_than_there_is(cluster: Cluster, request_of_both: dict[str, 
     lease: dict[str, Any] = {"resources": request_of_both, "gpus": [0] if "GPU" in request_of_both else []}
     cluster.observer.leased(second, lease)
     second.tables.running = running = Running(TASK, Spec("g"), 0)
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=message):
         cluster.observer.began(second, running, m.EXECUTE)
 
 

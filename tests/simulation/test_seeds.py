@@ -60,10 +60,10 @@ def test_a_seed_gives_the_same_run_whatever_the_order_of_hashes() -> None:
     here = try_seeds(range(24), "all", OPERATIONS)
     assert try_seeds(range(24), "all", OPERATIONS).digests == here.digests
     for hashseed in ("0", "1", "77"):
-        assert DIGEST.findall(said_by_command("--seeds", "24", PYTHONHASHSEED=hashseed)) == [here.digest]
+        assert DIGEST.findall(output_of_command("--seeds", "24", PYTHONHASHSEED=hashseed)) == [here.digest]
 
 
-def said_by_command(*arguments: str, **variables: str) -> str:
+def output_of_command(*arguments: str, **variables: str) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
     command = [sys.executable, "-m", "skate.simulation", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
@@ -131,7 +131,7 @@ def test_a_recorded_simulation_replays_to_the_same_effects_and_event_log(
 def test_the_command_sums_up_and_shares_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "40", "--start", "4", "--ops", "20", "--jobs", "1"]) == 0
     alone = capsys.readouterr().out
-    shared = said_by_command("--seeds", "40", "--start", "4", "--ops", "20", "--jobs", "2")
+    shared = output_of_command("--seeds", "40", "--start", "4", "--ops", "20", "--jobs", "2")
     assert DIGEST.findall(alone) == DIGEST.findall(shared) != []
     for word in (
         "seeds",

@@ -19,6 +19,7 @@ LIFE: dict[str, Any] = {
     "handle": b"",
 }  # fmt: skip
 HELD_SECONDS = 3600.0
+QUIET_TICKS = 50  # without an event: then a node only polls
 
 
 def mesh(binding: Any = BINDING, seed: int = 1) -> tuple[Mesh, Process]:
@@ -37,21 +38,57 @@ def on(made: Mesh, number: int) -> Any:
 
 def lend(made: Mesh, driver: Process, nested: bool = False, large: bool = False) -> bytes:
     """Have the actor on node 2 borrow a value of node 0 through node 1, with the link from 2 to 0 held; return its id."""
-    keep = method("keep", (("get", 0), ("stash", -1)) if nested else (("stash", 0),), returns=0)
-    wrap = (("put", False, (0,)),) if nested else ()
-    borrower = Spec("borrower", (*wrap, ("call", 0, keep, (), (-1,))), returns=0, strategy=on(made, 1))
-    driver.todo.append(("put", large))
-    made.settle()
-    (oid,) = [ref._id for ref in driver.frame.refs]
-    driver.todo += [("submit", borrower, (), (-1,)), ("drop", 0)]
     made.wire(2, 0).held = made.now + HELD_SECONDS
-    while made.tick() is not None or made.events():
-        while made.events():
-            made.step()
+    oid = begin(made, driver, nested, large)
+    rest(made)
     assert made.wire(2, 0).items, "the HOLD of node 2 is under way"
     assert not made.nodes[1].core.tasks and not made.nodes[2].core.tasks, "all has been done"
     assert oid in made.nodes[2].core.objects.records and oid not in made.nodes[1].core.objects.records
     return oid
+
+
+def begin(made: Mesh, driver: Process, nested: bool, large: bool) -> bytes:
+    """Have the driver put a value, lend it to a task on node 1 that passes it on, and drop it; return its id."""
+    keep = method("keep", (("get", 0), ("stash", -1)) if nested else (("stash", 0),), returns=0)
+    wrap = (("put", False, (0,)),) if nested else ()
+    borrower = Spec("borrower", (*wrap, ("call", 0, keep, (), (-1,))), returns=0, strategy=on(made, 1))
+    driver.todo.append(("put", large))
+    while driver.can_act():
+        driver.act()
+        rest(made)
+    (oid,) = [ref._id for ref in driver.frame.refs]
+    driver.todo += [("submit", borrower, (), (-1,)), ("drop", 0)]
+    return oid
+
+
+def rest(made: Mesh) -> None:
+    """Run until nothing can happen before a held link is released."""
+    quiet = 0
+    while quiet < QUIET_TICKS and (made.tick() is not None or made.events()):
+        quiet += 1
+        made.now += 0.01
+        while made.events():
+            made.step()
+            quiet = 0
+
+
+def lend_and_lose(made: Mesh, driver: Process, large: bool = False) -> None:
+    """Lose node 1 while the call by which it lends the value is under way, and let the call arrive when the owner has heard."""
+    made.wire(1, 2).held = made.now + HELD_SECONDS
+    oid = begin(made, driver, False, large)
+    rest(made)
+    assert made.wire(1, 2).items, "the call to node 2 is under way"
+    made.lose_suffix = lambda wire: None  # type: ignore[method-assign]
+    made.wire(0, 2).held = (
+        made.now + HELD_SECONDS
+    )  # node 2 does not hear of the loss, which would cancel the call
+    made.kill(made.nodes[1])
+    rest(made)
+    assert made.nodes[0].core.objects.get(oid) is None, "its owner has freed it"
+    made.wire(1, 2).held = 0.0
+    rest(made)
+    made.wire(0, 2).held = 0.0
+    rest(made)
 
 
 def read(made: Mesh, driver: Process) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from waiting import wait_for
 
 import skate
 from skate import train
+from skate.client.session import session
 from skate.cluster_utils import Cluster
 from skate.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
 from skate.train.collective import broadcast_from_rank_zero
@@ -147,11 +149,11 @@ def test_a_run_of_a_fixed_size_waits_for_a_node_in_the_place_of_a_lost_one(
     node = cluster.add_node(num_cpus=1)
     cluster.connect()
     run = Watched(tmp_path)
-    said: list[str] = []
+    printed: list[str] = []
 
     def waits() -> bool:
-        said.append(capfd.readouterr().err)
-        return "waiting for nodes" in "".join(said)
+        printed.append(capfd.readouterr().err)
+        return "waiting for nodes" in "".join(printed)
 
     def change() -> None:
         run.await_world(2)
@@ -164,8 +166,8 @@ def test_a_run_of_a_fixed_size_waits_for_a_node_in_the_place_of_a_lost_one(
 
     run.fit(change, 2)
     assert [entry["workers"] for entry in run.entries("start")] == [2, 2]
-    assert "2 workers with 1 CPU each were requested" in "".join(said)
-    assert "room for 1 worker" in "".join(said)
+    assert "2 workers with 1 CPU each were requested" in "".join(printed)
+    assert "room for 1 worker" in "".join(printed)
 
 
 def test_a_lost_node_that_is_one_too_many_is_named_with_its_ranks(cluster: Cluster, tmp_path: Path) -> None:
@@ -182,3 +184,41 @@ def test_a_lost_node_that_is_one_too_many_is_named_with_its_ranks(cluster: Clust
     assert caught.value.preemption_info.preempted_node_to_ranks == {node.node_id: [1]}
     assert caught.value.preemption_info.preempted_ranks == [1]
     assert caught.value.preemption_info.preempted_node_ids == [node.node_id]
+
+
+def until_announced(config: dict[str, Any]) -> None:
+    """Ask for announced preemptions until there is one, and report it."""
+    assert train.get_preemption_info() is None
+    Path(config["begun"]).touch()
+    while (found := train.get_preemption_info()) is None:
+        threading.Event().wait(0.05)  # a step
+    left = found.deadline_ms / 1000 - time.time()
+    train.report({"nodes": found.preempted_node_ids, "ranks": found.preempted_ranks, "left": left})
+
+
+def test_workers_learn_that_a_node_is_drained(cluster: Cluster, tmp_path: Path) -> None:
+    node = cluster.add_node(num_cpus=1)
+    cluster.connect()
+    begun = tmp_path / "begun"
+    answers: list[Any] = []
+
+    def drain() -> None:
+        wait_for(begun.exists, 30, "the workers to begin")
+        reason = "DRAIN_NODE_REASON_PREEMPTION"
+        wanted = bytes.fromhex(node.node_id), reason, "a spot instance", 60
+        answers.append(session.current().request("drain_node", *wanted))
+
+    watcher = threading.Thread(target=drain)
+    watcher.start()
+    result = DataParallelTrainer(
+        until_announced,
+        train_loop_config={"begun": str(begun)},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name="run", storage_path=str(tmp_path)),
+    ).fit()
+    watcher.join()
+    assert answers == [(True, "")]
+    assert result.metrics["nodes"] == [node.node_id] and result.metrics["ranks"] == [1]
+    assert 0 < result.metrics["left"] <= 61
+    gone = f"{node.node_id} has left, now that its worker has ended"
+    wait_for(lambda: [n["Alive"] for n in skate.nodes() if n["NodeID"] == node.node_id] == [False], 20, gone)

@@ -118,7 +118,7 @@ def test_files_follow_a_run_that_is_elsewhere(tmp_path: Path) -> None:
     assert not [name for name in os.listdir(tempfile.gettempdir()) if name.startswith("skate-logs-")]
 
 
-class Told(LoggerCallback):
+class RecordingCallback(LoggerCallback):
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
@@ -146,10 +146,10 @@ def test_a_logger_is_told_of_a_run_as_of_a_trial(tmp_path: Path, workers: int) -
             train.report({"step": 1}, Checkpoint.from_directory(folder), checkpoint_dir_name="kept")
         raise ValueError("over")
 
-    told = Told()
+    recorder = RecordingCallback()
     with pytest.raises((ValueError, train.WorkerGroupError), match="over"):
-        fit(tmp_path, saving, told, workers=workers)
-    assert told.calls == [
+        fit(tmp_path, saving, recorder, workers=workers)
+    assert recorder.calls == [
         "setup",
         ("start", "run", {"lr": 0.1, "net": {"layers": 2}}),
         (1, 0),
@@ -164,22 +164,22 @@ class Watching(UserCallback):
         self.hooks: list[Any] = []
         self.raising = raising
 
-    def hear(self, hook: str, what: Any = None) -> None:
+    def record(self, hook: str, what: Any = None) -> None:
         self.hooks.append((hook, what))
         if hook == self.raising:
             raise KeyError(f"no {hook} please")
 
     def before_run(self, run_context: Any) -> None:
-        self.hear("before_run", run_context.reports)
+        self.record("before_run", run_context.reports)
 
     def after_report(self, run_context: Any, metrics: Any, checkpoint: Any) -> None:
-        self.hear("after_report", run_context.reports)
+        self.record("after_report", run_context.reports)
 
     def after_exception(self, run_context: Any, worker_exceptions: Any) -> None:
-        self.hear("after_exception", sorted(worker_exceptions))
+        self.record("after_exception", sorted(worker_exceptions))
 
     def after_run(self, run_context: Any, error: BaseException | None) -> None:
-        self.hear("after_run", type(error).__name__ if error else None)
+        self.record("after_run", type(error).__name__ if error else None)
 
 
 def test_a_run_that_goes_on_counts_its_reports_on(tmp_path: Path) -> None:

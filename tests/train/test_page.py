@@ -30,13 +30,13 @@ def test_the_page_is_a_program_that_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    loss, best, epochs, caught, longer, told = done.stdout.splitlines()
+    loss, best, epochs, caught, longer, restored = done.stdout.splitlines()
     assert float(loss) < 0.1
     assert best == "5 2"
     assert epochs == "[0, 1, 2, 3, 4, 5]"
     assert caught == "True"
     assert longer == "7 8"
-    assert told == "20 True"
+    assert restored == "20 True"
     assert (tmp_path / "loss.png").stat().st_size > 1000
     names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text())}
     assert {"train.report 0", "train.upload 0", "train.checkpoint 0"} <= names

@@ -151,7 +151,7 @@ def test_a_failed_run_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None
     stream = io.StringIO()
     failed = Progress("run", "/path", "WARNING", stream)
     failed.starting(1, 1)
-    failed.failed("rank 0: ValueError: no", goes_on=False)
+    failed.failed("rank 0: ValueError: no", retries=False)
     failed.ended(ValueError("no"))
     (line,) = stream.getvalue().splitlines()
     assert re.fullmatch(r"train: run 'run': failed \(ValueError\) after 0.0 s  /path", line)

@@ -68,19 +68,19 @@ def test_ranks_are_a_permutation_with_the_workers_of_a_node_together(nodes: list
 )
 def test_the_best_and_the_last_are_kept(scores: list[Any], keep: int, order: str, ranked: bool) -> None:
     config = CheckpointConfig(keep, "s" if ranked else None, order)
-    there = [
+    checkpoints = [
         KeptCheckpoint(str(at), {} if value is None else {"s": value}, at) for at, value in enumerate(scores)
     ]
-    gone = to_delete(there, config)
-    left = [each for each in there if each not in gone]
-    assert len(left) <= keep + 1 and len(left) >= min(keep, len(there))
-    if there:
-        assert there[-1] in left
+    gone = to_delete(checkpoints, config)
+    left = [each for each in checkpoints if each not in gone]
+    assert len(left) <= keep + 1 and len(left) >= min(keep, len(checkpoints))
+    if checkpoints:
+        assert checkpoints[-1] in left
     if not ranked:
-        assert left == there[-keep:]
-    elif len(there) > keep:
-        assert set(map(id, best_first(there, "s", order)[:keep])) <= set(map(id, left))
-        numbers = [score(each.metrics, "s") for each in best_first(there, "s", order)]
+        assert left == checkpoints[-keep:]
+    elif len(checkpoints) > keep:
+        assert set(map(id, best_first(checkpoints, "s", order)[:keep])) <= set(map(id, left))
+        numbers = [score(each.metrics, "s") for each in best_first(checkpoints, "s", order)]
         known = [each for each in numbers if each is not None]
         assert known == sorted(known, reverse=order == "max") and numbers[: len(known)] == known
 

@@ -48,11 +48,11 @@ def test_every_line_of_a_worker_carries_its_rank(tmp_path: Path, capfd: pytest.C
         os.system(f"echo child of {rank}")
 
     fit(loop, tmp_path)
-    said: list[str] = []
+    printed: list[str] = []
 
     def complete() -> str:
-        said.extend(capfd.readouterr())
-        text = "".join(said)
+        printed.extend(capfd.readouterr())
+        text = "".join(printed)
         return text if text.count(" of ") == 6 else ""
 
     text = wait_for(complete, 10, "six lines")
@@ -109,15 +109,15 @@ def test_a_late_rank_is_named_with_its_stack(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "LATE_SECONDS", 0.3)
-    said: list[str] = []
+    printed: list[str] = []
 
-    def told() -> bool:
-        said.append(capfd.readouterr().err)
-        return "in sleep_well" in "".join(said)
+    def late_rank_named() -> bool:
+        printed.append(capfd.readouterr().err)
+        return "in sleep_well" in "".join(printed)
 
     def watch() -> None:
         try:
-            wait_for(told, 30, "the late rank to be named")
+            wait_for(late_rank_named, 30, "the late rank to be named")
         finally:
             (tmp_path / "wake").touch()
 
@@ -125,7 +125,7 @@ def test_a_late_rank_is_named_with_its_stack(
     watcher.start()
     assert fit(late, tmp_path).metrics == {"a": 1}
     watcher.join()
-    text = "".join(said)
+    text = "".join(printed)
     assert re.search(r"skate\.train: rank 0 has waited \d+ s in report\(\) number 1 for rank 1", text), text
     assert text.count("rank 1 is at") == 1, "it is told once"
 

@@ -239,7 +239,7 @@ def test_comet_gets_an_experiment(services: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "make", "asked"),
+    ("module", "make", "package"),
     [
         ("mlflow", "MLflowLoggerCallback", "mlflow"),
         ("mlflow", "setup_mlflow", "mlflow"),
@@ -249,11 +249,11 @@ def test_comet_gets_an_experiment(services: Path) -> None:
     ],
 )
 def test_a_missing_package_is_asked_for_by_name(
-    module: str, make: str, asked: str, monkeypatch: pytest.MonkeyPatch
+    module: str, make: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in SERVICES:
         monkeypatch.setitem(sys.modules, name, None)
     home = importlib.import_module(f"skate.air.integrations.{module}")
-    with pytest.raises(ImportError, match=f"{make} needs .*pip install {asked}") as caught:
+    with pytest.raises(ImportError, match=f"{make} needs .*pip install {package}") as caught:
         getattr(home, make)()
     assert isinstance(caught.value, RuntimeError), "which is what programs made for Ray catch"

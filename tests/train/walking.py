@@ -86,11 +86,11 @@ def arm(phase: str, reaper: Reaper, local: bool) -> None:
             after(files, "copy_file", any_time)
         else:
             reaper.times = 0
-            before(files, "upload", lambda source, there, at: _half(reaper, source, there, at))
+            before(files, "upload", lambda source, target_fs, at: _half(reaper, source, target_fs, at))
     elif phase == "before manifest":
         before(RunFolder, "commit", any_time)
     elif phase == "after manifest":
-        after(files, "write_bytes", lambda there, at, contents: at.endswith(MANIFEST) and reaper.strike())
+        after(files, "write_bytes", lambda target_fs, at, contents: at.endswith(MANIFEST) and reaper.strike())
     elif phase == "before journal":
         before(Journal, "append", lambda journal, entry, *rest: "metrics" in entry and reaper.strike())
     elif phase == "after journal":
@@ -104,9 +104,9 @@ def arm(phase: str, reaper: Reaper, local: bool) -> None:
         after(RunFolder, "delete", any_time)
 
 
-def _half(reaper: Reaper, source: str, there: Any, at: str) -> None:
+def _half(reaper: Reaper, source: str, target_fs: Any, at: str) -> None:
     if reaper.times == THIRD - 1 and not reaper.mark.exists():
-        files.write_bytes(there, f"{at}/step", Path(source, "step").read_bytes())
+        files.write_bytes(target_fs, f"{at}/step", Path(source, "step").read_bytes())
     reaper.strike()
 
 
@@ -155,7 +155,7 @@ def main() -> None:
     if not local:
         from pyarrow import fs
 
-        there = fs.S3FileSystem(
+        filesystem = fs.S3FileSystem(
             access_key="testing",
             secret_key="testing",
             endpoint_override=place,
@@ -163,8 +163,8 @@ def main() -> None:
             region="us-east-1",
             allow_bucket_creation=True,
         )
-        there.create_dir("bucket")
-        given = {"storage_path": "bucket/runs", "storage_filesystem": there}
+        filesystem.create_dir("bucket")
+        given = {"storage_path": "bucket/runs", "storage_filesystem": filesystem}
     if victim == "controller":
         arm(phase, Reaper(marks, os.getpid(), "controller"), local)
     config = {"victim": victim, "phase": phase, "marks": marks, "driver": os.getpid(), "local": local}

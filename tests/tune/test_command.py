@@ -59,26 +59,33 @@ def test_trials(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_columns_filter_sort_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["ls", str(folder / "first"), "--columns", "config/x,loss", "--sort", "loss"]
-    assert main([*asked, "--filter", "loss > 7"]) == 0
+    arguments_given = ["ls", str(folder / "first"), "--columns", "config/x,loss", "--sort", "loss"]
+    assert main([*arguments_given, "--filter", "loss > 7"]) == 0
     assert lines(capsys)[-2:] == [["2", "8"], ["1", "9"]]
-    assert main([*asked, "--desc", "True", "--limit", "1"]) == 0
+    assert main([*arguments_given, "--desc", "True", "--limit", "1"]) == 0
     assert lines(capsys)[-1] == ["1", "9"]
-    assert main([*asked[:4], "--filter", "eval/kind == k3"]) == 0
+    assert main([*arguments_given[:4], "--filter", "eval/kind == k3"]) == 0
     assert lines(capsys)[-1] == ["3", "7"]
-    assert main([*asked[:4], "--filter", "loss > 70"]) == 0
+    assert main([*arguments_given[:4], "--filter", "loss > 70"]) == 0
     assert lines(capsys) == [["no", "rows"]]
 
 
 def test_files(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["list-trials", str(folder / "first"), "--columns", "config/x,loss", "--filter", "loss >= 7"]
-    assert main([*asked, "-o", str(tmp_path / "out.csv")]) == 0
+    arguments_given = [
+        "list-trials",
+        str(folder / "first"),
+        "--columns",
+        "config/x,loss",
+        "--filter",
+        "loss >= 7",
+    ]
+    assert main([*arguments_given, "-o", str(tmp_path / "out.csv")]) == 0
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert rows[0] == {"config/x": "1", "loss": "9"}
     pandas = pytest.importorskip("pandas")
-    assert main([*asked, "-o", str(tmp_path / "out.pkl")]) == 0
+    assert main([*arguments_given, "-o", str(tmp_path / "out.pkl")]) == 0
     assert pandas.read_pickle(tmp_path / "out.pkl")["loss"].tolist() == [9, 8, 7]
-    assert main([*asked, "-o", str(tmp_path / "out.txt")]) == 1
+    assert main([*arguments_given, "-o", str(tmp_path / "out.txt")]) == 1
     assert "--output must end in .csv or .pkl, not in .txt" in capsys.readouterr().err
 
 
@@ -88,7 +95,7 @@ def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["list-trials", "{}/none"], "there is no search at"),
         (["list-trials", "{}/first", "--columns", "los"], "there is no column 'los'; the columns are"),
@@ -101,10 +108,10 @@ def test_searches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_plain_errors(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert main([word.format(folder) for word in arguments]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_note(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +123,6 @@ def test_a_note(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_it_is_a_verb_of_skate(folder: Path) -> None:
-    asked = [sys.executable, "-m", "skate", "tune", "list-experiments", str(folder)]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True)
+    arguments_given = [sys.executable, "-m", "skate", "tune", "list-experiments", str(folder)]
+    done = subprocess.run(arguments_given, capture_output=True, text=True, timeout=60, check=True)
     assert "second" in done.stdout

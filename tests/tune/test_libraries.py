@@ -122,7 +122,7 @@ def test_a_search(library: str, tmp_path: Path) -> None:
     assert len({config["x"] for config in configs}) > 3, "it continues searching"
 
 
-def told(searcher: Searcher, space: dict[str, Any], mode: str = "min") -> Searcher:
+def prepared(searcher: Searcher, space: dict[str, Any], mode: str = "min") -> Searcher:
     assert searcher.set_search_properties("loss", mode, space)
     return searcher
 
@@ -146,7 +146,7 @@ def test_it_learns(library: str) -> None:
         pytest.skip("ZOOpt ends when it draws nothing new near the best, after ten trials or after a hundred")
     for mode, sign in (("min", 1.0), ("max", -1.0)):
         found = [
-            loss(config) for config in drive(told(made(library), space_of(library), mode), 40, sign=sign)
+            loss(config) for config in drive(prepared(made(library), space_of(library), mode), 40, sign=sign)
         ]
         assert min(found) < 0.1
         early, late = sorted(found[:8])[4], sorted(found[-8:])[4]
@@ -156,7 +156,7 @@ def test_it_learns(library: str) -> None:
 
 
 def test_saved_and_restored(library: str, tmp_path: Path) -> None:
-    first = told(made(library), space_of(library))
+    first = prepared(made(library), space_of(library))
     drive(first, 5)
     first.save(str(tmp_path / "state"))
     second = made(library)
@@ -166,7 +166,7 @@ def test_saved_and_restored(library: str, tmp_path: Path) -> None:
 
 
 def test_failures_are_survived(library: str) -> None:
-    searcher = told(made(library), space_of(library))
+    searcher = prepared(made(library), space_of(library))
     for number in range(4):
         assert isinstance(searcher.suggest(str(number)), dict)
         searcher.on_trial_complete(str(number), error=True)

@@ -197,9 +197,9 @@ def test_what_cannot_be_drawn_is_left_out_and_said_once(
         monkeypatch.setitem(sys.modules, module, None)
     for library in ("tensorboardX", "torch.utils.tensorboard"):
         monkeypatch.delitem(sys.modules, f"{library}.summary", raising=False)
-    with pytest.warns(UserWarning, match="pip install tensorboardX") as told:
+    with pytest.warns(UserWarning, match="pip install tensorboardX") as warned:
         (result,) = fit(tmp_path, reporting, {})
-    assert len(told) == 1
+    assert len(warned) == 1
     monkeypatch.undo()
     tags = accumulated(Path(result.path)).Tags()
     assert "ray/tune/loss" in tags["scalars"]
@@ -240,7 +240,7 @@ def test_a_trial_that_starts_again_goes_on_in_its_files(tmp_path: Path) -> None:
     assert [each.value for each in accumulated(folder).Scalars("ray/tune/count")] == [1, 2, 3, 4]
 
 
-class Told(tune_loggers.LoggerCallback):
+class RecordingCallback(tune_loggers.LoggerCallback):
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
@@ -261,16 +261,16 @@ class Told(tune_loggers.LoggerCallback):
 
 
 def test_a_logger_is_told_of_every_start(tmp_path: Path) -> None:
-    told = Told()
+    recorder = RecordingCallback()
     fit(
         tmp_path,
         Failing,
         {"mark": str(tmp_path / "mark")},
-        told,
+        recorder,
         checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=2),
         failure_config=tune.FailureConfig(max_failures=1),
     )
-    assert told.calls == ["start", 1, 2, "save", "restore", "start", 3, 4, "save", ("end", False)], (
+    assert recorder.calls == ["start", 1, 2, "save", "restore", "start", 3, 4, "save", ("end", False)], (
         "as in Ray"
     )
 

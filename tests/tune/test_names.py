@@ -204,10 +204,10 @@ def test_waiting_for_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_callbacks_as_one() -> None:
     class Kept(Callback):
         def __init__(self, state: Any) -> None:
-            self.state, self.heard = state, []
+            self.state, self.received = state, []
 
         def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-            self.heard.append(trial)
+            self.received.append(trial)
 
         def get_state(self) -> Any:
             return self.state
@@ -218,7 +218,7 @@ def test_callbacks_as_one() -> None:
     first, second = Kept(None), Kept({"a": 1})
     both = CallbackList([first, second])
     both.on_trial_start(iteration=1, trials=[], trial="t")
-    assert first.heard == second.heard == ["t"]
+    assert first.received == second.received == ["t"]
     assert both.get_state() == {0: None, 1: {"a": 1}}
     both.set_state({0: {"b": 2}})
     assert (first.state, second.state) == ({"b": 2}, {"a": 1})

@@ -106,13 +106,13 @@ def test_a_folder_that_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_storage_without_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes a subtree of a disk for an object store: no rename, no append."""
     (tmp_path / "store").mkdir()
-    there = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
-    given = {"storage_path": "runs", "storage_filesystem": there}
+    store = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
+    given = {"storage_path": "runs", "storage_filesystem": store}
     crashed(monkeypatch, search(tmp_path / "ran", **given), "end", 1)
-    ended = {entry["id"] for entry in all_entries(folder_of("runs/search", there)) if entry["e"] == "end"}
+    ended = {entry["id"] for entry in all_entries(folder_of("runs/search", store)) if entry["e"] == "end"}
     assert len(ended) == 1, "the end of a trial does not wait for other lines"
-    assert tune.Tuner.can_restore("runs/search", there)
-    results = tune.Tuner.restore("runs/search", saving, storage_filesystem=there).fit()
+    assert tune.Tuner.can_restore("runs/search", store)
+    results = tune.Tuner.restore("runs/search", saving, storage_filesystem=store).fit()
     whole(results)
     starts = (tmp_path / "ran").read_text().splitlines()
     first = next(result for result in results if result.metrics["trial_id"] in ended)
@@ -124,12 +124,12 @@ def test_a_storage_without_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_loggers_of_a_search_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loggers write locally; their files are uploaded to the search's folder, and a restored search appends to them."""
     (tmp_path / "store").mkdir()
-    there = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
-    given = {"storage_path": "runs", "storage_filesystem": there}
+    store = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
+    given = {"storage_path": "runs", "storage_filesystem": store}
     (tmp_path / "ran-fails").touch()
     assert search(tmp_path / "ran", **given).fit().num_errors == 1
     (tmp_path / "ran-fails").unlink()
-    results = tune.Tuner.restore("runs/search", saving, resume_errored=True, storage_filesystem=there).fit()
+    results = tune.Tuner.restore("runs/search", saving, resume_errored=True, storage_filesystem=store).fit()
     whole(results)
     for result in results:
         folder = tmp_path / "store" / result.path

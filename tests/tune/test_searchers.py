@@ -22,7 +22,7 @@ def loss(config: dict[str, Any]) -> float:
     return float((config["x"] - 0.3) ** 2 + (config["deep"]["y"] - 1) ** 2 + (config["kind"] == "b"))
 
 
-def told(
+def prepared(
     searcher: Searcher, space: dict[str, Any] | None = None, metric: Any = "loss", mode: Any = "min"
 ) -> Searcher:
     assert searcher.set_search_properties(metric, mode, SPACE if space is None else space)
@@ -50,25 +50,25 @@ def test_the_same_points_as_optuna_alone() -> None:
         return loss({"x": x, "deep": {"y": y}, "kind": trial.suggest_categorical("kind", ["a", "b"])})
 
     study.optimize(objective, n_trials=30)
-    found = drive(told(OptunaSearch(seed=7)), 30)
+    found = drive(prepared(OptunaSearch(seed=7)), 30)
     assert [trial.params["x"] for trial in study.trials] == [config["x"] for config in found]
     assert min(map(loss, found)) == study.best_value
 
 
 def test_points_to_evaluate_come_first() -> None:
-    found = drive(told(OptunaSearch(points_to_evaluate=[{"x": 0.3, "deep": {"y": 1.0}, "kind": "a"}])), 2)
+    found = drive(prepared(OptunaSearch(points_to_evaluate=[{"x": 0.3, "deep": {"y": 1.0}, "kind": "a"}])), 2)
     assert found[0] == {"x": 0.3, "deep": {"y": 1.0}, "kind": "a"}
 
 
 def test_evaluated_rewards_are_learnt_from_and_not_run() -> None:
     point = {"x": 0.3, "deep": {"y": 1.0}, "kind": "a"}
-    searcher = told(OptunaSearch(points_to_evaluate=[point], evaluated_rewards=[0.0], seed=1))
+    searcher = prepared(OptunaSearch(points_to_evaluate=[point], evaluated_rewards=[0.0], seed=1))
     assert searcher._study.best_value == 0.0
     assert drive(searcher, 1)[0] != point
 
 
 def test_several_objectives() -> None:
-    searcher = told(OptunaSearch(seed=1), {"x": tune.uniform(0, 1)}, ["a", "b"], ["min", "max"])
+    searcher = prepared(OptunaSearch(seed=1), {"x": tune.uniform(0, 1)}, ["a", "b"], ["min", "max"])
     drive(searcher, 8, objective=lambda config: {"a": config["x"], "b": config["x"]})
     assert len(searcher._study.best_trials) == 8, "each is best of its kind"
 
@@ -79,7 +79,7 @@ def test_define_by_run() -> None:
             trial.suggest_float("only_a", 0, 1)
         return {"constant": 3}
 
-    searcher = told(OptunaSearch(space=space, seed=1), {})
+    searcher = prepared(OptunaSearch(space=space, seed=1), {})
     found = drive(searcher, 12, objective=lambda config: config.get("only_a", 2.0))
     assert all(config["constant"] == 3 for config in found)
     assert {"only_a" in config for config in found} == {True, False}
@@ -87,7 +87,7 @@ def test_define_by_run() -> None:
 
 
 def test_intermediate_values_and_failures() -> None:
-    searcher = told(OptunaSearch(seed=1))
+    searcher = prepared(OptunaSearch(seed=1))
     for number in range(3):
         searcher.suggest(str(number))
     searcher.on_trial_result("0", {"loss": 5.0, "training_iteration": 1})
@@ -102,17 +102,17 @@ def test_intermediate_values_and_failures() -> None:
 def test_a_storage(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
     storage = optuna.storages.RDBStorage(url)
-    drive(told(OptunaSearch(storage=storage, study_name="mine", seed=1)), 3)
+    drive(prepared(OptunaSearch(storage=storage, study_name="mine", seed=1)), 3)
     assert len(optuna.load_study(study_name="mine", storage=storage).trials) == 3
     storage.engine.dispose()
 
 
 def test_a_searcher_that_was_saved_goes_on(tmp_path: Path) -> None:
-    whole = drive(told(OptunaSearch(seed=5)), 20)
-    first = told(OptunaSearch(seed=5))
+    whole = drive(prepared(OptunaSearch(seed=5)), 20)
+    first = prepared(OptunaSearch(seed=5))
     drive(first, 12)
     first.save(str(tmp_path / "state"))
-    second = told(OptunaSearch())
+    second = prepared(OptunaSearch())
     second.restore(str(tmp_path / "state"))
     assert drive(second, 8, first=12) == whole[12:]
 
@@ -139,7 +139,7 @@ def test_normal_is_refused() -> None:
 
 
 def test_a_limiter() -> None:
-    searcher = told(ConcurrencyLimiter(OptunaSearch(seed=1), 2))
+    searcher = prepared(ConcurrencyLimiter(OptunaSearch(seed=1), 2))
     assert searcher.suggest("a") and searcher.suggest("b")
     assert searcher.suggest("c") is None
     searcher.on_trial_complete("a", {"loss": 1.0})
@@ -148,7 +148,7 @@ def test_a_limiter() -> None:
 
 def test_a_limiter_with_batches() -> None:
     inner = OptunaSearch(seed=1)
-    searcher = told(ConcurrencyLimiter(inner, 2, batch=True))
+    searcher = prepared(ConcurrencyLimiter(inner, 2, batch=True))
     searcher.suggest("a"), searcher.suggest("b")
     searcher.on_trial_complete("a", {"loss": 1.0})
     assert searcher.suggest("c") is None
@@ -160,7 +160,7 @@ def test_a_limiter_with_batches() -> None:
 
 def test_a_repeater_tells_the_mean() -> None:
     inner = OptunaSearch(seed=1)
-    searcher = told(Repeater(inner, 3))
+    searcher = prepared(Repeater(inner, 3))
     configs: list[Any] = [searcher.suggest(name) for name in "abc"]
     assert [config["__trial_index__"] for config in configs] == [0, 1, 2]
     assert len({config["x"] for config in configs}) == 1
@@ -175,12 +175,12 @@ def test_hyperopt() -> None:
     from skate.tune.search.hyperopt import HyperOptSearch
 
     point = {"x": 0.25, "deep": {"y": 1.2}, "kind": "b"}
-    searcher = told(HyperOptSearch(random_state_seed=1, n_initial_points=5, points_to_evaluate=[point]))
+    searcher = prepared(HyperOptSearch(random_state_seed=1, n_initial_points=5, points_to_evaluate=[point]))
     found = drive(searcher, 30)
     assert found[0] == point
     assert min(map(loss, found)) < 0.1
     again = drive(
-        told(HyperOptSearch(random_state_seed=1, n_initial_points=5, points_to_evaluate=[point])), 30
+        prepared(HyperOptSearch(random_state_seed=1, n_initial_points=5, points_to_evaluate=[point])), 30
     )
     assert again == found
 
@@ -195,7 +195,7 @@ def test_hyperopt_s_domains() -> None:
         "n": tune.randn(),
         "l": tune.lograndint(1, 100),
     }
-    searcher = told(HyperOptSearch(random_state_seed=1), space)
+    searcher = prepared(HyperOptSearch(random_state_seed=1), space)
     for config in drive(searcher, 20, objective=lambda config: 0.0):
         assert config["i"] in (2, 3, 4) and config["q"] in (0, 0.25, 0.5, 0.75, 1)
         assert isinstance(config["l"], int)
@@ -206,11 +206,11 @@ def test_bayesopt() -> None:
     from skate.tune.search.bayesopt import BayesOptSearch
 
     space = {"x": tune.uniform(0, 1), "deep": {"y": tune.uniform(0.1, 10)}}
-    searcher = told(BayesOptSearch(random_search_steps=4, random_state=3), space)
+    searcher = prepared(BayesOptSearch(random_search_steps=4, random_state=3), space)
     found = drive(searcher, 14, objective=lambda config: loss({**config, "kind": "a"}))
     assert min(loss({**config, "kind": "a"}) for config in found) < 0.5
     with pytest.raises(ValueError, match="searches only real numbers"):
-        told(BayesOptSearch(), {"x": tune.randint(0, 3)})
+        prepared(BayesOptSearch(), {"x": tune.randint(0, 3)})
 
 
 class _StandIn:
@@ -220,7 +220,7 @@ class _StandIn:
     num_ask = 0
 
     def __init__(self, parametrization: Any, **given: Any) -> None:
-        self.told: list[float] = []
+        self.values: list[float] = []
 
     def suggest(self, **point: Any) -> None:
         self.first = point
@@ -229,8 +229,8 @@ class _StandIn:
         self.num_ask += 1
         return types.SimpleNamespace(kwargs={"x": self.num_ask / 10})
 
-    def tell(self, asked: Any, value: float) -> None:
-        self.told.append(value)
+    def tell(self, suggestion: Any, value: float) -> None:
+        self.values.append(value)
 
 
 def test_nevergrad_with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,10 +239,10 @@ def test_nevergrad_with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nevergrad", package)  # type: ignore[arg-type]
     from skate.tune.search.nevergrad import NevergradSearch
 
-    searcher = told(NevergradSearch(), {"x": tune.uniform(0, 1)}, mode="max")
+    searcher = prepared(NevergradSearch(), {"x": tune.uniform(0, 1)}, mode="max")
     found = drive(searcher, 3, objective=lambda config: config["x"])
     assert [config["x"] for config in found] == [0.1, 0.2, 0.3]
-    assert searcher._model.told == [-0.1, -0.2, -0.3]
+    assert searcher._model.values == [-0.1, -0.2, -0.3]
     assert searcher.suggest("more") == Searcher.FINISHED
 
 

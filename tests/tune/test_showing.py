@@ -91,10 +91,10 @@ def test_a_notebook_gets_one_table_that_changes(monkeypatch: pytest.MonkeyPatch)
     shell = type("ZMQInteractiveShell", (), {})()
     ipython = types.ModuleType("IPython")
     ipython.get_ipython = lambda: shell  # type: ignore[attr-defined]
-    there = types.ModuleType("IPython.display")
-    there.HTML, there.display = str, display  # type: ignore[attr-defined]
+    module = types.ModuleType("IPython.display")
+    module.HTML, module.display = str, display  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", there)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
     reporter = selection._default(None)
     assert isinstance(reporter, reporters.JupyterNotebookReporter)
     trial = Trial("train", trial_id="1")

@@ -315,9 +315,11 @@ class World(Shape):
                 assert steps == trial.last_result["training_iteration"], "a class is saved at its end"
         searcher = getattr(self.machine.search_alg, "searcher", None)
         if searcher is not None:
-            told = [entry for entry in entries if entry["e"] == "result" and not entry.get("f")]
+            reported = [entry for entry in entries if entry["e"] == "result" and not entry.get("f")]
             assert Counter(searcher.completed) == ended
-            assert sorted(searcher.results) == sorted((e["id"], e["r"]["training_iteration"]) for e in told)
+            assert sorted(searcher.results) == sorted(
+                (e["id"], e["r"]["training_iteration"]) for e in reported
+            )
 
 
 def _before(ref: Ref) -> list[Ref]:

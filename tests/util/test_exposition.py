@@ -131,23 +131,25 @@ def row(name: str, *series: tuple[Any, ...], kind: str = "gauge", **more: Any) -
 
 def test_odd_labels_and_numbers_are_readable() -> None:
     odd = 'a"b\\c\nd'
-    said = text([row("odd", ((("k", odd),), math.inf, (), 0.0)), row("nan", ((), math.nan, (), 0.0))], {})
-    found = {family.name: family for family in text_string_to_metric_families(said)}
+    exposed = text([row("odd", ((("k", odd),), math.inf, (), 0.0)), row("nan", ((), math.nan, (), 0.0))], {})
+    found = {family.name: family for family in text_string_to_metric_families(exposed)}
     assert found["ray_odd"].samples[0].labels["k"] == odd and found["ray_odd"].samples[0].value == math.inf
     assert math.isnan(found["ray_nan"].samples[0].value)
 
 
 def test_a_page_has_a_bounded_number_of_series() -> None:
     many = [((("n", str(n)),), 1.0, (), 0.0) for n in range(SERIES_MAX)]
-    said = text([row("many", *many), row("few", ((), 1.0, (), 0.0))], {})
-    found = {family.name: family.samples for family in text_string_to_metric_families(said)}
+    exposed = text([row("many", *many), row("few", ((), 1.0, (), 0.0))], {})
+    found = {family.name: family.samples for family in text_string_to_metric_families(exposed)}
     assert "ray_many" not in found and len(found["ray_few"]) == 1
     assert found[LEFT_OUT][0].value == SERIES_MAX
 
 
 def test_nodes_with_one_address_are_summed() -> None:
-    said = text([row("hits", ((), 1.0, (), 0.0), kind="counter")] * 2, {})
-    (sample,) = [each for each in text_string_to_metric_families(said) if each.name == "ray_hits"][0].samples
+    exposed = text([row("hits", ((), 1.0, (), 0.0), kind="counter")] * 2, {})
+    (sample,) = [each for each in text_string_to_metric_families(exposed) if each.name == "ray_hits"][
+        0
+    ].samples
     assert (sample.name, sample.value) == ("ray_hits_total", 2.0)
 
 

@@ -47,13 +47,6 @@ def test_annotations_is_the_module_even_before_it_is_imported() -> None:
     assert "PublicAPI" in done.stdout
 
 
-def test_the_thin_client_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match=r"init\(address='host:1'\)"):
-        util.connect("host:1")
-    with pytest.raises(NotImplementedError, match=r"shutdown\(\)"):
-        util.disconnect()
-
-
 def test_register_serializer_checks_its_arguments() -> None:
     with pytest.raises(TypeError, match="class"):
         util.register_serializer("str", serializer=str, deserializer=str)  # type: ignore[arg-type]

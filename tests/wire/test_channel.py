@@ -130,18 +130,18 @@ def test_a_slow_reader_makes_a_backlog_that_keeps_the_order() -> None:
 
 
 def test_who_polls_is_told_that_something_is_left_to_write() -> None:
-    told = []
+    backlogs = []
     with pair() as (writer, reader):
-        writer.on_backlog = lambda: told.append(len(writer.backlog))
+        writer.on_backlog = lambda: backlogs.append(len(writer.backlog))
         for i in range(100):
             writer.push((i, bytes(30_000)))
             writer.flush()
-        assert len(told) == 1 and told[0]
+        assert len(backlogs) == 1 and backlogs[0]
         assert len(carry(writer, reader)) == 100
-        before = len(told)
+        before = len(backlogs)
         writer.push((1, bytes(10 << 20)))
         writer.flush()
-        assert len(told) == before + 1 and told[-1]
+        assert len(backlogs) == before + 1 and backlogs[-1]
 
 
 def test_what_waits_to_be_written_is_not_copied_for_each_message_behind_it() -> None:

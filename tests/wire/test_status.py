@@ -11,31 +11,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skate.wire.status import AHEAD_MAX, BOARD_BYTES, SLOT_BYTES, STATUS_SLOT, Board, OutOfTurn, Slot
+from skate.wire.status import (
+    AHEAD_MAX,
+    SLOT_BYTES,
+    STATUS_SLOT,
+    STATUS_TABLE_BYTES,
+    OutOfTurn,
+    Slot,
+    StatusTable,
+)
 
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[int]:
-    fd = os.memfd_create("skate-test-board")
-    os.ftruncate(fd, BOARD_BYTES)
+    fd = os.memfd_create("skate-test-status")
+    os.ftruncate(fd, STATUS_TABLE_BYTES)
     yield fd
     os.close(fd)
 
 
 class Pair:
-    """One worker's slot, and the board that it is read from."""
+    """One worker's slot, and the table that it is read from."""
 
     def __init__(self, fd: int) -> None:
-        self.board = Board(fd, 0)
-        self.number = self.board.take()
+        self.status_table = StatusTable(fd, 0)
+        self.number = self.status_table.take()
         self.slot = Slot(fd, self.number * SLOT_BYTES)
         STATUS_SLOT.pack_into(self.slot.memory, 0, 1)  # the constructor
         self.turn = OutOfTurn(self.slot.memory)
 
     def died(self) -> tuple[int, frozenset[int], list[object]]:
-        found = self.board.give_back(self.number)
+        found = self.status_table.give_back(self.number)
         self.slot.memory.close()
-        self.board.close()
+        self.status_table.close()
         return found
 
 

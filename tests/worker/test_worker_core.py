@@ -33,29 +33,29 @@ class Rig(WorkerCore):
     """A core whose messages, releases and system calls are recorded."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[Any, ...]] = []
+        self.sent: list[tuple[Any, ...]] = []
         self.released: list[tuple[bytes, int]] = []
         self.system: list[Any] = []
         super().__init__(
-            {}, Template, self.said.append, self.said.append, self.release_one, bytearray(SLOT_BYTES)
+            {}, Template, self.sent.append, self.sent.append, self.release_one, bytearray(SLOT_BYTES)
         )
         for group in ("", "io", SYSTEM_GROUP):
-            self.hear((m.TEMPLATE, group.encode(), {"group": group}))
+            self.receive((m.TEMPLATE, group.encode(), {"group": group}))
 
     def release_one(self, oid: bytes, grants: int) -> None:
         self.released.append((oid, grants))
 
-    def hear(self, message: tuple[Any, ...]) -> Any:
+    def receive(self, message: tuple[Any, ...]) -> Any:
         return self.handlers[message[0]](message)
 
     def system_call(self, message: Any) -> None:
         self.system.append(message)
 
     def task(self, number: int, *deps: Any) -> None:
-        self.hear((m.EXECUTE, task_id(number), b"", b"", deps, 0))
+        self.receive((m.EXECUTE, task_id(number), b"", b"", deps, 0))
 
     def invoke(self, number: int, group: str = "", *deps: Any) -> None:
-        self.hear((m.INVOKE, task_id(number), group.encode(), b"", deps, 0))
+        self.receive((m.INVOKE, task_id(number), group.encode(), b"", deps, 0))
 
     def take(self) -> Running | None:
         """Let the main thread take the first queued call; return the call that runs, or None if it waits for its group."""
@@ -80,7 +80,7 @@ def rig() -> Rig:
 
 def actor(rig: Rig, **limits: int) -> Rig:
     """Return a rig with an actor; the constructor was the first task."""
-    rig.hear((m.CONSTRUCT, b"a" * 16, b"", b"", (), {}))
+    rig.receive((m.CONSTRUCT, b"a" * 16, b"", b"", (), {}))
     rig.take()
     rig.running = None
     rig.actor = object()
@@ -90,7 +90,7 @@ def actor(rig: Rig, **limits: int) -> Rig:
 
 
 def test_work_is_numbered_in_the_order_it_comes(rig: Rig) -> None:
-    rig.hear((m.LEASE, {}))
+    rig.receive((m.LEASE, {}))
     rig.task(1)
     rig.task(2)
     assert [(sequence, message[0]) for sequence, message in rig.queue] == [
@@ -105,8 +105,8 @@ def test_work_is_numbered_in_the_order_it_comes(rig: Rig) -> None:
 
 
 def test_what_is_forgotten_is_gone(rig: Rig) -> None:
-    rig.hear((m.FUNCTION, b"f", b"code", ()))
-    rig.hear((m.FORGET, (b"f", b"io", b"never sent")))
+    rig.receive((m.FUNCTION, b"f", b"code", ()))
+    rig.receive((m.FORGET, (b"f", b"io", b"never sent")))
     assert not rig.functions
     assert b"io" not in rig.templates
 
@@ -114,22 +114,22 @@ def test_what_is_forgotten_is_gone(rig: Rig) -> None:
 def test_tasks_that_have_not_begun_are_returned_with_their_grants(rig: Rig) -> None:
     rig.task(1)
     rig.take()
-    rig.hear((m.LEASE, {}))
+    rig.receive((m.LEASE, {}))
     rig.task(2, VALUE, SMALL)
     rig.task(3)
-    rig.hear((m.TAKE_BACK,))
-    assert rig.said == [(m.RETURNED, (task_id(2), task_id(3)))]
+    rig.receive((m.TAKE_BACK,))
+    assert rig.sent == [(m.RETURNED, (task_id(2), task_id(3)))]
     assert rig.released == [(VALUE[1], 1)]
     assert [message[0] for _, message in rig.queue] == [m.LEASE]
-    rig.hear((m.TAKE_BACK,))
-    assert len(rig.said) == 1
+    rig.receive((m.TAKE_BACK,))
+    assert len(rig.sent) == 1
 
 
 def test_an_actor_keeps_its_calls(rig: Rig) -> None:
     actor(rig)
     rig.invoke(1)
-    rig.hear((m.TAKE_BACK,))
-    assert not rig.said
+    rig.receive((m.TAKE_BACK,))
+    assert not rig.sent
     assert len(rig.queue) == 1
 
 
@@ -141,38 +141,38 @@ def test_a_task_that_waits_gives_back_what_is_queued_behind_it(rig: Rig) -> None
     rig.task(3)
     rig.block(task_id(9), in_main=False)
     rig.unblock(task_id(1))
-    assert [message[0] for message in rig.said] == [m.BLOCKED, m.RETURNED, m.BLOCKED, m.UNBLOCKED]
+    assert [message[0] for message in rig.sent] == [m.BLOCKED, m.RETURNED, m.BLOCKED, m.UNBLOCKED]
     assert len(rig.queue) == 1
 
 
 def test_a_queued_task_is_cancelled_with_an_answer(rig: Rig) -> None:
-    rig.hear((m.LEASE, {}))
+    rig.receive((m.LEASE, {}))
     rig.task(1, VALUE)
     rig.task(2)
-    assert rig.hear((m.STOP_TASK, task_id(1), True)) is None
-    assert rig.said == [(m.DONE, task_id(1), m.CANCELLED, (), 0, False)]
+    assert rig.receive((m.STOP_TASK, task_id(1), True)) is None
+    assert rig.sent == [(m.DONE, task_id(1), m.CANCELLED, (), 0, False)]
     assert rig.released == [(VALUE[1], 1)]
     assert [message[0] for _, message in rig.queue] == [m.LEASE, m.EXECUTE]
-    assert rig.hear((m.STOP_TASK, task_id(7), True)) is None, "it has been answered meanwhile"
-    assert len(rig.said) == 1
+    assert rig.receive((m.STOP_TASK, task_id(7), True)) is None, "it has been answered meanwhile"
+    assert len(rig.sent) == 1
 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_running_task_is_interrupted_or_leaves_by_force(rig: Rig, force: bool) -> None:
     rig.task(1)
     running = rig.take()
-    effect = rig.hear((m.STOP_TASK, task_id(1), force))
+    effect = rig.receive((m.STOP_TASK, task_id(1), force))
     assert type(effect) is (LeaveByForce if force else Interrupt)
     assert effect.running is running
     assert running is not None and running.cancelled
-    assert not rig.said, "it answers for itself"
+    assert not rig.sent, "it answers for itself"
 
 
 def test_an_ordinary_actor_is_not_interrupted(rig: Rig) -> None:
     actor(rig)
     rig.invoke(1)
     running = rig.take()
-    assert rig.hear((m.STOP_TASK, task_id(1), False)) is None
+    assert rig.receive((m.STOP_TASK, task_id(1), False)) is None
     assert running is not None and running.cancelled
 
 
@@ -201,9 +201,9 @@ def test_cancelling_calls_beside_the_main_thread(rig: Rig) -> None:
     rig.invoke(2, "", VALUE)
     running, waiting = rig.take(), rig.take()
     assert waiting is None
-    assert rig.hear((m.STOP_TASK, task_id(1), False)) == CancelCall(running)  # type: ignore[arg-type]
-    rig.hear((m.STOP_TASK, task_id(2), False))
-    assert rig.said == [(m.DONE, task_id(2), m.CANCELLED, (), 0, False)]
+    assert rig.receive((m.STOP_TASK, task_id(1), False)) == CancelCall(running)  # type: ignore[arg-type]
+    rig.receive((m.STOP_TASK, task_id(2), False))
+    assert rig.sent == [(m.DONE, task_id(2), m.CANCELLED, (), 0, False)]
     assert rig.released == [(VALUE[1], 1)]
     assert begun_in(rig.status)[0] == 3, "what is cancelled counts as begun: it need not run elsewhere"
     assert not rig.waits
@@ -230,10 +230,10 @@ def test_system_calls_go_past_the_queue(rig: Rig) -> None:
 def test_a_stream_waits_until_its_reader_has_taken_enough(rig: Rig) -> None:
     assert rig.may_yield(task_id(1), 1, 2)
     assert not rig.may_yield(task_id(1), 2, 2)
-    rig.hear((m.ACK, task_id(1), 1))
+    rig.receive((m.ACK, task_id(1), 1))
     assert rig.may_yield(task_id(1), 2, 2)
     assert not rig.may_yield(task_id(1), 3, 2)
-    rig.hear((m.EXIT, "out of scope"))
+    rig.receive((m.EXIT, "out of scope"))
     assert rig.may_yield(task_id(1), 9, 2)
 
 
@@ -246,7 +246,7 @@ def test_an_answer_ends_the_running_task(rig: Rig) -> None:
     assert not running.kept
     running.kept.append(object())
     rig.done(running, m.OK, (), 7, False)
-    assert rig.said == [
+    assert rig.sent == [
         (m.ITEM, task_id(1), 1, m.INLINE, b"x", ()),
         (m.DONE, task_id(1), m.OK, (), 7, False),
     ]
@@ -279,11 +279,11 @@ def test_an_actor_that_leaves_runs_nothing_more(rig: Rig) -> None:
     rig.invoke(3)
     assert len(woken) == 3
     rig.exit_actor()
-    assert rig.said == [(m.EXITING, "exit_actor")]
+    assert rig.sent == [(m.EXITING, "exit_actor")]
     assert rig.leaving and rig.final
     rig.invoke(4)
     assert not rig.queue
     assert first is not None
     assert rig.end(first) is None
-    rig.hear((m.EXIT, ""))
+    rig.receive((m.EXIT, ""))
     assert len(woken) == 4

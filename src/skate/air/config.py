@@ -22,13 +22,13 @@ _DEPRECATED = "DEPRECATED"
 
 def brief(config: Any, **defaults: Any) -> str:
     """Format a config without the fields that have their default value."""
-    said = []
+    shown = []
     for field in fields(config):
         value = getattr(config, field.name)
         default = defaults.get(field.name, field.default)
         if default is MISSING or value != default:
-            said.append(f"{field.name}={value!r}")
-    return f"{type(config).__name__}({', '.join(said)})"
+            shown.append(f"{field.name}={value!r}")
+    return f"{type(config).__name__}({', '.join(shown)})"
 
 
 @dataclass
@@ -37,10 +37,11 @@ class ScalingConfig:
 
     Args:
         trainer_resources: the resources of the process that starts the workers; 1 CPU by default.
-        num_workers: the number of workers. use_gpu: one GPU per worker, unless `resources_per_worker` sets
-        another amount. resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with
-        `use_gpu`. placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD. accelerator_type: the kind
-        of accelerator that nodes must have, such as "H100".
+        num_workers: the number of workers.
+        use_gpu: one GPU per worker, unless `resources_per_worker` sets another amount.
+        resources_per_worker: such as {"CPU": 2, "GPU": 1}; by default 1 CPU, or 1 GPU with `use_gpu`.
+        placement_strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        accelerator_type: the kind of accelerator that nodes must have, such as "H100".
 
     Raises:
         ValueError: `use_gpu` and `resources_per_worker` contradict each other.
@@ -254,12 +255,14 @@ class RunConfig:
         name: the name of the search, a folder in `storage_path`; generated if omitted.
         storage_path: a folder or a URL such as "s3://bucket/folder"; by default ~/ray_results.
         storage_filesystem: a pyarrow filesystem in which `storage_path` is a path.
-        failure_config, checkpoint_config: see these classes. sync_config: accepted for compatibility.
-        verbose: 0 for no output, 1 for the table of trials, 2 for results as well. By default the table is
-        shown in a terminal and in a notebook. stop: when a trial ends: {"training_iteration": 10}, a function
-        of trial id and result, or a `Stopper`. callbacks: `ray.tune.Callback`s. progress_reporter: shows the
-        progress of the search. log_to_file: True or names, to write the output of trials to files in their
-        folders.
+        failure_config, checkpoint_config: see these classes.
+        sync_config: accepted for compatibility.
+        verbose: 0 for no output, 1 for the table of trials, 2 for results as well. By default the table is shown in a
+            terminal and in a notebook.
+        stop: when a trial ends: {"training_iteration": 10}, a function of trial id and result, or a `Stopper`.
+        callbacks: `ray.tune.Callback`s.
+        progress_reporter: shows the progress of the search.
+        log_to_file: True or names, to write the output of trials to files in their folders.
 
     Raises:
         ValueError: a value is out of range.

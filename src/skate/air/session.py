@@ -27,7 +27,7 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
     return skate.train.get_dataset_shard(dataset_name)
 
 
-def _asked(name: str, elsewhere: Any = None) -> Any:
+def _from_context(name: str, elsewhere: Any = None) -> Any:
     if of_worker.active():
         return getattr(skate.train.get_context(), name)()
     return getattr(of_trial.get_context(), name)() if of_trial.spec() is not None else elsewhere
@@ -35,53 +35,53 @@ def _asked(name: str, elsewhere: Any = None) -> Any:
 
 def get_experiment_name() -> str | None:
     """Return the name of the search or run."""
-    found: str | None = _asked("get_experiment_name")
+    found: str | None = _from_context("get_experiment_name")
     return found
 
 
 def get_trial_name() -> str | None:
     """Return the name of the trial; None outside of one."""
-    found: str | None = None if of_worker.active() else _asked("get_trial_name")
+    found: str | None = None if of_worker.active() else _from_context("get_trial_name")
     return found
 
 
 def get_trial_id() -> str | None:
     """Return the id of the trial; None outside of one."""
-    found: str | None = None if of_worker.active() else _asked("get_trial_id")
+    found: str | None = None if of_worker.active() else _from_context("get_trial_id")
     return found
 
 
 def get_trial_resources() -> Any:
     """Return the resources of the trial; None outside of one."""
-    return None if of_worker.active() else _asked("get_trial_resources")
+    return None if of_worker.active() else _from_context("get_trial_resources")
 
 
 def get_trial_dir() -> str | None:
     """Return the folder of the trial; None outside of one."""
-    found: str | None = None if of_worker.active() else _asked("get_trial_dir")
+    found: str | None = None if of_worker.active() else _from_context("get_trial_dir")
     return found
 
 
 def get_world_size() -> int:
     """Return the number of workers of the run; 1 outside of one."""
-    return int(_asked("get_world_size", 1)) if of_worker.active() else 1
+    return int(_from_context("get_world_size", 1)) if of_worker.active() else 1
 
 
 def get_world_rank() -> int:
     """Return the rank of this worker; 0 outside of a run."""
-    return int(_asked("get_world_rank", 0)) if of_worker.active() else 0
+    return int(_from_context("get_world_rank", 0)) if of_worker.active() else 0
 
 
 def get_local_rank() -> int:
     """Return the rank of this worker on its node; 0 outside of a run."""
-    return int(_asked("get_local_rank", 0)) if of_worker.active() else 0
+    return int(_from_context("get_local_rank", 0)) if of_worker.active() else 0
 
 
 def get_local_world_size() -> int:
     """Return the number of workers of the run on this node; 1 outside of one."""
-    return int(_asked("get_local_world_size", 1)) if of_worker.active() else 1
+    return int(_from_context("get_local_world_size", 1)) if of_worker.active() else 1
 
 
 def get_node_rank() -> int:
     """Return the rank of this node in the run; 0 outside of one."""
-    return int(_asked("get_node_rank", 0)) if of_worker.active() else 0
+    return int(_from_context("get_node_rank", 0)) if of_worker.active() else 0

@@ -1,4 +1,4 @@
-"""The warning that names which are on their way out give."""
+"""The warning for deprecated names."""
 
 from __future__ import annotations
 

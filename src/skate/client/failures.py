@@ -42,7 +42,7 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) 
         return e.ObjectReconstructionFailedError(
             fields["message"], fields["reason"], fields["reason_message"], call_site=where or ""
         )
-    if name in ("ObjectLostError", "OwnerDiedError", "ObjectFreedError"):
+    if name in ("ObjectLostError", "OwnerDiedError", "ObjectFreedError", "ReferenceCountingAssertionError"):
         lost: e.ObjectLostError = getattr(e, name)(fields["message"], call_site=where or "")
         lost.detail = fields.get("detail", "")
         return lost

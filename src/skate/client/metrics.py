@@ -1,6 +1,6 @@
 """The metrics that user code records in this process, and their reports to the node.
 
-A process reports its metrics when it is asked for them and when it ends. A worker, which may be killed, also
+A process reports its metrics on request and when it ends. A worker, which may be killed, also
 reports them every few seconds while it records.
 """
 

@@ -167,7 +167,7 @@ def _checked(
 
 
 def remove_placement_group(placement_group: PlacementGroup) -> None:
-    """Remove a group: release its resources, and end whatever runs in it. Removing it again is no error."""
+    """Remove a group: release its resources, and end whatever runs in it. Removing it again has no effect."""
     if not isinstance(placement_group, PlacementGroup):
         raise TypeError(f"remove_placement_group takes a placement group, got {placement_group!r:.80}")
     session.current().request("remove_group", placement_group.id.binary())

@@ -17,14 +17,12 @@ from skate.client import failures
 from skate.client.core.client_core import ClientCore
 from skate.client.object import large_values, views
 from skate.client.object.object_ref import ObjectRef
-from skate.client.session.link import Link
+from skate.client.session.link import THROTTLE_EVERY, Link
 from skate.protocol import messages as m
 from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, UNKNOWN
 from skate.protocol.values import LOOPBACK
 from skate.wire import values
 from skate.wire.pump import Pump
-
-DRAIN_EVERY = 16
 
 
 class Process(ClientCore):
@@ -32,7 +30,7 @@ class Process(ClientCore):
 
     __slots__ = (
         "_since_drain", "exported", "job_environment", "link", "lock", "looks", "mapping", "namespace", "node_id",
-        "node_ip_address", "pump", "realm", "tensors", "unused",
+        "node_ip_address", "packages", "pump", "realm", "tensors", "unused",
     )  # fmt: skip
 
     link: Link
@@ -46,6 +44,8 @@ class Process(ClientCore):
         self.node_id = b"\0" * 28
         self.node_ip_address = LOOPBACK
         self.job_environment: dict[str, Any] | None = None
+        #: The node's cache of packages, if other machines fetch them from there; else empty.
+        self.packages = ""
         #: The job id in hexadecimal, a part of function keys, if the node serves several jobs; else empty.
         self.realm = ""
         #: Keys that the node knows, with the objects that keep them in use here; and the keys that are no longer used.
@@ -68,8 +68,9 @@ class Process(ClientCore):
     def submitted(self) -> None:
         """Read incoming messages after every few submissions. The lock is held."""
         self._since_drain = since = self._since_drain + 1
-        if since >= DRAIN_EVERY:
+        if since >= THROTTLE_EVERY:
             self._since_drain = 0
+            self.link.throttle()
             if self.pending:
                 self.pump.drain()
 
@@ -127,8 +128,8 @@ class Process(ClientCore):
 
     def _confirm(self, message: m.Confirm) -> None:
         """CONFIRM: report all waits again, after releasing what the garbage collector frees. The lock is held."""
-        _, asked_in = message
-        if asked_in:
+        _, round_number = message
+        if round_number:
             gc.collect()
         super()._confirm(message)
         self.link.flush()
@@ -166,7 +167,7 @@ class Process(ClientCore):
                 ref._waiters = []
             ref._waiters.append(arrived)
             self.link.flush()
-            self.pump.attend()
+            self.pump.wake_background()
 
     def load(self, ref: ObjectRef[Any]) -> Any:
         """Unpack the value of a ready ref, or raise it if it is an error."""
@@ -210,4 +211,4 @@ class Process(ClientCore):
 
 
 def _unconnected(message: m.ToNode) -> None:
-    raise RuntimeError("this process has no link to a node yet")
+    raise RuntimeError("this process is not connected to a node yet")

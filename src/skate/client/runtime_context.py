@@ -112,7 +112,9 @@ class RuntimeContext:
 
     def _need_execution(self, question: str) -> None:
         if self._execution is None:
-            raise RuntimeError(f"{question} is asked from inside a task or an actor; this is a driver")
+            raise RuntimeError(
+                f"{question} is only available inside a task or an actor, but this is a driver"
+            )
 
     @property
     def current_actor(self) -> Any:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
+from skate.client import span_store
 from skate.client.session import session
-
-#: As many as are kept, the latest ones.
-_MANY = 20_000
-
-_kept: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=_MANY)
 
 
 def record(
@@ -19,8 +14,8 @@ def record(
     """Add a span to `timeline`.
 
     Args:
-        name: what it shows as.
-        category: what kinds of spans are told apart by, such as "train".
+        name: the name to show.
+        category: the kind of span, such as "train".
         start: when it began, in seconds since the epoch.
         seconds: how long it took.
         row: the row it stands in; "worker:<pid>" is that of a process.
@@ -39,10 +34,4 @@ def record(
         "dur": seconds * 1e6,
         "args": args or {},
     }
-    _kept.append((process.node_id, event))
-
-
-def recorded() -> list[dict[str, Any]]:
-    """The spans of the session that runs now, oldest first."""
-    process = session.current_or_none()
-    return [] if process is None else [dict(event) for owner, event in _kept if owner == process.node_id]
+    span_store.add(process.node_id, event)

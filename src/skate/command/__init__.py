@@ -3,7 +3,12 @@
     skate run script.py [args...]     run a program that imports ray on Skate
     skate script.py [args...]         the same
     skate dashboard                   serve state and metrics of a session over HTTP
+    skate drain-node --reason ...     let a node take no new work, and leave
+    skate get KIND ID                 one actor, task, object, node, ... with all details
+    skate logs task --id ID           what a task has printed; actor, worker, job, cluster
+    skate job submit -- COMMAND       run a command as a job of a standing node; status, logs, stop, list, delete
     skate memory                      the references that keep objects alive
+    skate metrics launch-prometheus   Prometheus for the metrics of your node
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
@@ -25,14 +30,22 @@ from skate.command import broken_pipe
 # The module of each subcommand. Run a script of the same name by its path: `skate run ./version`.
 VERBS = {
     "dashboard": "skate.command.dashboard",
+    "drain-node": "skate.command.drain_node",
+    "get": "skate.command.get_row",
+    "get-auth-token": "skate.command.auth_token",
+    "health-check": "skate.command.health_check",
+    "job": "skate.command.job",
     "list": "skate.command.list_rows",
+    "logs": "skate.command.logs",
     "memory": "skate.command.memory",
+    "metrics": "skate.command.metrics",
     "run": "skate.command.run",
     "serve": "skate.serve.command.verbs",
     "summary": "skate.command.summary",
     "start": "skate.command.start",
     "status": "skate.command.status",
     "stop": "skate.command.stop",
+    "timeline": "skate.command.timeline",
     "tune": "skate.tune.command",
     "version": "skate.command.version",
 }
@@ -81,6 +94,6 @@ def _is_program(word: str) -> bool:
 def _help() -> str:
     lines = ["usage: skate VERB [arguments]", "       skate script.py [arguments]", ""]
     for verb, place in VERBS.items():
-        lines.append(f"  {verb:<10} {importlib.import_module(place).SUMMARY}")
+        lines.append(f"  {verb:<14} {importlib.import_module(place).SUMMARY}")
     lines += ["", "Run `skate VERB --help` for the options of a verb."]
     return "\n".join(lines)

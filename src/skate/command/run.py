@@ -41,8 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     if by_name:
         words = words[1:]
     if not words or (not by_name and words[0].startswith("-")):
-        asked = f"skate run: unexpected argument {words[0]!r}\n" if words else ""
-        print(asked + USAGE, file=sys.stderr)
+        problem = f"skate run: unexpected argument {words[0]!r}\n" if words else ""
+        print(problem + USAGE, file=sys.stderr)
         return 2
     if by_name:
         return run_module(words[0], words[1:])
@@ -58,7 +58,8 @@ def run_path(path: str, arguments: Sequence[str]) -> int:
     """Run a script, or a folder or zip file that holds a ``__main__.py``.
 
     Args:
-        path: as for python. arguments: become ``sys.argv[1:]``.
+        path: as for python.
+        arguments: become ``sys.argv[1:]``.
     """
     compat.install()
     sys.argv = [path, *arguments]

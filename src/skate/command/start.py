@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from skate.client.session import detached_node
@@ -15,15 +17,14 @@ SUMMARY = 'start a standing node, for programs that call init(address="auto")'
 
 #: Flags of `ray start` without a meaning here, and True for those with a value.
 WITHOUT_EFFECT = {
-    "node-manager-port": True, "object-manager-port": True, "ray-client-server-port": True,
-    "min-worker-port": True, "max-worker-port": True, "worker-port-list": True, "include-dashboard": True, "dashboard-host": True,
-    "dashboard-port": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True, "metrics-export-port": True,
-    "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False, "autoscaling-config": True,
-    "plasma-directory": True, "redis-password": True, "redis-username": True, "redis-shard-ports": True, "log-style": True,
-    "log-color": True, "verbose": False, "no-monitor": False, "node-name": True, "storage": True, "tracing-startup-hook": True,
-    "ray-debugger-external": False, "no-redirect-output": False, "system-config": True,
-    "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True, "system-reserved-cpu": True,
-    "system-reserved-memory": True, "worker-ports": True, "ray-object-transfer-port": True,
+    "node-manager-port": True, "object-manager-port": True, "min-worker-port": True,
+    "max-worker-port": True, "worker-port-list": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True,
+    "metrics-export-port": True, "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
+    "autoscaling-config": True, "plasma-directory": True, "redis-password": True, "redis-username": True,
+    "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False, "node-name": True,
+    "storage": True, "tracing-startup-hook": True, "ray-debugger-external": False, "no-redirect-output": False,
+    "system-config": True, "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True,
+    "system-reserved-cpu": True, "system-reserved-memory": True, "worker-ports": True, "ray-object-transfer-port": True,
 }  # fmt: skip
 
 
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         print(_how_to_go_on(found, given, time.monotonic() - begun), flush=True)
 
     try:
+        dashboard = _dashboard(given)
         network = _network(given)
         if network is None and not given.head:
             print(
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
                 file=sys.stderr,
             )
             return 2
-        return _start(given, network, ready)
+        return _start(given, network, dashboard, ready)
     except detached_node.AlreadyRunning as living:
         print(
             f'skate start: your node is already running, at skate://{living}; join it with init(address="auto"), end it with '
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 def _start(
     given: argparse.Namespace,
     network: detached_node.Network | None,
+    dashboard: detached_node.DashboardPlace | None,
     ready: Callable[[detached_node.Address], None],
 ) -> int:
     folder = detached_node.folder_of(given.temp_dir)
@@ -72,15 +75,53 @@ def _start(
         settings["_node_ip_address"] = network.ip
     if given.block:
         print("The node runs until Ctrl-C.", flush=True)
-        lost = detached_node.serve(folder, settings, ready, network)
+        beside = None if dashboard is None else partial(detached_node.Dashboard, dashboard, report=_report)
+        lost = detached_node.serve(folder, settings, ready, network, beside)
         if lost:
             print(f"skate start: the node has ended: {lost}", file=sys.stderr)
         return LOST if lost else 0
-    found, swept = detached_node.start(folder, settings, network)
+    found, swept = detached_node.start(folder, settings, network, dashboard)
     for path in swept:
         print(f"Removed {path}, left behind by a dead node.")
     ready(found)
+    if dashboard is not None:
+        _report(detached_node.wait_for_dashboard(found))
     return 0
+
+
+def _report(facts: dict[str, Any]) -> None:
+    """Print where the dashboard is, or why there is none; the node runs in any case."""
+    if "error" in facts:
+        print(f"skate start: the dashboard has not started: {facts['error']}", file=sys.stderr)
+    else:
+        print(f"  dashboard:    {facts['url']}/#token={facts['token']}", flush=True)
+
+
+def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None:
+    """Return where the dashboard listens, or None if there is to be none. Raises ValueError."""
+    if not given.include_dashboard:
+        if given.jobs:
+            raise ValueError(
+                "--jobs needs --include-dashboard true; `skate job submit` on this machine needs neither"
+            )
+        return None
+    from skate.util.http.token_client import LOOPBACK  # few nodes have a dashboard
+
+    if given.dashboard_host not in LOOPBACK and not given.plain_http_behind_a_proxy:
+        raise ValueError(
+            f"--dashboard-host {given.dashboard_host}: other machines would reach the dashboard, and read the token on its way; "
+            "keep 127.0.0.1, or add --plain-http-behind-a-proxy if a proxy encrypts the connections"
+        )
+    return detached_node.DashboardPlace(
+        given.dashboard_host, given.dashboard_port, given.plain_http_behind_a_proxy, given.jobs
+    )
+
+
+def _truth(text: str) -> bool:
+    """Parse the value of --include-dashboard as Ray does."""
+    if text.lower() not in ("1", "0", "true", "false", "t", "f", "yes", "no", "y", "n", "on", "off"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() in ("1", "true", "t", "yes", "y", "on")
 
 
 def _network(given: argparse.Namespace) -> detached_node.Network | None:
@@ -89,7 +130,8 @@ def _network(given: argparse.Namespace) -> detached_node.Network | None:
         raise ValueError("--head starts a cluster and --address joins one; use one of them")
     ip, token_file = given.node_ip_address, given.token_file
     if given.head:
-        return None if given.port is None else detached_node.network_of_head(given.port, ip, token_file)
+        port = given.ray_client_server_port if given.port is None else given.port
+        return None if port is None else detached_node.network_of_head(port, ip, token_file)
     if given.address:
         return detached_node.network_of_member(given.address, ip, token_file, given.timeout)
     return None
@@ -104,6 +146,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         "object_store_memory": given.object_store_memory,
         "_memory": given.memory,
         "object_spilling_directory": given.object_spilling_directory,
+        "_log_folder": given.log_dir and os.path.abspath(given.log_dir),
     }
 
 
@@ -142,6 +185,9 @@ def _how_to_go_on(found: detached_node.Address, given: argparse.Namespace, secon
             others += f" --token-file {found.token_file} (copy that file there)"
         else:
             others += " (with the same token)"
+        others += f'\n  from elsewhere: skate.init("ray://{found.cluster}"), with that token'
+        if given.ray_client_server_port not in (None, given.port) and given.port is not None:
+            others += f"; no other port is opened, so --ray-client-server-port={given.ray_client_server_port} has no effect"
     elif found.cluster:
         role = f", in the cluster of {found.cluster}"
     return (
@@ -162,12 +208,34 @@ def _warn_of_ignored_flags(given: argparse.Namespace) -> None:
         )
 
 
+def _add_dashboard(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the dashboard beside the node."""
+    parser.add_argument(
+        "--include-dashboard",
+        type=_truth,
+        metavar="true|false",
+        help="serve state, metrics and logs over HTTP",
+    )
+    parser.add_argument(
+        "--dashboard-host", default="127.0.0.1", help="where it listens; default: %(default)s"
+    )
+    parser.add_argument("--dashboard-port", type=int, help="default: 8265, or a free port if that is taken")
+    parser.add_argument("--jobs", action="store_true", help="(with a dashboard) accept jobs over HTTP")
+    parser.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
     parser.add_argument("--address", metavar="HOST:PORT", help="join the cluster whose head listens there")
     parser.add_argument(
         "--port", type=int, help="(with --head) let other machines join at this TCP port; 0: any free one"
+    )
+    parser.add_argument(
+        "--ray-client-server-port",
+        type=int,
+        metavar="PORT",
+        help="(with --head) the port if --port is missing: programs on other machines connect at the same port",
     )
     parser.add_argument(
         "--node-ip-address", metavar="IP", help="where other machines reach this node; default: found out"
@@ -194,6 +262,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default: 70%%")
     parser.add_argument(
         "--object-spilling-directory", help="the folder for large values when memory is full; default: /tmp"
+    )
+    _add_dashboard(parser)
+    parser.add_argument(
+        "--log-dir", help="keep what workers print in files of this folder, at most 1 GiB; default: no files"
     )
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
     parser.add_argument("--block", action="store_true", help="run the node in this process, until Ctrl-C")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from skate.client.session import detached_node
-from skate.command.session import ADDRESS_HELP
+from skate.command.session import ADDRESS_HELP, PID_HELP
 
 SUMMARY = "show the node's resources, their users and pending work"
 UNITS = 10_000
@@ -20,14 +20,16 @@ def main(arguments: Sequence[str]) -> int:
     """Print the state of a node and return 0; 1 if there is none."""
     parser = argparse.ArgumentParser(prog="skate status", description=SUMMARY)
     parser.add_argument("--address", help=ADDRESS_HELP)
+    parser.add_argument("--pid", type=int, help=PID_HELP)
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(list(arguments))
     try:
-        found = detached_node.status(
-            detached_node.locate(given.address, detached_node.folder_of(given.temp_dir))
-        )
+        where = given.address
+        if given.pid is not None:
+            where = detached_node.of_process(given.pid, given.temp_dir)
+        found = detached_node.status(detached_node.locate(where, detached_node.folder_of(given.temp_dir)))
     except OSError as error:
         print(f"skate status: {error}", file=sys.stderr)
         return 1
@@ -60,6 +62,9 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 
 def _node(node: dict[str, Any]) -> str:
     state = "alive" if node["alive"] else f"dead: {node['reason']}"
+    if node["draining"]:
+        left = "" if node["seconds_left"] < 0 else f", for {node['seconds_left']} s more"
+        state = f"draining: {node['draining']}{left}"
     return f"{node['node_id'][:12]}  {node['address']}  {state}"
 
 

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from skate.command.list_rows import table
-from skate.command.session import ADDRESS_HELP, print_of
+from skate.command.row_formats import table
+from skate.command.session import add_options, print_of
 from skate.util.state.summary import summarize
 
 SUMMARY = "print counts of tasks, actors or objects"
@@ -17,10 +17,12 @@ def main(arguments: Sequence[str]) -> int:
     """Print the summary and return 0, or 1 if there is no session."""
     parser = argparse.ArgumentParser(prog="skate summary", description=SUMMARY)
     parser.add_argument("kind", choices=("tasks", "actors", "objects"))
-    parser.add_argument("--address", help=ADDRESS_HELP)
+    add_options(parser, url=True)
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait for an answer")
     given = parser.parse_args(arguments)
-    return print_of(given.address, lambda: _text(summarize(given.kind, given.timeout, False)["cluster"]))
+    return print_of(
+        given, lambda address: _text(summarize(given.kind, given.timeout, False, address)["cluster"])
+    )
 
 
 def _text(whole: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from skate.core.node_tables import NodeTables
 from skate.core.object.lifetimes import owner_of
 from skate.core.state.queries import Queries
 from skate.protocol import messages as m
-from skate.protocol.check import arguments_check, entries_check, fields_check, is_error
+from skate.protocol.check import Check, Checks, arguments_check, entries_check, fields_check, is_error
 from skate.protocol.directory import VERBS
 from skate.protocol.fields import GroupFields, TaskResult
 from skate.protocol.shape import shape_refusal
@@ -21,8 +21,7 @@ from skate.protocol.states import CREATION
 
 Message = tuple[Any, ...]
 
-_RESULT = fields_check(TaskResult)
-_GROUP_FIELDS = entries_check(GroupFields)
+_FIELDS, _ENTRIES = Checks(fields_check), Checks(entries_check)
 STRATEGIES = frozenset({None, "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"})
 
 
@@ -45,8 +44,8 @@ class Guard:
         self.actors = tables.actors
         self.scheduler = tables.scheduler
         self.placement = tables.placement
-        self._verbs = {name: arguments_check(function, 0) for name, function in VERBS.items()}
-        self._verbs |= {name: arguments_check(verb, 1) for name, verb in core.queries.verbs.items()}
+        self._queries = core.queries.verbs
+        self._verbs = Checks(self._verb_check)
         self._known: dict[int, Callable[[int, Any], str]] = {
             m.TEMPLATE: self._template,
             m.SUBMIT: self._submit,
@@ -58,6 +57,10 @@ class Guard:
             m.DONE: self._done,
             m.ITEM: self._item,
         }
+
+    def _verb_check(self, verb: str) -> Check:
+        function = VERBS.get(verb)
+        return arguments_check(self._queries[verb], 1) if function is None else arguments_check(function, 0)
 
     def refusal(self, cid: int, message: Message, of_worker: bool) -> str:
         """Return why a message is refused, or "" if it is valid."""
@@ -137,8 +140,9 @@ class Guard:
 
     def _request(self, cid: int, message: m.Request) -> str:
         _, _, verb, arguments = message
-        check = self._verbs.get(verb)
-        if check is None:
+        try:
+            check = self._verbs[verb]
+        except KeyError:
             return f"there is no question {verb!r}"
         if not check(arguments):
             return f"the arguments of the question {verb!r} have other types: {arguments!r:.200}"
@@ -149,7 +153,7 @@ class Guard:
     def _group(self, group_id: bytes, bundles: Any, fields: dict[str, Any]) -> str:
         if group_id in self.placement.groups:
             return f"there is already a placement group {group_id.hex()}"
-        if not bundles or not _GROUP_FIELDS(fields) or fields.get("strategy") not in STRATEGIES:
+        if not bundles or not _ENTRIES[GroupFields](fields) or fields.get("strategy") not in STRATEGIES:
             return f"a placement group has other fields: {fields!r:.200}"
         return ""
 
@@ -171,7 +175,7 @@ class Guard:
             if status == m.FAILED:
                 return ""
             returns = returns[1]
-        if not all(map(_RESULT, returns)):
+        if not all(map(_FIELDS[TaskResult], returns)):
             return f"the results of {task} are no values: {returns!r:.200}"
         if task.template.streaming or task.kind == CREATION:
             return ""

@@ -70,7 +70,7 @@ def check_causes(tables: NodeTables) -> None:
 
 def _has_a_cause(tables: NodeTables, record: ObjectRecord) -> bool:
     oid = record.oid
-    if record.away is not None and record.away.owner is not None:  # which has one
+    if record.remote is not None and record.remote.owner is not None:  # which has one
         return True
     if record.writer is not None or oid[:24] in tables.tasks or owner_of(oid) in tables.clients:
         return True

@@ -29,6 +29,7 @@ from skate.core.cluster.member_actors import MemberActors
 from skate.core.cluster.member_groups import MemberGroups
 from skate.core.cluster.member_registry import MemberRegistry
 from skate.core.cluster.membership import Membership
+from skate.core.cluster.node_drains import NodeDrains
 from skate.core.cluster.peer_table import PeerTable
 from skate.core.cluster.remote_objects import RemoteObjects
 from skate.core.cluster.single_node import SingleNode
@@ -152,6 +153,7 @@ class NodeCore:
             self.lifetimes.deliver,
             self.lifetimes.freed,
             self.task_manager.argument_arrived,
+            self.lifetimes.unrecorded,
         )
         self.scheduler = scheduler = Scheduler(
             self.capacity, clock, out.emit, self.task_starter, self._spawn, self.spill_manager
@@ -199,6 +201,7 @@ class NodeCore:
             scheduler, objects, tasks, actors, self.lifetimes.deliver, self.remote_objects.lineage.rebuild
         )
         self.lifetimes.connect(objects, self.placement)
+        functions.kept = self.remote_objects.lineage.tasks
 
     def _build_views(self) -> None:
         """Build the components that use all tables: diagnosis, queries, jobs."""
@@ -235,6 +238,8 @@ class NodeCore:
         )
         self.cluster_jobs = self.jobs.others = ClusterJobs(self.jobs, members, self.out)
         self.task_forwarder.connect(self.peers, self.cluster_jobs)
+        self.drains = NodeDrains(tables, self.actor_manager, self.later)
+        self.queries.verbs["drain_node"] = self.drains.drain_node
 
     def _register(self) -> None:
         """Give the components their registry: this node is its own head until it learns of another one."""
@@ -248,7 +253,7 @@ class NodeCore:
             self.queries,
             self.jobs,
         )
-        self.cluster.connect(HeadRegistry(actors, self.head_groups), users, self.cluster_jobs)
+        self.cluster.connect(HeadRegistry(actors, self.head_groups), users, self.cluster_jobs, self.drains)
 
     def _member_registry(self) -> MemberRegistry:
         """Build the registry of a node that is not the head."""
@@ -307,6 +312,7 @@ class NodeCore:
             m.SURVEYED: self.surveys.surveyed,
             m.SURVEY_END: self.surveys.survey_ended,
             m.LEAVING: self.cluster.leaving,
+            m.DRAIN: self.drains.drain,
             **self.cluster_jobs.handlers,
         }
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skate.core.client import Client
     from skate.core.clock import Clock
     from skate.core.cluster.cluster import Cluster
+    from skate.core.cluster.node_drains import NodeDrains
     from skate.core.cluster.remote_objects import RemoteObjects
     from skate.core.diagnosis.wait_explainer import WaitExplainer
     from skate.core.diagnosis.wait_registry import WaitRegistry
@@ -48,6 +49,7 @@ class Parts(Protocol):
     placement: PlacementTable
     remote_objects: RemoteObjects
     cluster: Cluster
+    drains: NodeDrains
     jobs: JobTable
     wait_registry: WaitRegistry
     wait_explainer: WaitExplainer

@@ -60,6 +60,7 @@ class ShellHandlers:
             se.MEMORY_READING: self.memory_reading,
             se.MEMORY_IDLE: self.memory_idle,
             se.TRIM_DUE: self.trim_due,
+            se.STOP_WANTED: self.stop_wanted,
         }
 
     # -- clients
@@ -193,6 +194,11 @@ class ShellHandlers:
     def memory_idle(self, message: se.MemoryIdle) -> None:
         """MEMORY_IDLE: stop holding tasks back."""
         self._core.memory_pressure.relax()
+
+    def stop_wanted(self, message: se.StopWanted) -> None:
+        """STOP_WANTED: leave the cluster when nothing runs here any more."""
+        _, seconds = message
+        self._core.drains.stop(seconds)
 
     def trim_due(self, message: se.TrimDue) -> None:
         """TRIM_DUE: choose the arena memory to return to the system."""

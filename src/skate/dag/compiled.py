@@ -352,7 +352,7 @@ class CompiledDAG:
             self._clean(index)
         return value
 
-    def _let_go(self, index: int, channel: int | None) -> None:
+    def _dropped(self, index: int, channel: int | None) -> None:
         """Record that a ref was dropped without being fetched; may be called in a finalizer."""
         self._released.append((index, channel or 0))
 

@@ -44,7 +44,7 @@ class _Result:
     def __del__(self) -> None:
         dag = getattr(self, "_dag", None)
         if dag is not None and not self._fetched:
-            dag._let_go(self._execution_index, self._channel_index)
+            dag._dropped(self._execution_index, self._channel_index)
 
 
 class CompiledDAGRef(_Result):

@@ -9,13 +9,16 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import skate
+from skate.command.session import add_options, address_of
 from skate.dashboard.access import READ, SUBMIT, Access, hosts_of, tokens_from_environment
 from skate.dashboard.app import guarded
-from skate.installed import require
+from skate.installed import is_installed, require
+from skate.job_submission.manager import of_session
+from skate.util.http.token_client import LOOPBACK
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 8265
 #: How often the process looks whether its session still runs.
 LOOK_SECONDS = 1.0
@@ -33,18 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     uvicorn = require("uvicorn", "the dashboard")
     try:
-        skate.init(given.address or "auto", log_to_driver=False, _looks=True)
+        skate.init(address_of(given) or "auto", log_to_driver=False, _looks=True)
         listener = _listen(given.host, given.port)
         tokens = tokens_from_environment()
-    except (ConnectionError, OSError, ValueError) as error:
+        if given.jobs:
+            of_session()
+    except (ConnectionError, OSError, OverflowError, ValueError) as error:
         print(f"skate dashboard: {error}", file=sys.stderr)
         return 1
     port = listener.getsockname()[1]
     access = Access(hosts_of(given.host, port, given.allowed_host), tokens)
-    settings = uvicorn.Config(
-        guarded(access), lifespan="off", log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=100, timeout_keep_alive=30, ws="none",
-    )  # fmt: skip
+    from skate.util.http.bounded_server import configured  # needs uvicorn, which may be missing
+
+    settings = configured(guarded(access, given.jobs), _websockets(), access_log=False, server_header=False)
     server = uvicorn.Server(settings)
     host = f"[{given.host}]" if ":" in given.host else given.host
     facts = {
@@ -66,11 +70,16 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="skate dashboard", description="serve state and metrics of a session over HTTP"
     )
-    made.add_argument("--address", help="the address of the session; by default this user's own node")
+    add_options(made)
     made.add_argument("--host", default="127.0.0.1", help="where to listen")
     made.add_argument("--port", type=int, help=f"by default {PORT}, or a free one if that is taken")
     made.add_argument(
         "--allowed-host", action="append", default=[], help="another value of the header Host, with port"
+    )
+    made.add_argument(
+        "--jobs",
+        action="store_true",
+        help="accept programs to run, from clients with the token for everything",
     )
     made.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
     made.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
@@ -96,6 +105,16 @@ def _listen(host: str, port: int | None) -> socket.socket:
             if port is not None or not number:
                 raise OSError(f"cannot listen on {host} port {number}: {error.strerror}") from None
     raise AssertionError("port 0 is always free, or an error")
+
+
+def _websockets() -> Any:
+    """Return what uvicorn is to use for WebSockets, over which the output of a job is followed."""
+    if not is_installed("websockets"):
+        return "none"
+    # The package that uvicorn takes by default is gone from newer versions of websockets.
+    return (
+        "websockets-sansio" if is_installed("uvicorn.protocols.websockets.websockets_sansio_impl") else "auto"
+    )
 
 
 def _watch(server: object, has_parent: bool) -> None:

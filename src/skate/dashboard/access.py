@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from collections.abc import Iterable
+
+from skate.util.state import auth_token
 
 #: Scopes; each contains those before it.
 READ, CONTROL, SUBMIT = "read", "control", "submit"
@@ -46,17 +47,13 @@ def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> set[str]:
 
 
 def tokens_from_environment() -> dict[str, str]:
-    """Return new tokens. RAY_AUTH_TOKEN, or the file RAY_AUTH_TOKEN_PATH, replaces the one for everything.
+    """Return new tokens. The user's own one, which `auth_token` finds, replaces the one for everything.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: the file of the user's token cannot be read.
     """
     tokens = {scope: secrets.token_urlsafe(TOKEN_BYTES) for scope in SCOPES}
-    given = os.environ.get("RAY_AUTH_TOKEN", "").strip()
-    path = os.environ.get("RAY_AUTH_TOKEN_PATH")
-    if not given and path:
-        with open(path) as file:
-            given = file.read().strip()
+    given = auth_token.find()
     if given:
         tokens[SUBMIT] = given
     return tokens

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
-from skate.dashboard import cluster_routes, state_routes
+from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, state_routes
 from skate.dashboard.access import Access
 from skate.dashboard.guard import Guard
 
-#: The endpoint of each path. All are read with GET: nothing here changes the session.
-ROUTES: dict[str, Callable[[Request], Response]] = {
+#: The endpoint of each path that is read with GET.
+ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/metrics": cluster_routes.metrics,
     "/nodes": cluster_routes.nodes,
     "/nodes/{node_id}": cluster_routes.node,
@@ -31,20 +33,41 @@ ROUTES: dict[str, Callable[[Request], Response]] = {
     "/api/cluster_status": cluster_routes.cluster_status,
     "/api/component_activities": cluster_routes.component_activities,
     "/api/prometheus/sd": cluster_routes.service_discovery,
-    "/api/jobs/": cluster_routes.jobs,
+    "/api/jobs/": job_routes.rows,
+    "/api/jobs/{job_id}": job_routes.row,
+    "/api/jobs/{job_id}/logs": job_routes.log,
+    "/api/packages/{protocol}/{name}": package_routes.look,
     "/api/v0/cluster_metadata": cluster_routes.cluster_metadata,
-    "/api/v0/logs": state_routes.logs,
+    "/api/v0/logs": log_routes.names,
+    "/api/v0/logs/{media}": log_routes.lines,
     "/api/v0/tasks/timeline": state_routes.timeline,
     "/api/v0/{kind}/summarize": state_routes.summary,
     "/api/v0/{kind}": state_routes.rows,
 }
+#: The endpoint of each method and path that changes something. The guard wants the scope `submit` for them.
+CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
+    ("POST", "/api/jobs/"): job_routes.submit,
+    ("DELETE", "/api/jobs/{job_id}"): job_routes.delete,
+    ("POST", "/api/jobs/{job_id}/stop"): job_routes.stop,
+    ("PUT", "/api/packages/{protocol}/{name}"): package_routes.put,
+}
+#: The endpoint of each path that is followed over a WebSocket.
+STREAMS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {
+    "/api/jobs/{job_id}/logs/tail": job_routes.follow
+}
 
 
-def routes() -> list[Route]:
+def routes() -> list[BaseRoute]:
     """Return the routes of the application."""
-    return [Route(path, endpoint, methods=["GET"]) for path, endpoint in ROUTES.items()]
+    return [
+        *(Route(path, endpoint, methods=["GET"]) for path, endpoint in ROUTES.items()),
+        *(Route(path, endpoint, methods=[method]) for (method, path), endpoint in CHANGES.items()),
+        *(WebSocketRoute(path, endpoint) for path, endpoint in STREAMS.items()),
+    ]
 
 
-def guarded(access: Access) -> Guard:
-    """Return the application behind its guard. It reads the session of this process."""
-    return Guard(Starlette(routes=routes()), access)
+def guarded(access: Access, accepts_jobs: bool = False) -> Guard:
+    """Return the application behind its guard. It reads the session of this process, and runs jobs on its node if it may."""
+    app = Starlette(routes=routes())
+    app.state.accepts_jobs = accepts_jobs
+    return Guard(app, access)

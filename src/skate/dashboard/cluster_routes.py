@@ -88,11 +88,6 @@ def actor(request: Request) -> Response:
     return reply({"detail": _actor(row)}, "Actor details fetched.")
 
 
-def jobs(request: Request) -> Response:
-    """Return the programs that run now."""
-    return JSONResponse([row.asdict() for row in state.list_jobs(detail=True)])
-
-
 def cluster_status(request: Request) -> Response:
     """Return the resources of the cluster, used and in all."""
     total, free = skate.cluster_resources(), skate.available_resources()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from skate.dashboard.access import CONTROL, READ, Access, allows
+from skate.dashboard.access import CONTROL, READ, SUBMIT, Access, allows
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,6 +23,13 @@ WRITING = frozenset({"POST", "PUT", "DELETE"})
 OPEN = frozenset(
     {"/api/healthz", "/api/gcs_healthz", "/api/local_raylet_healthz", "/api/authentication_mode"}
 )
+#: Changes below these paths run code, or prepare that.
+SUBMITTING = ("/api/jobs", "/api/packages/")
+#: Packages are the only bodies that are not JSON.
+PACKAGES = "/api/packages/"
+PACKAGE_TYPES = frozenset({"", "application/octet-stream", "application/zip"})
+#: The scope of a request's token is found under this name by the routes.
+GRANTED = "skate.scope"
 #: The headers with the token: the usual one, and the one that Ray's clients use behind proxies.
 TOKEN_HEADERS = ("authorization", "x-ray-authorization")
 SAFETY = [
@@ -53,8 +60,8 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # there are no WebSockets yet
-            await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "websocket":
+            await self._stream(scope, receive, send)
             return
 
         async def safely(message: Message) -> None:
@@ -68,8 +75,22 @@ class Guard:
         else:
             await self._app(scope, receive, safely)
 
-    def refusal(self, scope: Scope) -> tuple[int, str]:
-        """Return the status and the reason if a request is refused; (0, "") if it is allowed."""
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a WebSocket. It begins as a GET, and is refused as one."""
+        schemes = {"ws": "http", "wss": "https"}
+        status, reason = self.refusal({**scope, "method": "GET", "scheme": schemes[scope["scheme"]]}, scope)
+        if not status:
+            await self._app(scope, receive, send)
+        elif "websocket.http.response" in scope.get("extensions", {}):
+            await _answer(send, status, reason, "websocket.http.response")
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    def refusal(self, scope: Scope, granted: Scope | None = None) -> tuple[int, str]:
+        """Return the status and the reason if a request is refused; (0, "") if it is allowed.
+
+        The scope of its token is entered into `granted`, by default into `scope`.
+        """
         headers = _headers(scope)
         hosts = headers.get("host", [])
         if not scope.get("raw_path", scope["path"].encode()).startswith(b"/"):
@@ -86,27 +107,37 @@ class Guard:
             return 405, ""
         if method in READING and scope["path"] in OPEN:
             return 0, ""
-        refused = self._without_right(headers, READ if method in READING else CONTROL)
+        changing = SUBMIT if scope["path"].startswith(SUBMITTING) else CONTROL
+        target = scope if granted is None else granted
+        refused = self._without_right(headers, READ if method in READING else changing, target)
         if refused[0] or method in READING:
             return refused
-        if headers.get("content-type", [""])[0].partition(";")[0].strip().lower() != "application/json":
-            return 415, ""
-        return 0, ""
+        return _body_refusal(headers, scope["path"])
 
-    def _without_right(self, headers: dict[str, list[str]], needed: str) -> tuple[int, str]:
+    def _without_right(self, headers: dict[str, list[str]], needed: str, granted: Scope) -> tuple[int, str]:
         """Return why the token of a request does not allow it."""
-        said = [each for name in TOKEN_HEADERS for each in headers.get(name, [])]
-        if not said:
+        tokens = [each for name in TOKEN_HEADERS for each in headers.get(name, [])]
+        if not tokens:
             return 401, ""
-        kind, _, token = said[0].partition(" ")
-        if len(said) > 1 or kind.lower() != "bearer":
+        kind, _, token = tokens[0].partition(" ")
+        if len(tokens) > 1 or kind.lower() != "bearer":
             return 401, ""
         scope = self._access.scope_of(token.strip())
         if scope is None:
             return 403, "the token is invalid"
         if not allows(scope, needed):
             return 403, f"the token is for {scope}, but {needed} is needed"
+        granted[GRANTED] = scope
         return 0, ""
+
+
+def _body_refusal(headers: dict[str, list[str]], path: str) -> tuple[int, str]:
+    """Return why the type of a body is refused. Forms of other pages can only send the types that are refused."""
+    media_type = headers.get("content-type", [""])[0].partition(";")[0].strip().lower()
+    if media_type == "application/json" or (path.startswith(PACKAGES) and media_type in PACKAGE_TYPES):
+        return 0, ""
+    is_empty = headers.get("content-length", ["0"]) == ["0"] and "transfer-encoding" not in headers
+    return (0, "") if not media_type and is_empty else (415, "")
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:
@@ -116,10 +147,12 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
     return found
 
 
-async def _answer(send: Send, status: int, reason: str) -> None:
+async def _answer(send: Send, status: int, reason: str, kind: str = "http.response") -> None:
     text = _TEXTS[status] + (f": {reason}" if reason else "")
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": text.encode()})
+    if kind != "http.response":
+        headers += SAFETY
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": text.encode()})

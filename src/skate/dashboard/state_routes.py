@@ -5,6 +5,7 @@ Ray's client makes a dataclass of each row, so a column that it does not know is
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,7 @@ def rows(request: Request) -> Response:
         return Response("404: Not Found", 404)
     try:
         limit, detail = _limit(request), request.query_params.get("detail", "") in TRUE
-        found = find(kind, _filters(request), limit, _timeout(request), detail, True)
+        found = find(kind, _filters(request), limit, timeout_of(request), detail, True)
     except (ValueError, TypeError, RayStateApiException) as error:
         return refusal(error)
     own = OWN_COLUMNS.get(kind, frozenset())
@@ -75,7 +76,7 @@ def summary(request: Request) -> Response:
     if kind not in SUMMARIES:
         return Response("404: Not Found", 404)
     try:
-        found = SUMMARIES[kind](timeout=_timeout(request))
+        found = SUMMARIES[kind](timeout=timeout_of(request))
     except (ValueError, RayStateApiException) as error:
         return refusal(error)
     total = sum(
@@ -85,28 +86,13 @@ def summary(request: Request) -> Response:
 
 
 def timeline(request: Request) -> Response:
-    """Return the recent tasks as trace events."""
-    answer = JSONResponse(skate.timeline())
+    """Return the recent tasks as trace events; with download=1 as a file for viewers."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        skate.timeline(filename=file.name)
+        answer = Response(file.read(), media_type="application/json")
     if request.query_params.get("download") in TRUE:
         answer.headers["content-disposition"] = 'attachment; filename="timeline.json"'
     return answer
-
-
-def logs(request: Request) -> Response:
-    """List the kept output of workers on a node."""
-    node_id, node_ip = request.query_params.get("node_id"), request.query_params.get("node_ip")
-    if not node_id and not node_ip:
-        return refusal(ValueError("name the node by node_id or node_ip; /api/v0/nodes lists them"))
-    try:
-        found = state.list_logs(
-            node_id=node_id,
-            node_ip=node_ip,
-            glob_filter=request.query_params.get("glob", "*"),
-            timeout=_timeout(request),
-        )
-    except (ValueError, RayStateApiException) as error:
-        return refusal(error)
-    return reply({"result": found})
 
 
 def _limit(request: Request) -> int:
@@ -118,13 +104,13 @@ def _limit(request: Request) -> int:
     return limit
 
 
-def _timeout(request: Request) -> float:
+def timeout_of(request: Request) -> float:
     return max(0.0, min(float(request.query_params.get("timeout", DEFAULT_RPC_TIMEOUT)), DEFAULT_RPC_TIMEOUT))
 
 
 def _filters(request: Request) -> list[tuple[str, str, Any]]:
-    asked = request.query_params
-    parts = [asked.getlist(f"filter_{each}") for each in ("keys", "predicates", "values")]
+    parameters = request.query_params
+    parts = [parameters.getlist(f"filter_{each}") for each in ("keys", "predicates", "values")]
     if len({len(each) for each in parts}) != 1:
         raise ValueError("filter_keys, filter_predicates and filter_values must have the same number")
     return list(zip(*parts, strict=True))

@@ -139,17 +139,17 @@ class DatabricksUnityCatalog(Catalog):
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            said = error.read(2000).decode(errors="replace")
+            text = error.read(2000).decode(errors="replace")
             raise RuntimeError(
-                f"the catalog at {host} answered {error.code} to a request for {what}: {said}"
+                f"the catalog at {host} answered {error.code} to a request for {what}: {text}"
             ) from None
         except urllib.error.URLError as error:
             raise RuntimeError(f"the catalog at {host} cannot be reached: {error.reason}") from None
 
 
 def _format_of(about: dict[str, Any]) -> ReaderFormat | None:
-    said = str(about.get("data_source_format") or "").lower()
-    return ReaderFormat(said) if said in {each.value for each in ReaderFormat} else None
+    format_name = str(about.get("data_source_format") or "").lower()
+    return ReaderFormat(format_name) if format_name in {each.value for each in ReaderFormat} else None
 
 
 def _storage_options(given: dict[str, Any], region: str | None) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class Checkpoint:
     def __init__(self, config: CheckpointConfig) -> None:
         self.config = config
         (self.path,), self.filesystem = resolve(config.checkpoint_path, config.filesystem)
+        #: Names of the tasks whose files `begin` has kept.
+        self._kept: set[str] | None = None
 
     def written(self) -> pa.Array | None:
         """The ids of the rows written so far; None if there are none."""
@@ -39,6 +41,8 @@ class Checkpoint:
 
         found = []
         for info in self._files():
+            if self._kept is not None and _name_of(info.path) not in self._kept:
+                continue  # of a task that outlived its run: its files are deleted
             with self.filesystem.open_input_file(info.path) as file:
                 found.append(pq.read_table(file).column(self.config.id_column))
         if not found:
@@ -58,10 +62,12 @@ class Checkpoint:
         """
         if not isinstance(datasink, FileDatasink) or not datasink.own_names:
             return
-        entered = {_name_of(info.path) for info in self._files()}
-        for info in self._files(".begun"):
-            run = _name_of(info.path)
+        begun = self._files(".begun")
+        for info in begun:
             self.filesystem.delete_file(info.path)
+        entered = self._kept = {_name_of(info.path) for info in self._files()}
+        for info in begun:
+            run = _name_of(info.path)
             for path in datasink._all_files():
                 name = _name_of(path).lstrip(".")
                 if name.startswith(run) and name[: len(run) + _TASK_LETTERS] not in entered:
@@ -96,6 +102,21 @@ class Checkpoint:
         with self.filesystem.open_output_stream(f"{self.path}/.{name}.part") as file:
             pq.write_table(pa.table({self.config.id_column: ids}), file)
         self.filesystem.move(f"{self.path}/.{name}.part", f"{self.path}/{name}.parquet")
+        if (
+            isinstance(datasink, FileDatasink)
+            and datasink.own_names
+            and not self._all_exist(datasink, result)
+        ):
+            # Another run has begun meanwhile, and has deleted them: the record would hide the rows from a third one.
+            self.filesystem.delete_file(f"{self.path}/{name}.parquet")
+
+    @staticmethod
+    def _all_exist(datasink: FileDatasink, paths: Any) -> bool:
+        from pyarrow import fs  # imported only if used
+
+        return all(
+            info.type != fs.FileType.NotFound for info in datasink.filesystem.get_file_info([*(paths or ())])
+        )
 
     def _is_over(self, datasink: FileDatasink) -> bool:
         """True if another run has begun since."""
@@ -137,20 +158,26 @@ class SkipWritten:
             yield table.filter(pc.invert(pc.is_in(column, value_set=ids)))
 
 
-def skipping(plan: Operator, checkpoint: Checkpoint) -> Operator:
-    """Return a plan whose source skips rows already written. Raises ValueError for a plan with several sources."""
-    ids = checkpoint.written()
+def check_source(plan: Operator) -> Operator:
+    """Return the source of a plan. Raises ValueError if it has several."""
     sources = [each for each in plan.walk() if not each.inputs]
     if len(sources) != 1:
         raise ValueError(
             f"a checkpoint needs a pipeline with one source, but this one has {len(sources)}; set checkpoint_config to None"
         )
+    return sources[0]
+
+
+def skipping(plan: Operator, checkpoint: Checkpoint) -> Operator:
+    """Return a plan whose source skips rows already written."""
+    ids = checkpoint.written()
+    source = check_source(plan)
     if ids is None:
         return plan
-    step = Steps((sources[0],), (SkipWritten(checkpoint, ids),), "SkipWritten")
+    step = Steps((source,), (SkipWritten(checkpoint, ids),), "SkipWritten")
 
     def behind(operator: Operator) -> Operator:
-        if operator is sources[0]:
+        if operator is source:
             return step
         return operator.over(*map(behind, operator.inputs))
 

@@ -23,8 +23,12 @@ class Compute:
     @property
     def plain(self) -> bool:
         """True if no option requires a worker process."""
-        asked = {name for name, value in self.remote_args.items() if value not in (None, {}, 0)}
-        return self.actors is None and not asked - {"num_cpus", "max_retries"} and self.remote_args_fn is None
+        requested = {name for name, value in self.remote_args.items() if value not in (None, {}, 0)}
+        return (
+            self.actors is None
+            and not requested - {"num_cpus", "max_retries"}
+            and self.remote_args_fn is None
+        )
 
     def alike(self, other: Compute) -> bool:
         """True if two operations can run in one task."""
@@ -131,7 +135,7 @@ def requested(
     if concurrency is not None:
         if compute is None:
             compute = _by_concurrency(fn, is_class, concurrency)
-        _say_deprecated()
+        _warn_deprecated()
     name = getattr(fn, "__name__", type(fn).__name__)
     if isinstance(compute, TaskPoolStrategy) and is_class:
         raise ValueError(
@@ -143,21 +147,21 @@ def requested(
             f"{name} is a function, which runs in tasks: with compute={compute!r}, Data can't schedule regular functions "
             f"with the actor pool strategy; give a TaskPoolStrategy or a class"
         )
-    asked = {key: value for key, value in (remote_args or {}).items() if value is not None}
+    requested = {key: value for key, value in (remote_args or {}).items() if value is not None}
     for key in ("num_cpus", "num_gpus", "memory"):
-        if isinstance(asked.get(key), (int, float)) and asked[key] < 0:
-            raise ValueError(f"The quantity of resource {key} cannot be negative, got {asked[key]}")
+        if isinstance(requested.get(key), (int, float)) and requested[key] < 0:
+            raise ValueError(f"The quantity of resource {key} cannot be negative, got {requested[key]}")
     if is_class and compute is None:
         compute = ActorPoolStrategy()
     if not isinstance(compute, ActorPoolStrategy):
         size = compute.size if isinstance(compute, TaskPoolStrategy) else None
-        return Compute(tasks=size, remote_args=asked, remote_args_fn=remote_args_fn)
+        return Compute(tasks=size, remote_args=requested, remote_args_fn=remote_args_fn)
     most = UNBOUNDED if compute.max_size == float("inf") else int(compute.max_size)
     return Compute(
         actors=(compute.min_size, most, compute.initial_size),
         in_flight_per_actor=compute.max_tasks_in_flight_per_actor,
         calls_per_actor=compute.max_concurrent_calls_per_actor or 1,
-        remote_args=asked,
+        remote_args=requested,
         remote_args_fn=remote_args_fn,
     )
 
@@ -187,7 +191,7 @@ def _by_concurrency(fn: Any, is_class: bool, concurrency: Any) -> ComputeStrateg
     return ActorPoolStrategy(min_size=concurrency[0], max_size=concurrency[1], initial_size=first)
 
 
-def _say_deprecated() -> None:
+def _warn_deprecated() -> None:
     from skate.util.debug import log_once  # only the deprecated name needs it
 
     if log_once("skate.data.concurrency"):

@@ -302,11 +302,11 @@ class DataContext:
         import skate  # only runs that use the session need it
 
         resources = skate.cluster_resources()
-        asked = self.execution_options.resource_limits
+        limits = self.execution_options.resource_limits
         excluded = self.execution_options.exclude_resources
         store = resources.get("object_store_memory", 1 << 30) * _STORE_SHARE
-        budget = asked.object_store_memory if asked.object_store_memory not in (0, INFINITE) else store
-        cpus = min(asked.cpu, resources.get("CPU", 1) - excluded.cpu)
+        budget = limits.object_store_memory if limits.object_store_memory not in (0, INFINITE) else store
+        cpus = min(limits.cpu, resources.get("CPU", 1) - excluded.cpu)
         return Limits(int(budget or store), max(2, 2 * int(max(1, cpus))), max(1, cpus))
 
 

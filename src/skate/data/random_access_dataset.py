@@ -62,17 +62,17 @@ class RandomAccessDataset:
         """Return the rows with the given keys, None where a key does not exist; makes one call per actor involved."""
         import skate  # imported only if used
 
-        asked: dict[int, list[tuple[int, int, Any]]] = {}
+        requests: dict[int, list[tuple[int, int, Any]]] = {}
         found: list[Any | None] = [None] * len(keys)
         for index, key in enumerate(keys):
             at = self._block_of(key)
             if at is not None:
-                asked.setdefault(self._servers.index(self._server_of[at]), []).append((index, at, key))
+                requests.setdefault(self._servers.index(self._server_of[at]), []).append((index, at, key))
         calls = [
             self._servers[number].get_many.remote([(at, key) for _, at, key in wanted])
-            for number, wanted in asked.items()
+            for number, wanted in requests.items()
         ]
-        for wanted, rows in zip(asked.values(), skate.get(calls), strict=True):
+        for wanted, rows in zip(requests.values(), skate.get(calls), strict=True):
             for (index, _, _), row in zip(wanted, rows, strict=True):
                 found[index] = row
         return found
@@ -138,9 +138,9 @@ class _Server:
         self._seconds += time.perf_counter() - started
         return found
 
-    def get_many(self, asked: list[tuple[int, Any]]) -> list[Any]:
+    def get_many(self, requests: list[tuple[int, Any]]) -> list[Any]:
         """The rows for some keys, each in a block."""
-        return [self.get(block, key) for block, key in asked]
+        return [self.get(block, key) for block, key in requests]
 
     def used(self) -> tuple[int, float]:
         """Return the number of requested rows, and the seconds that the lookups took."""

@@ -106,10 +106,6 @@ class ExecutionResources:
         """Return the amounts by the names that `cluster_resources` uses."""
         return dict(zip(("CPU", "GPU", "object_store_memory", "memory"), self._numbers(), strict=True))
 
-    def said(self, name: str) -> float | None:
-        """Return an amount as given, None if it was not."""
-        return self._amounts[_FIELDS.index(name)]
-
     def copy(
         self,
         cpu: float | None = None,
@@ -185,8 +181,10 @@ class ExecutionResources:
         return ExecutionResources._of, (self._amounts,)
 
     def __repr__(self) -> str:
-        said = {name: value for name, value in zip(_FIELDS, self._amounts, strict=True) if value is not None}
-        return f"ExecutionResources({', '.join(f'{name}={value:g}' for name, value in said.items())})"
+        values = {
+            name: value for name, value in zip(_FIELDS, self._amounts, strict=True) if value is not None
+        }
+        return f"ExecutionResources({', '.join(f'{name}={value:g}' for name, value in values.items())})"
 
 
 def _size(size: float) -> str:

@@ -58,11 +58,13 @@ def simple_shuffle(
 
     Args:
         input_reader: returns the items of an input partition.
-        input_num_partitions: the number of input partitions. output_num_partitions: the number of output
-        partitions. output_writer: writes an output partition, a list of items. partitioner: assigns each item
-        to an output partition. object_store_writer: stores the items of a part. tracker: an actor that is
-        notified of progress (`register_objectref`, `inc`, `inc2`), if any. streaming: True if the reader of
-        parts receives refs to their items.
+        input_num_partitions: the number of input partitions.
+        output_num_partitions: the number of output partitions.
+        output_writer: writes an output partition, a list of items.
+        partitioner: assigns each item to an output partition.
+        object_store_writer: stores the items of a part.
+        tracker: an actor that is notified of progress (`register_objectref`, `inc`, `inc2`), if any.
+        streaming: True if the reader of parts receives refs to their items.
 
     Returns the result of `output_writer` for each output partition.
     """

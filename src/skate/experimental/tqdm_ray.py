@@ -29,10 +29,12 @@ class tqdm:
     """A progress bar, usable in drivers, tasks and actors; it supports the tqdm arguments listed here.
 
     Args:
-        iterable: the iterable to wrap; the bar advances by one per item. desc: the text in front of the bar.
-    total: the number of steps; by default the length of the iterable. unit: the name of a step; by default
-    "it". position: accepted for compatibility; positions are automatic. flush_interval_s: seconds between two
-    lines; by default 1.
+        iterable: the iterable to wrap; the bar advances by one per item.
+        desc: the text in front of the bar.
+        total: the number of steps; by default the length of the iterable.
+        unit: the name of a step; by default "it".
+        position: accepted for compatibility; positions are automatic.
+        flush_interval_s: seconds between two lines; by default 1.
     """
 
     DEFAULT_FLUSH_INTERVAL_SECONDS = 1.0
@@ -78,7 +80,7 @@ class tqdm:
         self._show()
 
     def close(self) -> None:
-        """Show the bar a last time."""
+        """Show the bar one last time."""
         if not self._closed:
             self._closed = True
             self._show(last=True)

@@ -146,9 +146,10 @@ def unpacked_write(source: int, frame: tuple[Any, ...]) -> Write:
         _, number, kind, view, received, delivered, stamps, frames = frame
     except ValueError:
         raise ValueError(f"a write with {len(frame)} fields") from None
-    for each in (number, kind, view, received, delivered):
-        if type(each) is not int or each < 0:
-            raise ValueError(f"{each!r:.80} in a write")
+    if not (type(number) is type(kind) is type(view) is type(received) is type(delivered) is int):
+        raise ValueError(f"{frame[1:6]!r:.80} in a write")
+    if number < 0 or view < 0 or received < 0 or delivered < 0:
+        raise ValueError(f"{frame[1:6]!r:.80} in a write")
     if type(stamps) is not tuple or type(frames) is not tuple or not frames:
         raise ValueError("a write without frames")
     for stamp in stamps:

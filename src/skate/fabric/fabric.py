@@ -30,6 +30,9 @@ class Handler(Protocol):
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
         """Process a received message."""
 
+    def writable(self, member: NodeId) -> None:
+        """Handle the end of a full queue: producers may send to this member again."""
+
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         """Answer another member's `fetch`, now or later, with bytes of a local value, or None if it is not here."""
 
@@ -45,6 +48,8 @@ class Fabric(Protocol):
 
     #: The node's own handler.
     handler: Handler
+    #: Members with a full queue: messages to them are still taken, but their producers should stop until `writable`.
+    congested: set[NodeId]
 
     def members(self) -> Mapping[NodeId, dict[str, Any]]:
         """The other living nodes."""

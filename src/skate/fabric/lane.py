@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: The most bytes on the way without a receipt. What is beyond waits at its sender, so that relays keep only this much.
 WINDOW_BYTES: Final = 8 << 20
+#: With more bytes in its queue a lane is congested: producers wait until half of that is left.
+QUEUE_BYTES_MAX: Final = 32 << 20
 #: Ticks after which a connection whose bytes nobody acknowledges counts as broken: one beat.
 STUCK_TICKS: Final = 4
 
@@ -30,8 +32,8 @@ class Lane:
     """The path of the messages between this member and another one."""
 
     __slots__ = (
-        "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "last", "peer", "queue", "queued_bytes",
-        "prompted", "retry_at", "spare", "stuck_bytes", "stuck_ticks", "unreceipted", "via", "was_direct",
+        "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "heard", "last", "peer", "queue",
+        "queued_bytes", "prompted", "retry_at", "spare", "stuck_bytes", "stuck_ticks", "unreceipted", "via", "was_direct",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -46,6 +48,7 @@ class Lane:
         self.flight: deque[tuple[int, int]] = deque()  # writes without a receipt: number and size
         self.flight_bytes = 0
         self.prompted = False  # the peer was asked for a receipt
+        self.heard = False  # since the last tick
         self.unreceipted = 0  # writes of the peer since the last receipt
         self.stuck_bytes = 0  # what the peer's kernel had not acknowledged at the last tick
         self.stuck_ticks = 0  # for how many ticks this has been the same

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: How long a greeting may take.
 GREETING_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 0.2
+#: In the description of a node that only dials the head, and that no other node can dial.
+BEHIND_HEAD: Final = "behind_head"
 
 
 class Lanes:
@@ -70,6 +72,10 @@ class Lanes:
             return
         lane.retry_at = 0.0
         via, lane.via = lane.via, None
+        if self.is_behind_head(lane.peer):
+            if self.number == HEAD:
+                return  # that member dials
+            via = HEAD
         attempt = lane.attempt = Attempt(via is not None)
         lane.was_direct = via is None
 
@@ -106,6 +112,15 @@ class Lanes:
             self.carrier.dial(address, LANE, opened, failed)
         else:
             opened(self._tunnels.open(lane.peer, via))
+
+    def is_behind_head(self, peer: int) -> bool:
+        """Return True if this node must not dial a member directly: one of the two reaches only the head."""
+        if peer == HEAD:
+            return False
+        if self.number != HEAD and self.info.get(BEHIND_HEAD):
+            return True
+        member = self.ids.get(peer)
+        return member is not None and bool(self.infos[member].get(BEHIND_HEAD))
 
     def _await_greeting(self, connection: Connection) -> None:
         connection.deadline = self.clock() + GREETING_SECONDS

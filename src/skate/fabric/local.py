@@ -14,24 +14,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.fabric.fabric import Handler, NodeId, Space
+from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
 from skate.protocol.version import VERSION, refusal
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.pump import Pump
 
-PIECE_BYTES = 1 << 20
-PIECES_AHEAD = 4
 SOCKET_BYTES = 1 << 22
 HEAD = 0
 EPOLLOUT = 4
 
-# frames: (kind, to, from, ...), members by their incarnation
+# frames: (kind, to, from, ...), members by their incarnation; READ and PIECE are those of transfers
 HELLO = 1  # version of the protocol, info
 WELCOME = 2  # own incarnation, config, members
 JOINED = 3  # incarnation, info
 LEFT = 4  # incarnation, reason
 MESSAGE = 5  # message
-READ = 6  # ticket, key, at, size
-PIECE = 7  # ticket, at, bytes or None
 LEAVE = 8
 PRINTED = 9  # is_error, text
 REFUSED = 10  # text
@@ -39,28 +36,6 @@ REFUSED = 10  # text
 
 class RefusedError(ConnectionError):
     """The head has rejected this node."""
-
-
-class _Fetch:
-    """The transfer of one value to this node."""
-
-    __slots__ = ("source", "key", "size", "asked", "got", "write", "done")
-
-    def __init__(
-        self,
-        source: int,
-        key: bytes,
-        size: int,
-        write: Callable[[int, Any], None],
-        done: Callable[[bool], None],
-    ) -> None:
-        self.source = source
-        self.key = key
-        self.size = size
-        self.asked = 0
-        self.got = 0
-        self.write = write
-        self.done = done
 
 
 class LocalFabric:
@@ -73,10 +48,12 @@ class LocalFabric:
         self.handler: Handler
         self.ids: dict[int, NodeId] = {}
         self.infos: dict[NodeId, dict[str, Any]] = {}
+        self.congested: set[NodeId] = set()  # stays empty: a star is of one machine
         self.closed = False
         self._dirty: set[Channel] = set()
-        self._fetches: dict[int, _Fetch] = {}
-        self._ticket = 0
+        self._transfers = Transfers(
+            pump, lambda to, kind, *rest: self.post(kind, to, *rest), _no_connection, _no_reads
+        )
 
     def members(self) -> Mapping[NodeId, dict[str, Any]]:
         """The other living nodes."""
@@ -145,7 +122,7 @@ class LocalFabric:
             _, _, _, ticket, key, at, size = frame
             self.handler.read(key, at, size, lambda piece: self.post(PIECE, source, ticket, at, piece))
         elif kind == PIECE:
-            self._piece(*frame[3:])
+            self._transfers.piece(*frame[3:])
         elif kind == JOINED:
             self.add(frame[3], frame[4])
         elif kind == LEFT:
@@ -168,8 +145,7 @@ class LocalFabric:
             return
         del self.infos[member]
         self.handler.left(member, reason)
-        for ticket in [ticket for ticket, fetch in self._fetches.items() if fetch.source == number]:
-            self._fetches.pop(ticket).done(False)
+        self._transfers.left(number)
 
     # -- values
 
@@ -186,31 +162,7 @@ class LocalFabric:
         if source not in self.infos:
             done(False)
             return
-        self._ticket += 1
-        self._fetches[self._ticket] = fetch = _Fetch(source[1], key, size, write, done)
-        self._ask(self._ticket, fetch)
-
-    def _ask(self, ticket: int, fetch: _Fetch) -> None:
-        while fetch.asked < fetch.size and fetch.asked - fetch.got < PIECES_AHEAD * PIECE_BYTES:
-            size = min(PIECE_BYTES, fetch.size - fetch.asked)
-            self.post(READ, fetch.source, ticket, fetch.key, fetch.asked, size)
-            fetch.asked += size
-
-    def _piece(self, ticket: int, at: int, piece: Any) -> None:
-        fetch = self._fetches.get(ticket)
-        if fetch is None:
-            return
-        if piece is None:
-            del self._fetches[ticket]
-            fetch.done(False)
-            return
-        fetch.write(at, piece)
-        fetch.got += len(piece)
-        if fetch.got == fetch.size:
-            del self._fetches[ticket]
-            fetch.done(True)
-        else:
-            self._ask(ticket, fetch)
+        self._transfers.fetch(Transfer(source[1], key, size, write, done, None))
 
     def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""
@@ -223,6 +175,16 @@ class LocalFabric:
     def close(self) -> None:
         """Leave the cluster."""
         raise NotImplementedError
+
+
+def _no_connection(member: int, opened: Any, failed: Callable[[str], None]) -> None:
+    """Fail: all bytes go through the star."""
+    failed("a star has no connections of its own for values")
+
+
+def _no_reads(key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+    """Answer that there is no value: nobody reads over a connection of its own."""
+    answer(None)
 
 
 class HeadFabric(LocalFabric):

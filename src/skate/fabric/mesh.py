@@ -24,7 +24,7 @@ from skate.fabric.connection import (
     unpacked_write,
 )
 from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
-from skate.fabric.lane import Lane
+from skate.fabric.lane import QUEUE_BYTES_MAX, Lane
 from skate.fabric.lanes import Lanes
 from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
@@ -64,6 +64,7 @@ class Mesh(Lanes):
     ) -> None:
         super().__init__(pump, info, carrier, clock)
         self.timing = timing
+        self.congested: set[NodeId] = set()
         self.handler: Handler
         self._transfers = Transfers(pump, self.express, self._dial_bulk, self._read)
         self._turned = clock()
@@ -98,12 +99,16 @@ class Mesh(Lanes):
                 self.wrote(peer, write.number)
         for lane in written.values():
             self._transmit(lane)
+            if lane.queued_bytes > QUEUE_BYTES_MAX and lane.peer in self.ids:
+                self.congested.add(self.ids[lane.peer])
 
     # -- receiving
 
     def _take(self, connection: Connection, lane: Lane, frames: Iterable[tuple[Any, ...]]) -> None:
         """Handle the frames of a lane."""
-        self.heard(lane.peer)
+        if not lane.heard:  # the next tick says it again
+            lane.heard = True
+            self.heard(lane.peer)
         for frame in frames:
             if lane.connection is not connection:
                 break
@@ -144,6 +149,15 @@ class Mesh(Lanes):
         self.confirmed(lane.peer, received)
         if lane.queue:
             lane.transmit()
+        if self.congested and lane.queued_bytes <= QUEUE_BYTES_MAX // 2:
+            self._relieve(lane.peer)
+
+    def _relieve(self, peer: int) -> None:
+        """Let those send again who have waited for the queue to a member."""
+        member = self.ids.get(peer)
+        if member in self.congested:
+            self.congested.discard(member)
+            self.handler.writable(member)
 
     def _send_receipt(self, lane: Lane) -> None:
         if lane.connection is not None:
@@ -225,6 +239,7 @@ class Mesh(Lanes):
             return
         del self.infos[member]
         del self.addresses[number]
+        self.congested.discard(member)
         lane = self.lanes.pop(number, None)
         if lane is not None:
             lane.close()
@@ -262,6 +277,9 @@ class Mesh(Lanes):
         self.flush()
 
     def _look_after(self, lane: Lane, now: float) -> None:
+        if lane.heard:
+            lane.heard = False
+            self.heard(lane.peer)
         if lane.connection is not None:
             # The directory judges the lanes of the head.
             if (lane.closes_at and now >= lane.closes_at) or (
@@ -338,7 +356,9 @@ class Mesh(Lanes):
         if source not in self.infos:
             done(False)
         else:
-            self._transfers.fetch(Transfer(source[1], key, size, write, done, space))
+            # Without a connection of its own, a value comes in pieces over the lane.
+            direct_space = None if self.is_behind_head(source[1]) else space
+            self._transfers.fetch(Transfer(source[1], key, size, write, done, direct_space))
 
     def _dial_bulk(
         self, peer: int, opened: Callable[[socket.socket], None], failed: Callable[[str], None]

@@ -42,6 +42,8 @@ LEFT: Final = 3  # news from the head: (member, reason)
 #: Turns after which a stamp is dropped that nobody has said anything about.
 AGE_MAX: Final = 2
 ARRIVED: Final = -1  # in place of an age: the frame of a stamp has been delivered
+#: The most frames of one write, so that a long break does not end in one of gigabytes.
+FRAMES_MAX: Final = 1024
 _VIEW: Final = -1  # what a lane waits for that waits for news; members are not negative
 
 #: Where a binding frame goes, where it comes from, the number of its write, and the age in turns or ARRIVED.
@@ -82,7 +84,7 @@ class _Lane:
     """Both directions between this member and another."""
 
     __slots__ = (
-        "peer", "queued", "window", "sent", "told", "vouched", "held", "received", "delivered", "receipted", "waits",
+        "peer", "queued", "window", "sent", "announced", "sent_stamps", "held", "received", "delivered", "receipted", "waits",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -90,9 +92,9 @@ class _Lane:
         self.queued: list[Any] = []  # frames that are in no write yet
         self.window: deque[Write] = deque()  # writes without a receipt
         self.sent = 0  # number of the last write
-        self.told = 0  # index of the last note that was told to the peer
+        self.announced = 0  # index of the last note that was announced to the peer
         #: Stamps for the peer itself that writes have carried: (number of the write, source, number).
-        self.vouched: deque[tuple[int, int, int]] = deque()
+        self.sent_stamps: deque[tuple[int, int, int]] = deque()
         self.held: deque[Write] = deque()  # received, not delivered
         self.received = self.delivered = 0
         self.receipted = Receipt(0, 0)  # the last receipt sent
@@ -132,7 +134,7 @@ class Order:
         #: By (destination, source), in the order of their indices.
         self._notes: dict[tuple[int, int], _Note] = {}
         self._index = 0
-        self._told_most = 0  # the largest `told` of any lane
+        self._announced_max = 0  # the largest `announced` of any lane
 
     # -- sending
 
@@ -153,15 +155,18 @@ class Order:
 
     def writes(self) -> list[tuple[int, Write]]:
         """Return what is to be written now, with its receivers."""
-        dirty, self._dirty = self._dirty, {}
-        for lane in dirty.values():
-            self._flush(lane)
+        if self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for lane in dirty.values():
+                self._flush(lane)
+        elif not self._writes:
+            return []
         found, self._writes = self._writes, []
         return found
 
     def _flush(self, lane: _Lane) -> None:
-        if lane.queued:
-            frames, lane.queued = tuple(lane.queued), []
+        while lane.queued:
+            frames, lane.queued = tuple(lane.queued[:FRAMES_MAX]), lane.queued[FRAMES_MAX:]
             self._number(lane, DATA, self._stamps_for(lane), frames)
 
     def _write(self, lane: _Lane, kind: int, frames: tuple[Any, ...]) -> None:
@@ -178,21 +183,21 @@ class Order:
 
     def _stamps_for(self, lane: _Lane) -> tuple[Stamp, ...]:
         """Return the notes that have changed since the last write of a lane."""
-        if lane.told == self._index:
+        if lane.announced == self._index:
             return ()
         found: list[Stamp] = []
         for (destination, source), note in reversed(self._notes.items()):
-            if note.index <= lane.told:
+            if note.index <= lane.announced:
                 break
             if source == lane.peer or (destination == lane.peer and source == self.number):
                 continue  # the peer has sent it, or finds it in this lane
-            if note.arrived and note.since > lane.told:
-                continue  # the peer was not told that it was on its way
+            if note.arrived and note.since > lane.announced:
+                continue  # its way was never announced to the peer
             found.append((destination, source, note.number, ARRIVED if note.arrived else note.age))
             if destination == lane.peer and not note.arrived:
-                lane.vouched.append((lane.sent + 1, source, note.number))
-        lane.told = self._index
-        self._told_most = max(self._told_most, self._index)
+                lane.sent_stamps.append((lane.sent + 1, source, note.number))
+        lane.announced = self._index
+        self._announced_max = max(self._announced_max, self._index)
         return tuple(found)
 
     # -- receiving
@@ -201,13 +206,21 @@ class Order:
         """Handle a write of another member; return what can be delivered now."""
         if self.is_over(source, write.view):
             return []
-        lane = self._lane(source)
+        lane = self._lanes.get(source) or self._lane(source)
         self.receipted(source, write.receipt)
-        if write.number <= lane.received:
+        number = write.number
+        if number <= lane.received:
             return []  # known from another connection
-        if write.number > lane.received + 1:
-            raise OrderError(f"write {write.number} of {source} came after {lane.received}")
-        lane.received += 1
+        if number > lane.received + 1:
+            raise OrderError(f"write {number} of {source} came after {lane.received}")
+        lane.received = number
+        if (
+            write.kind == DATA
+            and not (write.stamps or lane.held or self._waits or self._announce)
+            and write.view <= self.view
+        ):
+            lane.delivered = number  # nothing stands in its way, and nothing waits for it
+            return [Delivery(source, DATA, write.frames)]
         found = []
         if write.kind == EXPRESS:
             found.append(Delivery(source, EXPRESS, write.frames))
@@ -232,7 +245,7 @@ class Order:
         return found
 
     def receipt(self, peer: int) -> Receipt | None:
-        """Return the receipt to be sent to a member, if no write has told it."""
+        """Return the receipt to be sent to a member, if no write carried it."""
         lane = self._lanes.get(peer)
         if lane is None or lane.receipted == (lane.received, lane.delivered):
             return None
@@ -247,11 +260,13 @@ class Order:
         received, delivered = receipt
         if received > lane.sent:
             raise OrderError(f"member {peer} has received write {received} of {lane.sent}")
-        while lane.window and lane.window[0].number <= received:
-            lane.window.popleft()
-        self._arrived((peer, self.number), delivered)
-        while lane.vouched and lane.vouched[0][0] <= delivered:
-            _, source, number = lane.vouched.popleft()
+        window = lane.window
+        while window and window[0].number <= received:
+            window.popleft()
+        if self._notes:
+            self._arrived((peer, self.number), delivered)
+        while lane.sent_stamps and lane.sent_stamps[0][0] <= delivered:
+            _, source, number = lane.sent_stamps.popleft()
             self._arrived((peer, source), number)
 
     def resume(self, peer: int, received: int) -> list[Write]:
@@ -415,7 +430,7 @@ class Order:
         if note is None or note.arrived or note.number > number:
             return
         del self._notes[pair]
-        if note.since <= self._told_most:  # somebody was told of it, and is to be told of this as well
+        if note.since <= self._announced_max:  # it was announced to a peer, so this is announced as well
             self._index += 1
             note.arrived, note.age, note.index = True, 0, self._index
             self._notes[pair] = note

@@ -76,13 +76,21 @@ class Transfers:
         self._post = post  # a frame to a member
         self._dial = dial
         self._read = read
-        self._mailbox = Mailbox(pump)
+        self._pump = pump
+        self._opened: Mailbox | None = None
         self._pieces: dict[int, Transfer] = {}  # over a lane, by ticket
         self._ticket = 0
         self._queue: list[Transfer] = []  # for a connection
         self._running: set[Transfer] = set()
         self._senders: set[BulkSender] = set()
         self._callers: list[socket.socket] = []  # that wait for a sender
+
+    @property
+    def _mailbox(self) -> Mailbox:
+        """Calls of the threads, opened for the first of them."""
+        if self._opened is None:
+            self._opened = Mailbox(self._pump)
+        return self._opened
 
     def fetch(self, transfer: Transfer) -> None:
         """Begin a transfer: `write` is called with each piece, unless they go into its space, and `done` once."""
@@ -160,10 +168,10 @@ class Transfers:
         self._begin_pieces(transfer)
         self._start_some()
 
-    def _finish(self, transfer: Transfer, is_there: bool) -> None:
+    def _finish(self, transfer: Transfer, success: bool) -> None:
         transfer.is_over = True
         self._running.discard(transfer)
-        transfer.done(is_there)
+        transfer.done(success)
         self._start_some()
 
     # -- in pieces
@@ -242,7 +250,8 @@ class Transfers:
 
     def forked(self) -> None:
         """In a forked child: close the inherited descriptors."""
-        self._mailbox.forked()
+        if self._opened is not None:
+            self._opened.forked()
         for thread in self._threads():
             thread.forked()
         for sock in self._callers:
@@ -257,6 +266,7 @@ class Transfers:
             thread.stop()
         for thread in threads:
             thread.join()
-        self._mailbox.close()
+        if self._opened is not None:
+            self._opened.close()
         for sock in self._callers:
             sock.close()

@@ -73,7 +73,7 @@ class Place:
     """The engine of a config, with the facts that decide whether to substitute it."""
 
     engine: str
-    asks_for_gpus: bool
+    requests_gpus: bool
     gpus: float
     vllm_installed: bool
     embedded_installed: bool = True
@@ -95,10 +95,10 @@ def decided(place: Place) -> tuple[str, str | None]:
     name = place.engine.lower()
     if name != "vllm" or place.vllm_installed:
         return name, None
-    if place.asks_for_gpus or place.gpus or not place.embedded_installed:
+    if place.requests_gpus or place.gpus or not place.embedded_installed:
         why = "the embedded engine's torch and transformers are not, either"
-        if place.asks_for_gpus:
-            why = "the config asks for GPUs"
+        if place.requests_gpus:
+            why = "the config requests GPUs"
         elif place.gpus:
             why = f"there are {place.gpus:g} GPUs"
         raise ImportError(
@@ -112,10 +112,10 @@ def decided(place: Place) -> tuple[str, str | None]:
     )
 
 
-def choose(engine: str, *, asks_for_gpus: bool, gpus: float) -> str:
+def choose(engine: str, *, requests_gpus: bool, gpus: float) -> str:
     """Return the engine to use here, and log a warning if it replaces vLLM. Raises ImportError, ValueError."""
     embedded = all(map(is_installed, _engines["embedded"].packages))
-    place = Place(engine, asks_for_gpus, gpus, is_installed("vllm"), embedded, os.environ.get(SETTING))
+    place = Place(engine, requests_gpus, gpus, is_installed("vllm"), embedded, os.environ.get(SETTING))
     name, message = decided(place)
     if message is not None:
         _log.warning(message)

@@ -109,13 +109,13 @@ class VllmEngine:
         given = {each.name: getattr(params, each.name) for each in fields(params) if each.name != "extra"}
         given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
         counts = [0] * params.n
-        asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
         batcher, first = IncrementBatcher(every_s), True
         await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
         try:
             sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
-            async with aclosing(self.outputs(asked, sampling, request_id, adapter)) as found:
+            async with aclosing(self.outputs(engine_prompt, sampling, request_id, adapter)) as found:
                 async for output in found:
                     for each in output.outputs:
                         counts[each.index] += len(each.token_ids)
@@ -146,13 +146,13 @@ class VllmEngine:
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
     ) -> Embedding:
         """Compute the embedding of a prompt."""
-        asked = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
         if self._args.task != "embed":
             raise BadRequest(
                 "this model generates text; vLLM computes embeddings only with task 'embed'", "model"
             )
         last = None
-        async for output in self.outputs(asked, self.pooling({}), request_id, adapter):
+        async for output in self.outputs(engine_prompt, self.pooling({}), request_id, adapter):
             last = output
         if last is None:
             raise EngineStopped("vLLM ended a request without a result")

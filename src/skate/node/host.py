@@ -36,7 +36,7 @@ from skate.protocol import shell_events as se
 from skate.protocol.effects import ShellEffect
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
-from skate.wire.status import BOARD_BYTES, Board
+from skate.wire.status import STATUS_TABLE_BYTES, StatusTable
 
 if TYPE_CHECKING:
     from skate.node.driver.drivers import Drivers
@@ -69,9 +69,9 @@ class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
     __slots__ = (
-        "_applying", "_tick_at", "arena", "board", "control_c", "cooling", "core", "dirty", "disk", "door", "drivers",
-        "event_log", "guard", "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id",
-        "output", "overflow", "pool", "process", "pump", "settings", "snapshot", "workers", "zygote_config",
+        "_applying", "_tick_at", "arena", "control_c", "cooling", "core", "dirty", "disk", "drivers", "event_log", "guard",
+        "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id", "output", "overflow", "pool",
+        "process", "pump", "session_socket", "settings", "snapshot", "status_table", "workers", "zygote_config",
     )  # fmt: skip
 
     def __init__(self, settings: Settings, pump: Pump, control_c: SigintHandler, head: bool = True) -> None:
@@ -79,14 +79,16 @@ class NodeHost:
         self.control_c = control_c
         self.pump = pump
         self.lock = pump.lock
-        board_at = -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        status_table_at = (
+            -(-settings.object_store_memory // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        )
         outside = _outside(settings)
         files = overflow_files(settings.spill)
         #: The overflow file that can hold values permanently.
         self.overflow = files[0]
-        self.arena, self.mapping = _memory(board_at, settings.object_store_memory, files)
-        self.disk = Disk(self.arena, files, outside, self.mapping, self._told)
-        self.board = Board(self.arena.fd, board_at)
+        self.arena, self.mapping = _memory(status_table_at, settings.object_store_memory, files)
+        self.disk = Disk(self.arena, files, outside, self.mapping, self._disk_answered)
+        self.status_table = StatusTable(self.arena.fd, status_table_at)
         node_id = self.node_id = os.urandom(28)
         totals = settings.totals()
         if not head:
@@ -108,25 +110,23 @@ class NodeHost:
         self.cooling = ArenaTrimmer(self.snapshot, self.tell, self.arena, self.mapping.forget)
         self.job = os.urandom(2).rjust(4, b"\0")
         self.process: Any = None  # the tables of the driver in this process, if there is one
-        #: Links to other nodes, once there are any.
-        self.neighbours: PeerLinks | None = None
+        self.neighbours: PeerLinks | None = None  # links to other nodes, once there are any
         #: The server of drivers in other processes, and the channels to them by client id.
         self.drivers: Drivers | None = None
         self.guests: dict[int, Channel] = {}
         self.leaving = False
-        #: The socket through which other programs join, if the node is hosted in its driver.
-        self.door: SessionSocket | None = None
+        self.session_socket: SessionSocket | None = None  # through which others join a node in its driver
         self.output: JobOutput = GuestOutput(self, settings.log_to_driver)
-        self.jobs = JobViews(self)
+        self.jobs: JobViews = JobViews(self)
         self.dirty: set[int] = set()
         self.monitor = MemoryMonitor(self)
-        self.pool = WorkerPool(self)
+        self.pool: WorkerPool = WorkerPool(self)
         self.workers = self.pool.workers
         self.zygote_config = zygote_config(
             sys.path,
             settings.preload,
             {"namespace": settings.namespace, "node_id": node_id, "job": self.job, "arena_bytes": settings.object_store_memory,
-             "board_at": board_at, "node_ip_address": settings.node_ip_address,
+             "status_table_at": status_table_at, "node_ip_address": settings.node_ip_address,
              "overflow_bytes": self.overflow.capacity,
              "spilled_outside": None if outside is None else [outside.uri, outside.folder],
              "main": _main_path()},
@@ -149,7 +149,8 @@ class NodeHost:
                 host = cls(settings, pump, control_c)
                 if join is not None:
                     join(host)
-                host.door = SessionSocket(host)
+                if os.environ.get("SKATE_ATTACH") != "0":
+                    host.session_socket = SessionSocket(host)
                 host.pool.launcher_for(PYTHON)
                 pump.start()
             except BaseException:
@@ -166,7 +167,7 @@ class NodeHost:
     @property
     def address(self) -> str:
         """The address at which other programs of this user join the node; empty if they cannot."""
-        return "" if self.door is None else address.to_address(self.door.path)
+        return "" if self.session_socket is None else address.to_address(self.session_socket.path)
 
     def preload(self, name: str) -> None:
         """Import a module once, in the background, for future workers to share."""
@@ -320,7 +321,7 @@ class NodeHost:
                     self.neighbours.pull(cid, oid, offset, size)
             case effects.ServeReads(oid):
                 if self.neighbours is not None:
-                    self.neighbours.there(oid)
+                    self.neighbours.serve_reads(oid)
             case (
                 effects.Spill()
                 | effects.Restore()
@@ -331,6 +332,10 @@ class NodeHost:
                 self.disk.act(effect)
             case effects.ReleasePages(ranges):
                 self.cooling.release(ranges)
+            case effects.LeaveCluster(reason):
+                if self.neighbours is not None:
+                    self.neighbours.farewell = reason
+                self.leave()
             case effects.Admitted():
                 raise AssertionError("the answer to a client that joins is for `admit`")
             case _:
@@ -339,11 +344,11 @@ class NodeHost:
     def _output_of_job(self, effect: ShellEffect) -> None:
         """Carry out an effect of the core on the output of a job, which may go to a driver at another node."""
         match effect:
-            case effects.CloseJob(job, home, told):
+            case effects.CloseJob(job, home, nodes):
                 if home:
                     self.jobs.close(job, home)
                 elif self.drivers is not None:
-                    self.drivers.closing(job, told)
+                    self.drivers.closing(job, nodes)
             case effects.PrintOutput(job, is_error, text):
                 self.output.received(job, is_error, text)
             case effects.PauseOutput(job, paused):
@@ -354,7 +359,7 @@ class NodeHost:
             case effects.EndOutput(job, cid) if self.drivers is not None:
                 self.drivers.silent_at(cid, job)
 
-    def _told(self, answers: list[se.DiskAnswer]) -> None:
+    def _disk_answered(self, answers: list[se.DiskAnswer]) -> None:
         """Pass answers of the disk to the core; called in the disk's own threads."""
         with self.lock:
             if self.pump.closed:
@@ -370,7 +375,7 @@ class NodeHost:
 
     def _before_poll(self) -> float | None:
         process = self.process
-        if process is not None and (process.graves or process.unhandled):
+        if process is not None and (process.pending_releases or process.unhandled):
             process.tidy()
         if self.dirty:
             self.flush()
@@ -400,8 +405,8 @@ class NodeHost:
     def forked(self) -> None:
         """Release a forked child's copies; the node belongs to the parent."""
         self.pool.forked()
-        if self.door is not None:
-            self.door.forked()
+        if self.session_socket is not None:
+            self.session_socket.forked()
         if self.drivers is not None:
             self.drivers.forked()
         if self.neighbours is not None:
@@ -415,8 +420,8 @@ class NodeHost:
                 self._end_process()
                 if self.neighbours is not None:
                     self.neighbours.fabric.close()
-                if self.door is not None:
-                    self.door.close()
+                if self.session_socket is not None:
+                    self.session_socket.close()
                 if self.drivers is not None:
                     self.drivers.close()
                 self.pump.wake_ready()
@@ -426,7 +431,7 @@ class NodeHost:
             self.disk.close()
             self.pool.close()
             self.output.close()
-            self.board.close()
+            self.status_table.close()
             self.mapping.close()
             self.arena.close()
             if self.event_log is not None:
@@ -436,16 +441,16 @@ class NodeHost:
     def _await_writers(self) -> None:
         """Wait for threads that copy into the arena, before its descriptor is closed."""
         deadline = time.monotonic() + WRITERS_SECONDS
-        while self.pump.asides and time.monotonic() < deadline:
+        while self.pump.unlocked_threads and time.monotonic() < deadline:
             time.sleep(0.001)
 
 
-def _memory(board_at: int, arena_bytes: int, files: list[OverflowFile]) -> tuple[ArenaFile, Memory]:
-    """Create the arena, with the board behind it, and its mapping in this process; close every file on failure."""
+def _memory(status_table_at: int, arena_bytes: int, files: list[OverflowFile]) -> tuple[ArenaFile, Memory]:
+    """Create the arena, with the status table behind it, and its mapping in this process; close every file on failure."""
     with contextlib.ExitStack() as opened:
         for file in files:
             opened.callback(file.close)
-        arena = ArenaFile(board_at + BOARD_BYTES)
+        arena = ArenaFile(status_table_at + STATUS_TABLE_BYTES)
         opened.callback(arena.close)
         mapping = Memory(arena.fd, arena_bytes, files[0].fd, files[0].capacity)
         opened.pop_all()

@@ -30,10 +30,10 @@ class RelayedOutput(JobOutput):
         super().__init__(host, Relayed(fabric))
         self._fabric = fabric
 
-    def said(self, job: str, is_error: bool, text: str) -> None:
+    def print_lines(self, job: str, is_error: bool, text: str) -> None:
         """Send a text to the head for printing, or to the driver of its job."""
         if job:
-            super().said(job, is_error, text)
+            super().print_lines(job, is_error, text)
             return
         with self._host.lock:
             self._fabric.print(is_error, text)

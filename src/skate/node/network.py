@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skate.node.driver.address import CLUSTER_NAME, TOKEN_NAME, cluster_of, find, is_locked
+from skate.node.driver.address import CLUSTER_NAME, TOKEN_NAME, cluster_of, find
 from skate.protocol.values import LOOPBACK
 
 if TYPE_CHECKING:
@@ -28,13 +28,17 @@ SOMEWHERE = ("203.0.113.1", 9)
 
 @dataclass(frozen=True)
 class Network:
-    """The network of one node. A head has no `head`; it listens on `port`, and 0 is any free one."""
+    """The network of one node. The head itself leaves `head` empty; it listens on `port`, or on any free port if that is 0.
+
+    A node `behind_head` connects to no other node than the head.
+    """
 
     ip: str
     port: int = 0
     head: str = ""
     token_file: str | None = None
     timeout: float = JOIN_SECONDS
+    behind_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ def connect(
         # with Dask.distributed, which takes half a second
         from skate.fabric.dask import carrier, credentials
         from skate.fabric.directory import Timing
+        from skate.fabric.lanes import BEHIND_HEAD
         from skate.fabric.mesh_head import MeshHead
         from skate.fabric.mesh_member import MeshMember
     except ImportError as error:
@@ -79,6 +84,8 @@ def connect(
         name = info["node_id"].hex()
         member = carrier.MemberCarrier(pump, name, network.head, network.ip, token=token)
         member.start(network.timeout)
+        if network.behind_head:
+            info = {**info, BEHIND_HEAD: True}
         joining = MeshMember(pump, info, member, timing=Timing(grace=GRACE_SECONDS))
         joining.on_end = lambda: leave(joining.reason)
         try:
@@ -122,21 +129,9 @@ def record(folder: str, joined: Joined) -> None:
 # -- addresses
 
 
-def node_of(address: str, folder: str) -> str:
-    """Return the socket of this machine's node of a cluster. Raise ConnectionError if there is none."""
-    own = cluster_of(folder)
-    if same(own, address):
-        return find(folder)
-    if own:
-        found = f"your node here belongs to the cluster at {own}"
-    elif is_locked(folder) if os.path.isdir(folder) else False:
-        found = "your node here belongs to no cluster of several machines; `skate stop` ends it"
-    else:
-        found = f"you have no node here (looked in {folder})"
-    raise ConnectionError(
-        f"init(address={address!r}) needs a node of that cluster on this machine, but {found}; start one with "
-        f"`skate start --address={address} --token-file FILE`, where FILE is a copy of the token file that the head has printed"
-    )
+def node_of(address: str, folder: str) -> str | None:
+    """Return the socket of this machine's node of a cluster, or None if there is none."""
+    return find(folder) if same(cluster_of(folder), address) else None
 
 
 def same(one: str, other: str) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.protocol import shell_events as se
+from skate.protocol.values import PACKAGE
 
 if TYPE_CHECKING:
     from skate.fabric.fabric import Fabric, NodeId
     from skate.node.host import NodeHost
+    from skate.wire.channel import Channel
 
 
 class PeerLinks:
@@ -21,11 +23,27 @@ class PeerLinks:
         self.fabric = fabric
         self._cids: dict[NodeId, int] = {}
         self._members: dict[int, NodeId] = {}
+        from skate.node.package_transfers import PackageTransfers  # only nodes with others
+
+        #: Packages of runtime environments, which nodes fetch from each other.
+        self.packages = PackageTransfers(self, host.pump, host.jobs.homes, host.pool.environments.stores)
         #: Reads by other nodes of values on disk, until they are restored: first byte, size, callback.
+        #: What other nodes are told as the reason when this one leaves.
+        self.farewell = "was stopped"
+        #: Members with a full queue.
+        self.congested = fabric.congested
+        #: The last one of them that something was sent to.
+        self.overfull: NodeId | None = None
+        #: Channels of processes that wait for these members.
+        self._paused: dict[NodeId, list[Channel]] = {}
         self._late: dict[bytes, list[tuple[int, int, Callable[[Any], None]]]] = {}
         fabric.handler = self
 
     # -- out
+
+    def member_of(self, cid: int) -> NodeId | None:
+        """Return the member that the core knows by this client id."""
+        return self._members.get(cid)
 
     def send(self, cid: int, message: tuple[Any, ...]) -> bool:
         """Queue a message of the core for a peer; return False if there is no such peer."""
@@ -33,7 +51,23 @@ class PeerLinks:
         if member is None:
             return False
         self.fabric.send(member, message)
+        if self.congested and member in self.congested:
+            self.overfull = member
         return True
+
+    def pause(self, channel: Channel) -> None:
+        """Stop reading from a process that has just sent something to a member with a full queue."""
+        member, self.overfull = self.overfull, None
+        if member in self.congested and channel.fd not in self._host.pump.paused:
+            self._paused.setdefault(member, []).append(channel)
+            self._host.pump.pause(channel.fd, True, bool(channel.backlog))
+
+    def writable(self, member: NodeId) -> None:
+        """Read again from the processes that have waited for a member."""
+        self.overfull = None
+        for channel in self._paused.pop(member, ()):
+            if not channel.closed:
+                self._host.pump.pause(channel.fd, False, bool(channel.backlog))
 
     def send_all(self, message: tuple[Any, ...]) -> None:
         """Send a message to all peers."""
@@ -58,8 +92,8 @@ class PeerLinks:
                 # The overflow disk is full, and an incomplete value is useless.
                 failed = True
 
-        def done(there: bool) -> None:
-            host.tell(se.PullDone(se.PULL_DONE, offset, there and not failed))
+        def done(success: bool) -> None:
+            host.tell(se.PullDone(se.PULL_DONE, offset, success and not failed))
 
         member = self._members.get(cid)
         if member is None:
@@ -83,6 +117,7 @@ class PeerLinks:
 
     def left(self, member: NodeId, reason: str) -> None:
         """Remove a node that has left."""
+        self.writable(member)
         cid = self._cids.pop(member)
         del self._members[cid]
         self._host.tell(se.PeerLeft(se.PEER_LEFT, cid, reason))
@@ -96,6 +131,9 @@ class PeerLinks:
 
     def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
         """Answer with bytes of a local value, or with None; answer later if the value must be restored from disk first."""
+        if key.startswith(PACKAGE):
+            self.packages.read(key, at, size, answer)
+            return
         on_disk = self._host.snapshot.on_disk(key)
         if on_disk:
             self._late.setdefault(key, []).append((at, size, answer))
@@ -103,7 +141,7 @@ class PeerLinks:
         if not on_disk:
             self._answer(key, at, size, answer)
 
-    def there(self, key: bytes) -> None:
+    def serve_reads(self, key: bytes) -> None:
         """Answer pending reads of a value that is back in memory, or is unavailable."""
         for at, size, answer in self._late.pop(key, ()):
             self._answer(key, at, size, answer)

@@ -59,6 +59,8 @@ class Settings:
     spill: SpillPlace = field(default=SpillPlace())
     #: Where other nodes reach this one.
     node_ip_address: str = LOOPBACK
+    #: The folder of log files of a standing node; empty for none.
+    log_folder: str = ""
 
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Settings:
@@ -102,7 +104,7 @@ class Settings:
             namespace=namespace or os.environ.get("RAY_NAMESPACE") or os.urandom(16).hex(),
             runtime_env=_environment(given.get("runtime_env")),
             local_mode=bool(given.get("local_mode")),
-            log_to_driver=given.get("log_to_driver") is not False,
+            log_to_driver=_prints(given.get("log_to_driver")),
             preload=_preload(given.get("preload")),
             memory_limit=memory_limit(),
             memory_threshold=_threshold(),
@@ -110,6 +112,7 @@ class Settings:
             gpu_ids=ids,
             spill=SpillPlace.of(given),
             node_ip_address=_ip_address(given.get("_node_ip_address")),
+            log_folder=given.get("_log_folder") or "",
         )
 
     @classmethod
@@ -137,6 +140,13 @@ class Settings:
         return total
 
 
+def _prints(given: object) -> bool:
+    """Return True if the output of workers is printed: unless the program or the environment says no."""
+    if given is None:
+        return os.environ.get("RAY_LOG_TO_DRIVER", "1").lower() in ("1", "true")
+    return given is not False
+
+
 def _ip_address(given: object) -> str:
     if given is not None and not isinstance(given, str):
         raise TypeError(f"_node_ip_address must be a string, got {given!r}")
@@ -157,9 +167,9 @@ def _check_names(given: dict[str, Any]) -> None:
 def _check_address(address: str | None) -> None:
     if address is not None and not isinstance(address, str):
         raise TypeError(f"address must be a string, got {address!r}")
-    from skate.node.driver.address import asked  # only sessions need it
+    from skate.node.driver.address import given_address  # only sessions need it
 
-    wanted = asked(address)
+    wanted = given_address(address)
     if wanted in (None, "", "local"):
         return
     from skate.exceptions import RaySystemError  # only errors need the tree
@@ -232,16 +242,16 @@ def _preload(given: Any) -> tuple[str, ...]:
 
 def memory_limit() -> int:
     """Return SKATE_MEMORY_LIMIT in bytes, for the node and its workers together; 0 if it is not set. Raise ValueError."""
-    said = os.environ.get("SKATE_MEMORY_LIMIT", "").strip()
-    if not said:
+    text = os.environ.get("SKATE_MEMORY_LIMIT", "").strip()
+    if not text:
         return 0
-    number = said.rstrip("iBbKkMmGgTt ")
-    unit = said[len(number) :].strip().lower()
+    number = text.rstrip("iBbKkMmGgTt ")
+    unit = text[len(number) :].strip().lower()
     try:
         return int(float(number) * _SIZES[unit])
     except (ValueError, KeyError):
         raise ValueError(
-            f'SKATE_MEMORY_LIMIT={said!r} is not a size; use bytes, or a number with a unit such as "4GiB" or "500MB"'
+            f'SKATE_MEMORY_LIMIT={text!r} is not a size; use bytes, or a number with a unit such as "4GiB" or "500MB"'
         ) from None
 
 
@@ -254,30 +264,30 @@ _SIZES = {"": 1, "b": 1} | {
 
 def _threshold() -> float:
     name = "SKATE_MEMORY_THRESHOLD"
-    said = os.environ.get(name)
-    if said is None:
+    text = os.environ.get(name)
+    if text is None:
         name = "RAY_memory_usage_threshold"
-        said = os.environ.get(name, "0.95")
+        text = os.environ.get(name, "0.95")
     try:
-        share = float(said)
+        share = float(text)
     except ValueError:
         share = -1.0
     if not 0 < share <= 1:
         raise ValueError(
-            f"{name}={said!r} is not a fraction of the memory; use a number above 0 and at most 1"
+            f"{name}={text!r} is not a fraction of the memory; use a number above 0 and at most 1"
         )
     return share
 
 
 def _refresh_seconds() -> float:
     name = "RAY_memory_monitor_refresh_ms"
-    said = os.environ.get(name, "250")
+    text = os.environ.get(name, "250")
     try:
-        milliseconds = float(said)
+        milliseconds = float(text)
     except ValueError:
         milliseconds = -1.0
     if not 0 <= milliseconds < 1e9:
-        raise ValueError(f"{name}={said!r} is not a time; use milliseconds, or 0 to disable it")
+        raise ValueError(f"{name}={text!r} is not a time; use milliseconds, or 0 to disable it")
     return milliseconds / 1000
 
 

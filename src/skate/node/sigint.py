@@ -54,12 +54,12 @@ class SigintHandler:
         """In the main thread, delay interruptions until the end of the block."""
         mine = threading.current_thread() is threading.main_thread()
         if mine:
-            self._pump.main_aside = True
+            self._pump.main_unlocked = True
         try:
             yield
         finally:
             if mine:
-                self._pump.main_aside = False
+                self._pump.main_unlocked = False
 
     def _on_interrupt(self, number: int, frame: Any) -> None:
         self._missed.handled()

@@ -8,18 +8,24 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from skate.node.dashboard_process import Dashboard
 from skate.node.driver import address
 from skate.node.driver.drivers import Drivers
 from skate.node.host import NodeHost
 from skate.node.network import Joined, Network, connect, record
 from skate.node.output.job_output import JobOutput, LogFile
+from skate.node.output.log_folder import LogFolder
 from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
 from skate.node.sigint import SigintHandler
 from skate.protocol import messages as m
 from skate.wire.pump import Pump
+
+#: The folder of uploaded packages in that of the session.
+PACKAGES = "packages"
 
 
 class Taken(Exception):
@@ -61,14 +67,23 @@ class Address(NamedTuple):
 
 
 def run(
-    settings: Settings, place: Place, ready: Callable[[Address], None], network: Network | None = None
+    settings: Settings,
+    place: Place,
+    ready: Callable[[Address], None],
+    network: Network | None = None,
+    dashboard: Callable[[Callable[[str], object]], Dashboard] | None = None,
+    driver: int = -1,
 ) -> str:
-    """Run a node until it is stopped, or has to leave its cluster: return why. Call `ready` with its address once drivers
-    can connect."""
+    """Run a node until it is stopped, or has to leave its cluster: return why.
+
+    Calls `ready` with its address once drivers can connect. `dashboard` makes one that writes to the node's log. With `driver`, a
+    descriptor of the process that it is for, the node ends with that process.
+    """
     os.environ.pop("SKATE_ADDRESS", None)  # this process hosts a node instead of joining one
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
     terminal = sys.stderr
+    beside = None if dashboard is None else dashboard(log.write)
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, SigintHandler(pump), head=network is None or not network.head)
@@ -78,22 +93,33 @@ def run(
         try:
             host.output.close()
             host.output = output = JobOutput(host, log)
+            if settings.log_folder:
+                output.log_folder = LogFolder(settings.log_folder)
             place.path = address.path_for(place.folder, os.getpid())
             found, number = Address(place.path), 0
             if network is not None:
                 joined = _join(host, network, place.folder, log)
                 found, number = Address(place.path, joined.address, joined.token_file), joined.number
+            session_folder = address.session_folder(place.path)
+            if session_folder is not None:
+                host.pool.environments.stores.append(Path(session_folder) / PACKAGES)
             listener = address.bind(place.path)
             host.drivers = Drivers(host, listener, place.path, output, number)
             host.drivers.cluster = found.cluster
+            if driver >= 0:
+                pump.add(driver, lambda _: host.leave())
             ready(found)
             sys.stderr = stream
+            if beside is not None:
+                beside.start(place.path)
             pump.wait(lambda: host.leaving)
             if network is not None:
-                _say_farewell(host, network)
+                _announce_end(host, network)
         finally:
             host.leaving = True
             sys.stderr = terminal
+    if beside is not None:
+        beside.end()
     host.shutdown()
     place.leave(keep_log=bool(host.drivers.why_lost))
     return host.drivers.why_lost
@@ -109,16 +135,20 @@ def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined
         host.leave()
 
     joined = connect(network, folder, host.pump, host.info(), leave)
+    from skate.runtime_env.cache import default_root  # only nodes with others
+
+    # Programs put the folders of their environments where the other nodes fetch them.
+    host.zygote_config["packages"] = str(default_root())
     host.neighbours = PeerLinks(host, joined.fabric)
     joined.begin()
     record(folder, joined)
     return joined
 
 
-def _say_farewell(host: NodeHost, network: Network) -> None:
+def _announce_end(host: NodeHost, network: Network) -> None:
     """Tell the other nodes that this one leaves, and if it is the head, that they have to end."""
     assert host.neighbours is not None
-    host.neighbours.send_all(m.Leaving(m.LEAVING, "was stopped"))
+    host.neighbours.send_all(m.Leaving(m.LEAVING, host.neighbours.farewell))
     fabric = host.neighbours.fabric
     for member in [] if network.head else list(fabric.members()):
         fabric.request_leave(member)
@@ -129,7 +159,13 @@ def _stop(host: NodeHost) -> None:
     host.pump.kick()
 
 
-def run_apart(settings: Settings, place: Place, report: int, network: Network | None = None) -> None:
+def run_apart(
+    settings: Settings,
+    place: Place,
+    report: int,
+    network: Network | None = None,
+    dashboard: Callable[[Callable[[str], object]], Dashboard] | None = None,
+) -> None:
     """Detach a forked child from the terminal and run a node; write its address, or the error, to `report`."""
 
     started = False
@@ -148,7 +184,7 @@ def run_apart(settings: Settings, place: Place, report: int, network: Network | 
     os.close(null)
     os.chdir("/")
     try:
-        run(settings, place, ready, network)
+        run(settings, place, ready, network, dashboard)
     except Exception as error:  # report any error to the parent, and log it
         expected = network is not None and isinstance(error, ConnectionError | ValueError) and not started
         if expected:  # the cluster or this machine does not allow it

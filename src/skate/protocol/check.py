@@ -179,6 +179,19 @@ def _hints(record: Any) -> dict[str, Any]:
     return typing.get_type_hints(record, include_extras=True)
 
 
+class Checks(dict[Any, Check]):
+    """Checks by key, each generated when it is first needed: most processes need few of them."""
+
+    def __init__(self, generate: Callable[[Any], Check]) -> None:
+        """`generate` returns the check for a key, or raises KeyError."""
+        super().__init__()
+        self._generate = generate
+
+    def __missing__(self, key: Any) -> Check:
+        check = self[key] = self._generate(key)
+        return check
+
+
 def message_check(record: type) -> Check:
     """Return a function that is true for a message with the fields of a record, of which the first is its number."""
     kinds = list(_hints(record).values())[1:]

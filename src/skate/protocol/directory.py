@@ -4,7 +4,6 @@ every process."""
 from __future__ import annotations
 
 import re
-import typing
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -21,9 +20,9 @@ from skate.protocol.fields import Count, Where
 
 def tag_of(record: type) -> int:
     """Return the number of a message, from the annotation of its first field."""
-    (tag,) = typing.get_args(typing.get_type_hints(record)["tag"])
-    assert isinstance(tag, int)
-    return tag
+    kind = record.__annotations__["tag"]  # text; to evaluate the annotations of all records takes 5 ms
+    assert kind.startswith("Literal[")
+    return int(kind[len("Literal[") : -1])
 
 
 def constant_of(record: type) -> str:

@@ -62,12 +62,12 @@ class AdoptJob(Record):
 class CloseJob(Record):
     """The workers of a job whose driver has ended are ending; `home` is the node of the driver, or 0 if that is this one.
 
-    `told` are the nodes that this one has sent work of the job; they report the end of its output.
+    `nodes` are the nodes that this one has sent work of the job; they report the end of its output.
     """
 
     job: str
     home: int
-    told: tuple[int, ...]
+    nodes: tuple[int, ...]
 
 
 class PrintOutput(Record):
@@ -175,6 +175,15 @@ class ReleasePages(Record):
     ranges: tuple[tuple[int, int], ...]
 
 
+# -- the end
+
+
+class LeaveCluster(Record):
+    """End this node; the reason continues the sentence "node x ...", for the others."""
+
+    reason: str
+
+
 DiskEffect: TypeAlias = Spill | Restore | Reserve | FreeBlocks | DropCopy
 ShellEffect: TypeAlias = (
     Admitted
@@ -193,6 +202,7 @@ ShellEffect: TypeAlias = (
     | ServeReads
     | DiskEffect
     | ReleasePages
+    | LeaveCluster
 )
 #: For `isinstance`.
 DISK_EFFECTS = (Spill, Restore, Reserve, FreeBlocks, DropCopy)

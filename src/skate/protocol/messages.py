@@ -63,6 +63,7 @@ from skate.protocol.peer_messages import (
     ActorReport,
     BetweenNodes,
     Copy,
+    Drain,
     Finished,
     Forward,
     Group,
@@ -194,6 +195,7 @@ JOB_PRINTED: Final = 76
 JOB_PAUSED: Final = 77
 JOB_QUIET: Final = 78
 LEAVING: Final = 79
+DRAIN: Final = 94
 
 # a driver in a separate process <-> its node
 ATTACH: Final = 80
@@ -215,8 +217,8 @@ __all__ = [
     "ACK", "ACTOR_AT", "ACTOR_REPORT", "ALLOCATE", "ARENA", "ATTACH", "Ack", "ActorAt", "ActorReport", "Allocate",
     "Attach", "BLOCKED", "Blocked", "CALL", "CANCEL", "CANCELLED", "CONFIRM", "CONSTRUCT", "CONSUMED", "COPY",
     "CREATE_ACTOR", "Call", "CallTuple", "Cancel", "Confirm", "Construct", "Consumed", "Copy", "CreateActor",
-    "DEADLOCK", "DONE", "Deadlock", "Done", "DoneTuple", "ERROR", "ESCAPE", "EXECUTE", "EXIT", "EXITING", "Escape",
-    "Execute", "Exit", "Exiting", "FAILED", "FETCH", "FINISHED", "FORGET", "FORWARD", "FREE", "FREED", "FUNCTION",
+    "DEADLOCK", "DONE", "Deadlock", "Done", "DoneTuple", "DRAIN", "Drain", "ERROR", "ESCAPE", "EXECUTE", "EXIT", "EXITING",
+    "Escape", "Execute", "Exit", "Exiting", "FAILED", "FETCH", "FINISHED", "FORGET", "FORWARD", "FREE", "FREED", "FUNCTION",
     "Fetch", "Finished", "Forget", "Forward", "Free", "FreeTuple", "Freed", "Function", "GROUP", "Group", "HOLD",
     "Hold", "INLINE", "INVOKE", "ITEM", "Invoke", "Item", "ItemTuple", "JOB", "JOB_CLOSED", "JOB_OVER", "JOB_PAUSED",
     "JOB_PRINTED", "JOB_QUIET", "Job", "JobClosed", "JobOver", "JobPaused", "JobPrinted", "JobQuiet",

@@ -171,7 +171,7 @@ class JobClosed(Record):
     tag: Literal[75]
     job: str
     reason: str
-    staying: tuple[ActorId, ...]
+    survivors: tuple[ActorId, ...]
 
 
 class JobPrinted(Record):
@@ -205,6 +205,18 @@ class Leaving(Record):
     reason: str
 
 
+class Drain(Record):
+    """Drain a node: it takes no new work, and leaves when it is idle, or after so many seconds; -1 is no limit.
+
+    The head sends this to all nodes; a node that is to stop sends it to the head.
+    """
+
+    tag: Literal[94]
+    node_id: bytes
+    reason: str
+    seconds: int
+
+
 #: The messages that only nodes send to each other.
 BetweenNodes: TypeAlias = (
     Forward
@@ -227,4 +239,5 @@ BetweenNodes: TypeAlias = (
     | JobPaused
     | JobQuiet
     | Leaving
+    | Drain
 )  # fmt: skip

@@ -5,33 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from skate.protocol import driver_messages
-from skate.protocol.check import Check, entries_check, message_check
+from skate.protocol.check import Checks, entries_check, message_check
 from skate.protocol.directory import FROM_CLIENTS, FROM_WORKERS
 from skate.protocol.fields import Greeting
 from skate.protocol.values import INLINE, OK
 
 Message = tuple[Any, ...]
 
-
-class _Checks(dict[int, Check]):
-    """The checks of some messages, by number; each is generated when its message first arrives."""
-
-    def __init__(self, records: dict[int, type]) -> None:
-        super().__init__()
-        self._records = records
-
-    def __missing__(self, tag: int) -> Check:
-        record = self._records.get(tag)
-        if record is None:
-            raise KeyError(tag)
-        check = self[tag] = message_check(record)
-        return check
-
-
 _RECORDS = FROM_CLIENTS | FROM_WORKERS
-_FROM_CLIENTS, _FROM_WORKERS = _Checks(FROM_CLIENTS), _Checks(_RECORDS)
-_GREETING = entries_check(Greeting)
-is_shown, is_leave = message_check(driver_messages.Shown), message_check(driver_messages.Leave)
+_FROM_CLIENTS = Checks(lambda tag: message_check(FROM_CLIENTS[tag]))
+_FROM_WORKERS = Checks(lambda tag: message_check(_RECORDS[tag]))
+_MESSAGES, _ENTRIES = Checks(message_check), Checks(entries_check)
+
+
+def is_shown(x: Message) -> bool:
+    """True for a valid SHOWN."""
+    return _MESSAGES[driver_messages.Shown](x)
+
+
+def is_leave(x: Message) -> bool:
+    """True for a valid LEAVE."""
+    return _MESSAGES[driver_messages.Leave](x)
 
 
 def is_plain_answer(x: Message) -> bool:
@@ -66,4 +60,4 @@ def shape_refusal(message: Message, of_worker: bool) -> str:
 
 def greeting_refusal(fields: Any) -> str:
     """Return why this is not a valid first message of a driver; empty if it is."""
-    return "" if _GREETING(fields) else f"the fields of ATTACH have other types: {fields!r:.300}"
+    return "" if _ENTRIES[Greeting](fields) else f"the fields of ATTACH have other types: {fields!r:.300}"

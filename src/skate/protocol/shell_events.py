@@ -30,6 +30,7 @@ MEMORY_READING: Final = 115
 MEMORY_IDLE: Final = 116
 TRIM_DUE: Final = 117
 OUTPUT_READ: Final = 118
+STOP_WANTED: Final = 140
 
 # -- clients
 
@@ -153,7 +154,7 @@ class PullDone(Record):
 
     tag: Literal[110]
     offset: int
-    there: bool
+    success: bool
 
 
 class RemoteRead(Record):
@@ -171,7 +172,7 @@ class SpillDone(Record):
 
     tag: Literal[112]
     number: int
-    there: bool
+    success: bool
 
 
 class RestoreDone(Record):
@@ -217,6 +218,16 @@ class TrimDue(Record):
     limit: int
 
 
+# -- the end
+
+
+class StopWanted(Record):
+    """This node is to stop within so many seconds: `LeaveCluster` follows when nothing runs here any more, or then."""
+
+    tag: Literal[140]
+    seconds: int
+
+
 DiskAnswer: TypeAlias = SpillDone | RestoreDone | ReserveDone
 #: Events by which a client joins: the first effect is `Admitted`.
 JoinEvent: TypeAlias = DriverJoined | JobBegun | JobEnded | PeerJoined
@@ -235,4 +246,5 @@ ShellEvent: TypeAlias = (
     | MemoryReading
     | MemoryIdle
     | TrimDue
+    | StopWanted
 )

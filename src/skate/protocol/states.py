@@ -77,7 +77,7 @@ class CopyState(IntEnum):
     is now the only copy; the owner does not want it.
     """
 
-    THERE = 0
+    ADDED = 0
     GONE = 1
     NEEDED = 2
     UNWANTED = 3

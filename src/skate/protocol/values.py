@@ -29,3 +29,7 @@ SHELL: Final = -1
 
 #: The address of a node that no other machine can reach.
 LOOPBACK: Final = "127.0.0.1"
+#: Keys of packages of runtime environments, which nodes fetch from each other as values, begin so.
+PACKAGE: Final = b"package "
+#: Label of a node that is there for one driver, on a machine outside of the cluster: it gets work only if nothing else fits.
+DRIVER_NODE: Final = "skate.io/driver-node"

@@ -7,9 +7,10 @@ Public here: RuntimeEnv and RuntimeEnvConfig. Inside, in the order in which an e
     resolve          validation of the whole, independent of the process that wrote it
     merge            the job's environment under the task's
     identity         one key per distinct environment
-    prepare          the interface for the engine: validate, merge, freeze, prepare, release
+    prepare          the interface for the engine: validate, merge, share, prepare, release
     trees            working directories and modules in the cache (package: folders to archives; ignore: excluded files;
                      archives: safe unpacking; remote: download from URIs)
+    package_uri      the URIs of packages that nodes fetch from each other
     packages         pip, uv and conda: requirement lists, installers and the environments that they create
     hooks            setup hooks, encoded for workers
     cache            location, users and eviction of all of these

@@ -46,8 +46,8 @@ class Cache:
     """One cache folder, as used by this process. Thread-safe.
 
     Args:
-        root: the folder, created with mode 0700 if it does not exist. limit_bytes: above this size the least
-    recently used entries that are not in use are removed.
+        root: the folder, created with mode 0700 if it does not exist.
+        limit_bytes: above this size the least recently used entries that are not in use are removed.
     """
 
     def __init__(self, root: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -67,8 +67,8 @@ class Cache:
         """Return the complete entry `kind/key`, built now if necessary; it stays in use until `release`.
 
         Args:
-            build: creates the entry at the given path, in a temporary place unless `in_place`. in_place: for
-            entries that cannot be renamed, such as a virtual environment.
+            build: creates the entry at the given path, in a temporary place unless `in_place`.
+            in_place: for entries that cannot be renamed, such as a virtual environment.
 
         Raises RuntimeEnvSetupError at the deadline, and any error of `build`, whose output is then removed.
         """

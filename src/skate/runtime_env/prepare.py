@@ -2,7 +2,7 @@
 
 validate   in the client, at the call: reject errors, and make the environment independent of the process
 merge      in the client: combine the job's environment with the task's
-freeze     in the client, optional: package local folders in their current state
+share      in the client, in a cluster of machines: package local folders, so that every node can fetch them
 prepare    on the node, in a thread that may block: put everything that a worker needs on disk
 release    on the node, when the last worker in the environment has ended
 """
@@ -25,12 +25,12 @@ from skate.runtime_env.config import DEFAULT_TIMEOUT_S
 from skate.runtime_env.deadline import Deadline
 from skate.runtime_env.hooks import travelling
 from skate.runtime_env.merge import merge
-from skate.runtime_env.packages.conda import conda_environment
+from skate.runtime_env.packages.conda import conda_environment, described
 from skate.runtime_env.packages.virtual_environments import command_of, environment, worker_env_vars
 from skate.runtime_env.resolve import validate
-from skate.runtime_env.trees import frozen_fields, module_paths, working_tree
+from skate.runtime_env.trees import FetchPackage, frozen_fields, module_paths, shared_fields, working_tree
 
-__all__ = ["Prepared", "freeze", "merge", "prepare", "release", "validate"]
+__all__ = ["Prepared", "merge", "prepare", "release", "share", "validate"]
 
 _UNSUPPORTED = {
     "container": "runs the worker in a container, which Skate does not support",
@@ -47,10 +47,11 @@ class Prepared:
     """The settings with which a worker is started.
 
     Attributes:
-        env_vars: variables set on top of the node's environment. sys_path: folders put in front of the
-        worker's sys.path, in this order. cwd: the folder in which the worker starts, or None for the node's
-        own. python: the command that starts the worker's Python, quoted for a shell; None for the node's
-        own. setup_hook: for skate.runtime_env.hooks.run in the worker, before its first task; None for none.
+        env_vars: variables set on top of the node's environment.
+        sys_path: folders put in front of the worker's sys.path, in this order.
+        cwd: the folder in which the worker starts, or None for the node's own.
+        python: the command that starts the worker's Python, quoted for a shell; None for the node's own.
+        setup_hook: for skate.runtime_env.hooks.run in the worker, before its first task; None for none.
         entries: the cache entries held until `release`.
     """
 
@@ -73,18 +74,27 @@ class Prepared:
         return words
 
 
-def freeze(env: dict[str, Any], cache_dir: Path | None = None) -> dict[str, Any]:
-    """Return the validated environment with its local folders packed in their current state; later changes
-    have no effect.
+def share(env: dict[str, Any], cache_dir: str | Path) -> dict[str, Any]:
+    """Return the validated environment for any node of a cluster: its local folders and files are replaced by URIs of packages
+    with their current contents.
 
-    The packages stay in the cache as long as this process lives. Raises RuntimeEnvSetupError when a
-    folder is larger than a package may be, or cannot be read.
+    The packages stay in the cache as long as this process lives; other nodes fetch them from there. Raises
+    RuntimeEnvSetupError when a folder is larger than a package may be, or cannot be read.
     """
-    return frozen_fields(env, _cache(cache_dir), _deadline(env, None), _no_note)
+    if not (env.get("working_dir") or env.get("py_modules") or isinstance(env.get("conda"), str)):
+        return env
+    done = shared_fields(env, _cache(Path(cache_dir)), _deadline(env, None), _no_note)
+    if isinstance(env.get("conda"), str):
+        done["conda"] = described(env["conda"])
+    return done
 
 
 def prepare(
-    env: dict[str, Any], cache_dir: Path | None = None, *, cancelled: threading.Event | None = None
+    env: dict[str, Any],
+    cache_dir: Path | None = None,
+    *,
+    cancelled: threading.Event | None = None,
+    fetch_package: FetchPackage | None = None,
 ) -> Prepared:
     """Prepare a worker's environment; may take minutes, so do not call it on an I/O loop.
 
@@ -92,6 +102,7 @@ def prepare(
         env: a validated environment.
         cache_dir: the cache folder; the user's own by default.
         cancelled: set it to end the setup early with an error.
+        fetch_package: fetches a package that only another node has.
 
     Raises RuntimeEnvSetupError if the setup fails; the next call retries it.
     """
@@ -101,7 +112,7 @@ def prepare(
     cache = _cache(cache_dir)
     held: list[Path] = []
     try:
-        return _prepare(env, cache, _deadline(env, cancelled), held)
+        return _prepare(env, cache, _deadline(env, cancelled), held, fetch_package)
     except BaseException:
         for entry in held:
             cache.release(entry)
@@ -115,7 +126,13 @@ def release(prepared: Prepared, cache_dir: Path | None = None) -> None:
         cache.release(entry)
 
 
-def _prepare(env: dict[str, Any], cache: Cache, deadline: Deadline, held: list[Path]) -> Prepared:
+def _prepare(
+    env: dict[str, Any],
+    cache: Cache,
+    deadline: Deadline,
+    held: list[Path],
+    fetch_package: FetchPackage | None,
+) -> Prepared:
     def note(entry: Path) -> Path:
         held.append(entry)
         return entry
@@ -123,9 +140,10 @@ def _prepare(env: dict[str, Any], cache: Cache, deadline: Deadline, held: list[P
     env_vars = _expanded(env.get("env_vars") or {})
     packed = frozen_fields(env, cache, deadline, note)
     # As in Ray, modules are found before files of the same name in the working directory.
-    paths = module_paths(packed.get("py_modules") or [], cache, deadline, note)
-    cwd = working_tree(packed["working_dir"], cache, deadline, note) if packed.get("working_dir") else None
-    if cwd is not None:
+    paths = module_paths(packed.get("py_modules") or [], cache, deadline, note, fetch_package)
+    cwd = None
+    if packed.get("working_dir"):
+        cwd = working_tree(packed["working_dir"], cache, deadline, note, fetch_package)
         paths.append(cwd)
     python = env.get("py_executable")
     log_files = (env.get("config") or {}).get("log_files") or ()

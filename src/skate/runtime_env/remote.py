@@ -16,14 +16,8 @@ _SILENCE_S = 60.0
 
 
 def fetch(uri: str, target: Path, deadline: Deadline) -> None:
-    """Download `uri` into the file `target`. Raises RuntimeEnvSetupError if that fails."""
+    """Download `uri`, other than a package of a cluster, into the file `target`. Raises RuntimeEnvSetupError if that fails."""
     protocol = protocol_of(uri)
-    if protocol == "gcs":
-        raise RuntimeEnvSetupError(
-            f"{uri} names a package in the store of a Ray cluster, which Skate does not have. Use the folder "
-            "itself, or a "
-            "URI that can be read from here (https, s3, gs, file)."
-        )
     shown = shown_uri(uri)
     try:
         with _opened(uri, protocol) as source, open(target, "wb") as out:

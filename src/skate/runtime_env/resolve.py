@@ -22,8 +22,8 @@ def validate(env: Any, *, where: str) -> dict[str, Any]:
         where: the call it was given to, for errors, such as "init()" or "task train".
 
     Raises:
-        TypeError: it is not a dict, or a field has a value of another type. ValueError: an unknown field, a
-    missing file, or fields that exclude each other.
+        TypeError: it is not a dict, or a field has a value of another type.
+        ValueError: an unknown field, a missing file, or fields that exclude each other.
     """
     return _resolved(check(env, where), where)
 

@@ -31,28 +31,28 @@ class RayServegRPCContext:
         """The metadata sent by the client, as (key, value)."""
         return self._metadata
 
-    def _said(self, name: str) -> str | None:
+    def _metadata_value(self, name: str) -> str | None:
         return next((value for key, value in self._metadata if key == name), None)
 
     def request_id(self) -> str | None:
         """The id of the request, if the client set one."""
-        return self._said("request_id")
+        return self._metadata_value("request_id")
 
     def application(self) -> str | None:
         """The application that the client named, if any."""
-        return self._said("application")
+        return self._metadata_value("application")
 
     def multiplexed_model_id(self) -> str | None:
         """The model that the client named, if any."""
-        return self._said("multiplexed_model_id")
+        return self._metadata_value("multiplexed_model_id")
 
     def traceparent(self) -> str | None:
         """The client's span, if it sent one."""
-        return self._said("traceparent")
+        return self._metadata_value("traceparent")
 
     def tracestate(self) -> str | None:
         """The trace state of the client's span."""
-        return self._said("tracestate")
+        return self._metadata_value("tracestate")
 
     def peer(self) -> str:
         """The client's address."""

@@ -178,13 +178,13 @@ class RestServer:
         import uvicorn  # imported only if the API is requested
 
         from skate.serve.ingress.sockets import listen
+        from skate.util.http.bounded_server import configured  # likewise
 
         served = Api(token, host)
         self._sock = listen(host, port, "the REST API", "another --rest-port")
         self.port: int = self._sock.getsockname()[1]
         # Not uvloop, because this may be a user's process, and uvloop leaves a pipe open.
-        config = uvicorn.Config(served, log_level="warning", lifespan="off", loop="asyncio", ws="none")
-        self._server = uvicorn.Server(config)
+        self._server = uvicorn.Server(configured(served, loop="asyncio"))
         self._thread = threading.Thread(
             target=self._server.run, args=([self._sock],), name="skate-serve-rest", daemon=True
         )

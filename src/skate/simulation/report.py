@@ -50,7 +50,7 @@ class Report:
     digests: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def add(self, kind: str, seed: int, ran: Any) -> None:
-        """Take in a run that went well."""
+        """Add the results of a run that found no fault."""
         self.seeds += 1
         self.steps += ran.steps
         self.nodes_lost += getattr(ran, "lost", 0)

@@ -26,8 +26,8 @@ class BaseTrainer(abc.ABC):
         scaling_config: the resources of the loop and of the workers that it starts.
         run_config: name, storage, failures, checkpoints, callbacks.
         datasets: `Dataset`s by key.
-        metadata: added to the checkpoints. resume_from_checkpoint: the checkpoint from which the loop
-        resumes.
+        metadata: added to the checkpoints.
+        resume_from_checkpoint: the checkpoint from which the loop resumes.
 
     Raises:
         ValueError: an argument is invalid.
@@ -140,8 +140,9 @@ class BaseTrainer(abc.ABC):
         Args:
             path: the run's folder: its storage_path and its name.
             storage_filesystem: a pyarrow filesystem in which `path` is a path.
-            datasets: the datasets, under the same names. scaling_config: replaces the earlier one. kwargs:
-            other attributes.
+            datasets: the datasets, under the same names.
+            scaling_config: replaces the earlier one.
+            kwargs: other attributes.
 
         Raises:
             ValueError: there is no such run, or its datasets had other names.

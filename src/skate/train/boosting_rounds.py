@@ -18,9 +18,9 @@ class RoundReports:
     Args:
         metrics: names such as "train-error"; a dict renames them (new name: name); None for all.
         filename: the model's file in checkpoints.
-        frequency: the number of rounds between checkpoints, 0 for none during training. checkpoint_at_end:
-        True to report the final model as a checkpoint. results_postprocessing_fn: converts the metrics before
-        they are reported.
+        frequency: the number of rounds between checkpoints, 0 for none during training.
+        checkpoint_at_end: True to report the final model as a checkpoint.
+        results_postprocessing_fn: converts the metrics before they are reported.
 
     Raises:
         TypeError: metrics have another type.

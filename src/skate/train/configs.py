@@ -87,12 +87,12 @@ class ScalingConfig(air_config.ScalingConfig):
                 "ScalingConfig(num_workers) must be an int or a tuple of two ints, (fewest, most): got "
                 f"{workers!r}"
             )
-        asked = f"Invalid ScalingConfig(num_workers={workers!r})"
+        prefix = f"Invalid ScalingConfig(num_workers={workers!r})"
         if self.min_workers < 0:
-            raise ValueError(f"{asked}: Number of workers cannot be negative.")
+            raise ValueError(f"{prefix}: Number of workers cannot be negative.")
         if self.min_workers > self.max_workers:
             raise ValueError(
-                f"{asked}: min_workers={self.min_workers} must be <= max_workers={self.max_workers}; "
+                f"{prefix}: min_workers={self.min_workers} must be <= max_workers={self.max_workers}; "
                 "a pair is (fewest, most)"
             )
         if self.elastic_resize_monitor_interval_s < 0:
@@ -215,8 +215,8 @@ class FailureConfig(air_config.FailureConfig):
         max_failures: the number of worker failures after which the run restarts; -1 for no limit.
         controller_failure_limit: the same for failures to start the workers.
         max_preemption_failures: the same for workers lost with their node; `PreemptionError` names nodes and ranks.
-        relax_collectives_on_preemption, preemption_grace_s: without effect, because nodes fail without notice:
-            workers have no time to report. Accepted for compatibility.
+        preemption_grace_s: how long the other workers may continue once a worker is lost with a node that was drained.
+        relax_collectives_on_preemption: without effect; accepted for compatibility.
     """
 
     max_failures: int = 0

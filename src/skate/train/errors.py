@@ -13,7 +13,7 @@ class TrainingFailedError(RayError):
 
 
 class SessionMisuseError(Exception):
-    """A function of a run was called where there is no run; Skate itself raises `RuntimeError`."""
+    """A function of a run was called outside of a run; Skate itself raises `RuntimeError`."""
 
 
 class WorkerGroupError(TrainingFailedError):

@@ -65,7 +65,7 @@ class ExperimentAnalysis:
 
     # -- which trial
 
-    def _asked(self, metric: Any, mode: Any) -> tuple[str, str]:
+    def _metric_and_mode(self, metric: Any, mode: Any) -> tuple[str, str]:
         metric = metric or self.default_metric
         mode = _mode(mode or self.default_mode)
         if not metric:
@@ -102,7 +102,7 @@ class ExperimentAnalysis:
         Raises:
             ValueError: scope or mode is invalid.
         """
-        metric, mode = self._asked(metric, mode)
+        metric, mode = self._metric_and_mode(metric, mode)
         if scope not in SCOPES:
             raise ValueError(
                 f"attempting to get best trial for metric {metric} for scope {scope} not in {list(SCOPES)}"
@@ -153,7 +153,7 @@ class ExperimentAnalysis:
         self, trial: Trial, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
         """Return the checkpoint of a trial with the best metric; None if no checkpoint has a number for it."""
-        metric, mode = self._asked(metric, mode)
+        metric, mode = self._metric_and_mode(metric, mode)
         sign = 1.0 if mode == "max" else -1.0
         known = [
             (value, each.index, each)

@@ -64,12 +64,12 @@ class ResultGrid:
         best = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
             analysis.check_reported(str(metric or analysis.default_metric))
-            asked = metric or analysis.default_metric
-            assert asked is not None  # otherwise rejected above
-            analysis.check_reported(asked)
+            metric = metric or analysis.default_metric
+            assert metric is not None  # otherwise rejected above
+            analysis.check_reported(metric)
             failed = f"; {self.num_errors} of {len(self)} trials failed" if self.num_errors else ""
             raise RuntimeError(
-                f"No best trial found for the given metric: {asked}. No trial has reported a finite "
+                f"No best trial found for the given metric: {metric}. No trial has reported a finite "
                 f"number for it{failed}. See ResultGrid.errors"
             )
         return self._result(best)

@@ -120,8 +120,8 @@ class ActorGroup:
         """Start more actors, after the existing ones."""
         config = self.actor_config
         new = [self._remote_cls.remote(*config.init_args, **config.init_kwargs) for _ in range(num_actors)]
-        told = skate.get([each.get_actor_metadata.remote() for each in new])
-        self.actors += [ActorWrapper(each, metadata) for each, metadata in zip(new, told, strict=True)]
+        found = skate.get([each.get_actor_metadata.remote() for each in new])
+        self.actors += [ActorWrapper(each, metadata) for each, metadata in zip(new, found, strict=True)]
 
     def remove_actors(self, actor_indexes: list[int]) -> None:
         """Remove the actors at these positions; each ends when its last handle is dropped."""
@@ -155,13 +155,13 @@ def _with_metadata(actor_cls: type) -> type:
     if hasattr(actor_cls, "get_actor_metadata"):
         return actor_cls
 
-    class Told(actor_cls):  # type: ignore[misc]
+    class WithMetadata(actor_cls):  # type: ignore[misc]
         def get_actor_metadata(self) -> None:
             return None
 
-    Told.__name__, Told.__qualname__, Told.__module__ = (
+    WithMetadata.__name__, WithMetadata.__qualname__, WithMetadata.__module__ = (
         actor_cls.__name__,
         actor_cls.__qualname__,
         actor_cls.__module__,
     )
-    return Told
+    return WithMetadata

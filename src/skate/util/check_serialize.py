@@ -37,8 +37,9 @@ def inspect_serializability(
 
     Args:
         base_obj: the value to inspect: a function, a class or anything else.
-        name: the name to show; by default its own name. depth: the most levels to descend. print_file: the
-        output file; standard output by default.
+        name: the name to show; by default its own name.
+        depth: the most levels to descend.
+        print_file: the output file; standard output by default.
 
     Returns:
         True if the value can be serialized, and the values inside it that cannot.

@@ -104,7 +104,7 @@ class NodeAffinitySchedulingStrategy(_Value):
             )
         if _spill_on_unavailable and not soft:
             raise ValueError(
-                "_spill_on_unavailable cannot be set when soft is False: a hard affinity may not leave its node"
+                "_spill_on_unavailable cannot be set when soft is False: a task with hard affinity never runs on another node"
             )
         if _fail_on_unavailable and soft:
             raise ValueError(

@@ -81,9 +81,10 @@ def find_culprits(
 
     Args:
         obj: the value to look into.
-        name: its name in the caller's code; by default its own name, or its type's. probe: tries to serialize
-    a value, and raises if that fails; cloudpickle by default. depth: the most levels to descend; a part that
-    fails there is reported unchanged. limit: the most culprits to find.
+        name: its name in the caller's code; by default its own name, or its type's.
+        probe: tries to serialize a value, and raises if that fails; cloudpickle by default.
+        depth: the most levels to descend; a part that fails there is reported unchanged.
+        limit: the most culprits to find.
     """
     walk = _Walk(probe or check_serializable, depth, limit)
     shown = name or own_name(obj)
@@ -96,7 +97,8 @@ def explain(obj: Any, name: str | None = None, *, probe: Probe | None = None) ->
 
     Args:
         obj: the value that could not be serialized.
-        name: its name in the caller's code. probe: as for `find_culprits`.
+        name: its name in the caller's code.
+        probe: as for `find_culprits`.
     """
     shown = name or own_name(obj)
     return describe(find_culprits(obj, shown, probe=probe), shown)

@@ -49,7 +49,7 @@ class Interrupts:
         if pump.main_waits:
             pump.interrupt_main()
             return False
-        if pump.lock._is_owned() or pump.main_aside or _in_finalizer(frame):
+        if pump.lock._is_owned() or pump.main_unlocked or _in_finalizer(frame):
             if not pump.interrupt_due:
                 pump.interrupt_due = True
                 self._see_to_it(0.0)
@@ -85,7 +85,7 @@ class Interrupts:
                 if not pump.interrupt_due:
                     # The main thread has passed an interruption point, or the code to interrupt has ended.
                     return
-                if not pump.main_aside:
+                if not pump.main_unlocked:
                     pump.interrupt_due = False
                     self._noticed.acquire(blocking=False)
                     try:

@@ -55,9 +55,9 @@ class Pump:
 
     __slots__ = (
         "_asleep", "_background_drives", "_driver", "_driver_ready", "_main_gate", "_main_ident", "_polling", "_rest",
-        "_resting", "_spin_credit", "_thread", "_waiters", "_wake", "_wanted", "asides", "before_poll", "closed",
-        "external", "handlers", "interrupt_due", "interrupted", "interruption", "lock", "main_aside", "main_waits",
-        "name", "on_sleep", "poller", "quick_seconds", "turns",
+        "_resting", "_spin_credit", "_thread", "_waiters", "_wake", "_wanted", "before_poll", "closed", "external", "handlers",
+        "interrupt_due", "interrupted", "interruption", "lock", "main_unlocked", "main_waits", "name", "on_sleep", "paused",
+        "poller", "quick_seconds", "turns", "unlocked_threads",
     )  # fmt: skip
 
     def __init__(self, lock: threading.RLock, name: str, open_now: bool = True) -> None:
@@ -65,6 +65,8 @@ class Pump:
         self.name = name
         self.poller = select.epoll()
         self.handlers: dict[int, Callable[[int], None]] = {}
+        #: Descriptors that are not read for a while.
+        self.paused: set[int] = set()
         #: Called under the lock before polling: flush what is queued; returns seconds until the next timer, or None.
         self.before_poll: Callable[[], float | None] = lambda: None
         #: Called once the main thread has slept for a while; an earlier call would slow down every wait.
@@ -78,8 +80,8 @@ class Pump:
         self.interrupted = False
         self.main_waits = False
         self.interrupt_due = False  # KeyboardInterrupt is deferred until the main thread's step ends
-        self.asides = 0  # threads that have released the lock in the middle of a step
-        self.main_aside = False  # the main thread has released the lock in the middle of a step
+        self.unlocked_threads = 0  # threads that have released the lock in the middle of a step
+        self.main_unlocked = False  # the main thread has released the lock in the middle of a step
         self.external = False  # an asyncio loop of this process polls the descriptor
         self._wake = -1
         self._driver: object | None = None
@@ -118,12 +120,20 @@ class Pump:
     def want_write(self, fd: int, wanted: bool) -> None:
         """Also wake up when `fd` becomes writable."""
         if fd in self.handlers:
-            self.poller.modify(fd, select.EPOLLIN | (select.EPOLLOUT if wanted else 0))
+            readable = 0 if fd in self.paused else select.EPOLLIN
+            self.poller.modify(fd, readable | (select.EPOLLOUT if wanted else 0))
+
+    def pause(self, fd: int, paused: bool, wants_write: bool) -> None:
+        """Stop reading `fd`, or read it again; its handler is still called when the peer has closed it."""
+        if fd in self.handlers:
+            self.paused.add(fd) if paused else self.paused.discard(fd)
+            self.want_write(fd, wants_write)
 
     def remove(self, fd: int) -> None:
         """Forget `fd`; it must still be open."""
         if self.handlers.pop(fd, None) is not None:
             self.poller.unregister(fd)
+            self.paused.discard(fd)
 
     # -- turning
 
@@ -174,12 +184,12 @@ class Pump:
         """Handle arrived input without waiting; the lock is held."""
         is_main = get_ident() == self._main_ident
         if is_main:
-            self.main_aside = True
+            self.main_unlocked = True
         try:
             self._turn(0, False)
         finally:
             if is_main:
-                self.main_aside = False
+                self.main_unlocked = False
         # A thread that is polling does not see the input processed here.
         if self._driver_ready is not None and self._driver_ready():
             self.kick()
@@ -300,16 +310,16 @@ class Pump:
         """Release the lock in the middle of a step, for a long copy; no KeyboardInterrupt is raised inside."""
         is_main = get_ident() == self._main_ident
         if is_main:
-            self.main_aside = True
-        self.asides += 1
+            self.main_unlocked = True
+        self.unlocked_threads += 1
         self.lock.release()
         try:
             yield
         finally:
             self.lock.acquire()
-            self.asides -= 1
+            self.unlocked_threads -= 1
             if is_main:
-                self.main_aside = False
+                self.main_unlocked = False
 
     @property
     def watched(self) -> bool:
@@ -328,7 +338,7 @@ class Pump:
         if self._polling:
             self.kick()
 
-    def attend(self) -> None:
+    def wake_background(self) -> None:
         """Make the background thread poll immediately, because no other thread will wait."""
         self._wanted = True
         if self._resting:
@@ -345,7 +355,7 @@ class Pump:
             self.kick()
         elif self.external or self._asleep:
             # No thread turns the loop, and the background thread is not checking
-            self.attend()
+            self.wake_background()
 
     # -- background
 

@@ -32,7 +32,7 @@ _BITS_AT = SLOT_BYTES - _BITS_BYTES
 AHEAD_MAX = _BITS_BYTES * 8
 SLOTS = 1 << 13
 #: All slots together; untouched memory costs nothing.
-BOARD_BYTES = SLOT_BYTES * SLOTS
+STATUS_TABLE_BYTES = SLOT_BYTES * SLOTS
 
 
 class Slot:
@@ -110,11 +110,11 @@ class OutOfTurn:
         self._memory[_BITS_AT + at] = byte | (1 << bit) if begun else byte & ~(1 << bit)
 
 
-class Board:
+class StatusTable:
     """All slots of a node, as read by the node."""
 
     def __init__(self, fd: int, offset: int) -> None:
-        self._memory = mmap.mmap(fd, BOARD_BYTES, offset=offset)
+        self._memory = mmap.mmap(fd, STATUS_TABLE_BYTES, offset=offset)
         self._free: list[int] = []
         self._used = 0
 

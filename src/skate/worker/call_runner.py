@@ -240,7 +240,7 @@ class CallRunner(WorkerCore):
     # -- how a call ends
 
     def raised(self, running: Running, error: BaseException, started: float) -> None:
-        """Report an exception to the caller, or end the worker if the exception asks for it."""
+        """Report an exception to the caller, or end the worker if the exception requests it."""
         ends_actor = (ActorExit, SystemExit) if running.template.method else SystemExit
         if isinstance(error, ends_actor):
             self.left(running, error)

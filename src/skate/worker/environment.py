@@ -52,7 +52,7 @@ def apply_lease(lease: LeaseFields) -> None:
         before, now = os.environ.get(_THREADS), str(max(1, cpus))
         os.environ[_THREADS] = now
         if now != before and "numpy" in sys.modules:
-            _tell_numpy(int(now))
+            _limit_numpy_threads(int(now))
 
 
 def of_devices(lease: LeaseFields) -> dict[str, str]:
@@ -88,7 +88,7 @@ def _set(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def _tell_numpy(threads: int) -> None:
+def _limit_numpy_threads(threads: int) -> None:
     """Set the thread count of numpy's BLAS, which reads the variable only at import."""
     import ctypes  # only if numpy was imported before the lease
 

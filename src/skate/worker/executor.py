@@ -40,7 +40,7 @@ class Executor(CallRunner):
 
     def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
         super().__init__(
-            process.handlers, WorkerTemplate, channel.push, self._send, process.bury, slot.memory
+            process.handlers, WorkerTemplate, channel.push, self._send, process.release_later, slot.memory
         )
         self.process = process
         self.channel = channel
@@ -70,7 +70,7 @@ class Executor(CallRunner):
 
     def _send(self, message: tuple[Any, ...]) -> None:
         """Queue an answer, after any pending releases; see `Process.send`. None of them starts work elsewhere."""
-        if self.process.graves:
+        if self.process.pending_releases:
             self.process.tidy()
         self.channel.push(message)
 
@@ -246,7 +246,7 @@ class Executor(CallRunner):
     def answer(self, running: Running, status: int, returns: Any, started: float, retriable: bool) -> None:
         """Report the end of a task. Small results of quick tasks are sent together."""
         if output.unfinished[0]:
-            output.flush()
+            output.end_task()
         now = time.perf_counter()
         seconds = now - started
         with self.lock:

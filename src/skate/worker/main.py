@@ -13,6 +13,7 @@ from typing import Any
 
 from skate.client.process import Process
 from skate.client.session import session
+from skate.client.session.link import Throttle
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
 from skate.wire.channel import Channel, ChannelClosed
@@ -37,6 +38,7 @@ class WorkerLink:
         self._context = context
         self._pending = process.pending
         self._pump = process.pump
+        self.throttle = Throttle(channel, process.pump).wait
         self.executor: Executor
 
     def send(self, message: tuple[Any, ...]) -> None:
@@ -89,13 +91,15 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     process.node_id = config["node_id"]
     process.node_ip_address = config["node_ip_address"]
     process.realm = config.get("realm", "")
+    process.packages = config.get("packages", "")
     arena_fd, overflow_fd = [*memory_fds, -1][:2]
     process.mapping = Memory(arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
     context = WorkerContext(process)
     process.context = context
+    output.current_task[0] = context.current
     link = WorkerLink(channel, context, process)
     process.connect(link)
-    slot = Slot(arena_fd, config["board_at"] + config["slot"] * SLOT_BYTES)
+    slot = Slot(arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES)
     executor = Executor(process, channel, context, slot)
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
@@ -110,6 +114,10 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
         from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
 
         run_hook(config["setup_hook"])
+    if "SKATE_LOGGING_CONFIG" in os.environ:
+        from skate.client.session import job_log_config  # few programs configure it
+
+        job_log_config.adopt()
     if "SKATE_TRACING_HOOK" in os.environ:
         from skate.worker import tracing  # only traced sessions need it
 
@@ -137,7 +145,7 @@ def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> No
 
 
 def _before_poll(process: Process, channel: Channel) -> None:
-    if process.graves:
+    if process.pending_releases:
         process.tidy()
     if channel.queued or channel.backlog:
         channel.flush()

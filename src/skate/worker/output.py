@@ -5,19 +5,25 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from skate.wire.output import MARK
+from skate.wire.output import END_OF_MARK, MARK, NO_TASK, key_of
+
+if TYPE_CHECKING:
+    from skate.worker.worker_core import Running
 
 current_name = ["worker"]
-#: True while the last printed line is incomplete, so that it waits in the stream's buffer.
+#: Returns the running task of the current thread or coroutine.
+current_task: list[Callable[[], Running | None]] = [lambda: None]
+#: True after something was printed, until `end_task`.
 unfinished = [False]
-_MARK = MARK.decode()
+_MARK, _END = MARK.decode(), END_OF_MARK.decode()
 _prepared: list[NamedOutput] = []
 
 
 class NamedOutput(io.TextIOWrapper):
-    """Writes a mark whenever the name changes; the node's reader removes the marks."""
+    """Writes a mark whenever the name or the task changes; the node's reader removes the marks."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(
@@ -27,16 +33,38 @@ class NamedOutput(io.TextIOWrapper):
             line_buffering=True,
         )
         self._named: str | None = None
+        #: The task that the last mark names, and its attempt.
+        self._task_id = b""
+        self._attempt = 0
+        #: True while the last line is incomplete: a mark would break it.
+        self._in_line = False
         #: The worker's pid. A child that user code forks keeps it.
         self.pid = 0
 
     def write(self, text: str) -> int:
         name = current_name[0]
-        if name != self._named:
-            self._named = name
-            super().write(f"{_MARK}{self.pid} {name}\n")
-        unfinished[0] = text[-1:] != "\n"
-        return super().write(text)
+        running = current_task[0]()
+        task_id, attempt = (b"", 0) if running is None else (running.task_id, running.attempt)
+        moved = task_id != self._task_id or attempt != self._attempt
+        if text and (name != self._named or (moved and not self._in_line)):
+            self._named, self._task_id, self._attempt = name, task_id, attempt
+            super().write(f"{self._mark()}{text}")
+        else:
+            super().write(text)
+        if text:
+            self._in_line = text[-1] != "\n"
+            unfinished[0] = True
+        return len(text)
+
+    def _mark(self) -> str:
+        task = key_of(self._task_id, self._attempt) if self._task_id else NO_TASK
+        return f"{_MARK}{self.pid} {task} {self._named}{_END}"
+
+    def end_task(self) -> None:
+        """Write a mark that the last task prints no more: what C code prints next is not from it. The mark ends its line."""
+        if self._task_id:
+            self._task_id, self._attempt, self._in_line = b"", 0, False
+            super().write(self._mark())
 
     def rename(self, name: str) -> None:
         """Change the prefix of this process's output lines, for libraries whose actors learn their name later."""
@@ -69,7 +97,6 @@ def take_over() -> None:
 
 def flush() -> None:
     """Write an incomplete line."""
-    unfinished[0] = False
     stream: Any
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -77,3 +104,15 @@ def flush() -> None:
         except (OSError, ValueError):
             # The node no longer reads, or user code closed the stream.
             continue
+
+
+def end_task() -> None:
+    """Write an incomplete line, and the marks that a task has ended."""
+    unfinished[0] = False
+    for stream in _prepared:
+        try:
+            stream.end_task()
+        except (OSError, ValueError):
+            # As above.
+            continue
+    flush()

@@ -46,7 +46,7 @@ class Stage:
         self.seen.append(value)
         return list(self.seen)
 
-    def told(self) -> list[Any]:
+    def received(self) -> list[Any]:
         return self.seen
 
     def wait(self, seconds: float) -> float:

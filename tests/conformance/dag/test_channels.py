@@ -134,11 +134,11 @@ def test_readers_and_writers_of_an_event_loop() -> None:
         writer, reader = AwaitableBackgroundWriter([line], [None]), AwaitableBackgroundReader([line], futures)
         writer.start()
         reader.start()
-        asked = [asyncio.get_running_loop().create_future() for _ in range(3)]
-        for value, future in enumerate(asked):
+        futures_of_values = [asyncio.get_running_loop().create_future() for _ in range(3)]
+        for value, future in enumerate(futures_of_values):
             await writer.write(value)
             await futures.put(future)
-        found = [await asyncio.wait_for(future, 20) for future in asked]
+        found = [await asyncio.wait_for(future, 20) for future in futures_of_values]
         line.write(None)  # a read that has begun is to end
         writer.close()
         reader.close()

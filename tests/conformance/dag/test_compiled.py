@@ -153,8 +153,8 @@ def test_a_pipeline_schedule_is_kept(compile_: Any) -> None:
         back = [second.keep.bind(node) for node in forward]
         graph = compile_(MultiOutputNode([first.keep.bind(node) for node in back]))
     assert [len(found) for found in ray.get(graph.execute(0, 1, 2))] == [4, 5, 6]
-    assert ray.get(first.told.remote())[:3] == [0, 1, 2]
-    assert len(ray.get(second.told.remote())) == 3
+    assert ray.get(first.received.remote())[:3] == [0, 1, 2]
+    assert len(ray.get(second.received.remote())) == 3
 
 
 def test_a_method_bound_twice(compile_: Any) -> None:

@@ -74,9 +74,9 @@ def test_an_exception_in_each_output(compile_: Any, one: Any, single: bool) -> N
         graph = compile_(MultiOutputNode([one.fail_if_even.bind(given), other.fail_if_even.bind(given)]))
     for _ in range(2):
         refs = graph.execute(2)
-        for asked in refs if single else [refs]:
+        for requested in refs if single else [refs]:
             with pytest.raises(ValueError, match="2 is even"):
-                ray.get(asked)
+                ray.get(requested)
         assert ray.get(graph.execute(3)) == [3, 3]
 
 

@@ -54,7 +54,7 @@ def main(target: str, table_path: str | None) -> None:
     os.dup2(2, 1)  # what modules print when they are imported is no part of the table
     if table_path is None:
         table = {module: names for module in all_modules() if (names := public_names(module))}
-        say_once(table)
+        merge_duplicates(table)
     else:
         with open(table_path) as file:
             wanted = json.load(file)
@@ -82,7 +82,7 @@ def all_modules() -> list[str]:
     return sorted(found)
 
 
-def say_once(table: dict[str, dict[str, Any]]) -> None:
+def merge_duplicates(table: dict[str, dict[str, Any]]) -> None:
     """Have a class that several modules name described in one of them, the one that is reached by the fewest steps."""
     homes: dict[int, tuple[str, str]] = {}
     for module in sorted(table, key=lambda name: (name.count("."), name)):
@@ -105,8 +105,8 @@ def public_names(name: str) -> dict[str, Any]:
     module = load(name)
     if isinstance(module, str):
         return {}
-    said = getattr(module, "__all__", None)
-    names = set(said or ()) | (defined(module) if said is None else set())
+    listed = getattr(module, "__all__", None)
+    names = set(listed or ()) | (defined(module) if listed is None else set())
     found = {}
     for each in sorted(names):
         try:
@@ -117,7 +117,7 @@ def public_names(name: str) -> dict[str, Any]:
             continue
         if name.count(".") > 0 and each.endswith("_API_GROUP"):
             continue
-        if getattr(value, "__module__", "ray").split(".")[0] in ("ray", "builtins") or each in (said or ()):
+        if getattr(value, "__module__", "ray").split(".")[0] in ("ray", "builtins") or each in (listed or ()):
             found[each] = described(value)
     return found
 

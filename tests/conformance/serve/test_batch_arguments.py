@@ -192,10 +192,10 @@ def test_settings_can_be_changed(batches: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "said"), [(5, TypeError, "must be a string"), ("", ValueError, "cannot be empty")]
+    ("name", "kind", "message"), [(5, TypeError, "must be a string"), ("", ValueError, "cannot be empty")]
 )
-def test_ids_of_models_that_cannot_be(batches: Any, name: Any, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said):
+def test_ids_of_models_that_cannot_be(batches: Any, name: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
         batches.ask_for.remote(name).result()
 
 
@@ -208,7 +208,7 @@ def test_the_model_of_a_request(batches: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind", "said"),
+    ("settings", "kind", "message"),
     [
         ({"max_batch_size": 0}, ValueError, "max_batch_size must be an integer >= 1, got 0"),
         ({"max_batch_size": -1}, ValueError, "max_batch_size must be an integer >= 1, got -1"),
@@ -228,12 +228,12 @@ def test_the_model_of_a_request(batches: Any) -> None:
     ],
 )
 def test_settings_of_batches_that_cannot_be(
-    settings: dict[str, Any], kind: type[Exception], said: str
+    settings: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     async def function(values: list[Any]) -> list[Any]:
         return values
 
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         serve.batch(**settings)(function)
 
 
@@ -270,7 +270,7 @@ def test_batch_of_what_is_no_function(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "kind", "said"),
+    ("limit", "kind", "message"),
     [
         (0, ValueError, "max_num_models_per_replica must be positive"),
         (-2, ValueError, "max_num_models_per_replica must be positive"),
@@ -279,8 +279,8 @@ def test_batch_of_what_is_no_function(value: Any) -> None:
         (None, TypeError, "max_num_models_per_replica must be an integer"),
     ],
 )
-def test_numbers_of_models_that_cannot_be(limit: Any, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said):
+def test_numbers_of_models_that_cannot_be(limit: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
         serve.multiplexed(max_num_models_per_replica=limit)
 
 

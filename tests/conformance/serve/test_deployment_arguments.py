@@ -359,8 +359,8 @@ def test_what_can_be(made: Callable[[], Any], value: Any) -> None:
     assert made() == value
 
 
-@pytest.mark.parametrize(("made", "kind", "said"), CANNOT_BE, ids=map(line, CANNOT_BE))
-def test_what_cannot_be(made: Callable[[], Any], kind: type[BaseException], said: str) -> None:
+@pytest.mark.parametrize(("made", "kind", "message"), CANNOT_BE, ids=map(line, CANNOT_BE))
+def test_what_cannot_be(made: Callable[[], Any], kind: type[BaseException], message: str) -> None:
     with pytest.raises(kind) as caught:
         made()
-    assert said in str(caught.value)
+    assert message in str(caught.value)

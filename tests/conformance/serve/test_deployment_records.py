@@ -208,15 +208,15 @@ def test_what_can_be(made: Callable[[], Any], value: Any) -> None:
     assert made() == value
 
 
-@pytest.mark.parametrize(("made", "kind", "said"), CANNOT_BE, ids=map(line, CANNOT_BE))
-def test_what_cannot_be(made: Callable[[], Any], kind: type[BaseException], said: str) -> None:
+@pytest.mark.parametrize(("made", "kind", "message"), CANNOT_BE, ids=map(line, CANNOT_BE))
+def test_what_cannot_be(made: Callable[[], Any], kind: type[BaseException], message: str) -> None:
     with pytest.raises(kind) as caught:
         made()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_importing_the_module_leaves_the_decorator(script: Any) -> None:
-    told = script(
+    output = script(
         """
         import ray.serve.deployment
         from ray import serve
@@ -225,4 +225,4 @@ def test_importing_the_module_leaves_the_decorator(script: Any) -> None:
         print(isinstance(serve.deployment(lambda: 1, name="x"), Deployment))
         """
     )
-    assert "True" in (told if isinstance(told, str) else told.stdout)
+    assert "True" in (output if isinstance(output, str) else output.stdout)

@@ -297,11 +297,13 @@ def test_the_documentation_has_the_routes_of_the_class(
             return number
 
     deploy(A.bind(), route_prefix="/documented")
-    said = http.get("/documented/openapi.json").json()
-    assert said["info"] == {"title": "Titled", "version": "7"} and list(said["paths"]) == ["/items/{number}"]
-    told = said["paths"]["/items/{number}"]["get"]
-    assert [each["name"] for each in told["parameters"]] == ["number", "q"]
-    assert told["tags"] == ["numbers"] and told["description"] == "An item."
+    schema = http.get("/documented/openapi.json").json()
+    assert schema["info"] == {"title": "Titled", "version": "7"} and list(schema["paths"]) == [
+        "/items/{number}"
+    ]
+    operation = schema["paths"]["/items/{number}"]["get"]
+    assert [each["name"] for each in operation["parameters"]] == ["number", "q"]
+    assert operation["tags"] == ["numbers"] and operation["description"] == "An item."
     assert "/documented/openapi.json" in http.get("/documented/docs").text
 
 

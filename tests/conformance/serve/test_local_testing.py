@@ -38,7 +38,7 @@ class Leaf:
         await asyncio.sleep(0)
         return value
 
-    def said(self) -> str:
+    def configured_word(self) -> str:
         return self.configured
 
     def fail(self) -> None:
@@ -140,7 +140,7 @@ def test_calls(leaf: DeploymentHandle) -> None:
 
 
 def test_user_config(leaf: DeploymentHandle) -> None:
-    assert leaf.said.remote().result() == "configured"
+    assert leaf.configured_word.remote().result() == "configured"
 
 
 def test_a_function() -> None:

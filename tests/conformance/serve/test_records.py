@@ -128,12 +128,12 @@ RECORDS_REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("record", "fields", "said"),
+    ("record", "fields", "message"),
     RECORDS_REFUSED,
     ids=[f"{each[0].__name__} {written(each[1])}" for each in RECORDS_REFUSED],
 )
-def test_records_that_cannot_be(record: Any, fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said or None):
+def test_records_that_cannot_be(record: Any, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message or None):
         record(**fields)
 
 
@@ -165,13 +165,13 @@ def test_records_tell_what_they_were_given(record: Any, fields: dict[str, Any]) 
     for name, value in fields.items():
         assert getattr(made, name) == value
     assert made.model_fields_set == set(fields)
-    told = made.model_dump(exclude_unset=True)
-    assert set(told) == set(fields)
-    assert record(**told) == made and record.model_validate(told) == made
+    dumped = made.model_dump(exclude_unset=True)
+    assert set(dumped) == set(fields)
+    assert record(**dumped) == made and record.model_validate(dumped) == made
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("given", "found"),
     [
         ("EveryNode", "EveryNode"),
         ("HeadOnly", "HeadOnly"),
@@ -179,8 +179,8 @@ def test_records_tell_what_they_were_given(record: Any, fields: dict[str, Any]) 
         (ProxyLocation.HeadOnly, "HeadOnly"),
     ],
 )
-def test_locations_of_proxies(said: Any, found: str) -> None:
-    location = HTTPOptions(location=said).location
+def test_locations_of_proxies(given: Any, found: str) -> None:
+    location = HTTPOptions(location=given).location
     assert location == ProxyLocation[found] and ProxyLocation(found) is ProxyLocation[found]
 
 
@@ -194,7 +194,7 @@ APP = {"name": "a", "import_path": "a:b"}
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("given", "complaint"),
     [
         ({}, "Field required"),
         ({"applications": 5}, "Input should be a valid list"),
@@ -211,13 +211,13 @@ APP = {"name": "a", "import_path": "a:b"}
         ({"applications": [{**APP, "import_path": "a"}]}, "import path must contain"),
     ],
 )
-def test_files_that_cannot_be(said: Any, complaint: str) -> None:
+def test_files_that_cannot_be(given: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint or None):
-        ServeDeploySchema.model_validate(said)
+        ServeDeploySchema.model_validate(given)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         {"applications": []},
         {"applications": [APP]},
@@ -228,8 +228,8 @@ def test_files_that_cannot_be(said: Any, complaint: str) -> None:
         {"applications": [{**APP, "deployments": [{"name": "D", "num_replicas": 2}]}]},
     ],
 )
-def test_files_that_can_be(said: Any) -> None:
-    assert len(ServeDeploySchema.model_validate(said).applications) == len(said["applications"])
+def test_files_that_can_be(given: Any) -> None:
+    assert len(ServeDeploySchema.model_validate(given).applications) == len(given["applications"])
 
 
 def test_an_application_of_a_file() -> None:

@@ -57,9 +57,14 @@ def test_serve_8_prefix_without_a_slash(server: str) -> None:
 def test_serve_9_two_applications_on_one_prefix(leaf: Any) -> None:
     with pytest.raises(serve.exceptions.RayServeException) as caught:
         serve.run(Leaf.bind(), name="second", route_prefix="/leaf")
-    said = str(caught.value)
-    assert "'/leaf'" in said and "'second'" in said and "'leaf'" in said and "delete 'leaf' first" in said
-    assert "Traceback" not in said and not isinstance(caught.value, ray.exceptions.RayTaskError)
+    message = str(caught.value)
+    assert (
+        "'/leaf'" in message
+        and "'second'" in message
+        and "'leaf'" in message
+        and "delete 'leaf' first" in message
+    )
+    assert "Traceback" not in message and not isinstance(caught.value, ray.exceptions.RayTaskError)
 
 
 @pytest.mark.chosen_difference("what is the same stays, also from Python", id="D-serve-unchanged")
@@ -67,13 +72,13 @@ def test_serve_9_running_again_restarts_what_changed(deploy: Callable[..., Any])
     @serve.deployment(**LIGHT)
     class Part:
         def __init__(self, word: str) -> None:
-            self.said = word
+            self.configured = word
 
         def reconfigure(self, config: dict[str, str]) -> None:
-            self.said = config["said"]
+            self.configured = config["said"]
 
         def look(self) -> tuple[int, str]:
-            return os.getpid(), self.said
+            return os.getpid(), self.configured
 
     @serve.deployment(**LIGHT)
     class Both:
@@ -83,9 +88,9 @@ def test_serve_9_running_again_restarts_what_changed(deploy: Callable[..., Any])
         async def __call__(self) -> list[Any]:
             return [await part.look.remote() for part in self.parts]
 
-    def app(word: str, said: str) -> Any:
-        told = Part.options(name="Told", user_config={"said": said})
-        return Both.bind(Part.options(name="Kept").bind("same"), told.bind("x"), Part.bind(word))
+    def app(word: str, configured: str) -> Any:
+        second_leaf = Part.options(name="Told", user_config={"said": configured})
+        return Both.bind(Part.options(name="Kept").bind("same"), second_leaf.bind("x"), Part.bind(word))
 
     before = deploy(app("one", "hello"), "again").remote().result()
     after = deploy(app("two", "goodbye"), "again").remote().result()

@@ -23,7 +23,7 @@ Deploy = Callable[..., Any]
 
 
 class Recording(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
-    """Always takes the replica of the lowest name, and writes down what it is told."""
+    """Always takes the replica of the lowest name, and writes down what it is served."""
 
     seen: list[Any] = []
 
@@ -35,9 +35,9 @@ class Recording(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
     ) -> list[list[RunningReplica]]:
         if pending_request is not None:
             pending_request.routing_context.should_backoff = True
-            said = pending_request.metadata
-            self.seen.append(("asked", list(pending_request.args), said.call_method))
-            self.seen.append(("ids", said.request_id != "", said.internal_request_id != ""))
+            of_request = pending_request.metadata
+            self.seen.append(("asked", list(pending_request.args), of_request.call_method))
+            self.seen.append(("ids", of_request.request_id != "", of_request.internal_request_id != ""))
             self.seen.append(("created", pending_request.created_at > 1e9))
         ranks = self.rank_replicas_via_locality(candidate_replicas)
         models = self.rank_replicas_via_multiplex(candidate_replicas, "m")
@@ -75,15 +75,15 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def told(server: str) -> Any:
+def served(server: str) -> Any:
     handle = serve.run(Served.bind(), name="routed", route_prefix=None)
     tags = {handle.who.remote("x").result(timeout_s=30) for _ in range(6)}
     yield tags, list(Recording.seen)
     serve.delete("routed")
 
 
-def test_it_chooses(told: Any) -> None:
-    assert len(told[0]) == 1
+def test_it_chooses(served: Any) -> None:
+    assert len(served[0]) == 1
 
 
 EXPECTED = [
@@ -103,8 +103,8 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("what", EXPECTED, ids=lambda what: what[0])
-def test_it_is_told(told: Any, what: Any) -> None:
-    assert what in told[1], [each for each in told[1] if each[0] == what[0]]
+def test_it_is_told(served: Any, what: Any) -> None:
+    assert what in served[1], [each for each in served[1] if each[0] == what[0]]
 
 
 def test_nothing_is_chosen_by_the_base() -> None:

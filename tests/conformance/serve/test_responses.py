@@ -283,8 +283,8 @@ def test_timeout_by_keyword_alone(leaf: Any) -> None:
 
 def test_results_in_many_threads(leaf: Any) -> None:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda number: leaf.remote(number).result(), range(40)))
-    assert said == [("leaf", number) for number in range(40)]
+        answers = list(pool.map(lambda number: leaf.remote(number).result(), range(40)))
+    assert answers == [("leaf", number) for number in range(40)]
 
 
 def test_a_response_can_be_awaited_twice(front: Any) -> None:
@@ -475,11 +475,11 @@ def test_request_cancelled_error() -> None:
 
 def test_back_pressure_error() -> None:
     error = serve.exceptions.BackPressureError(num_queued_requests=3, max_queued_requests=2)
-    said = "Request dropped due to backpressure (num_queued_requests=3, max_queued_requests=2)."
-    assert str(error).startswith(said) and error.message == str(error)
+    start = "Request dropped due to backpressure (num_queued_requests=3, max_queued_requests=2)."
+    assert str(error).startswith(start) and error.message == str(error)
     assert (error.status_code, error.retry_after_s) == (503, None)
     again = pickle.loads(pickle.dumps(serve.exceptions.BackPressureError(3, 2, 429, 1.5)))
-    assert (again.status_code, again.retry_after_s) == (429, 1.5) and str(again).startswith(said)
+    assert (again.status_code, again.retry_after_s) == (429, 1.5) and str(again).startswith(start)
 
 
 def test_unavailable_errors() -> None:

@@ -41,15 +41,15 @@ class Leaf:
         self.sizes: list[int] = []
         self.loads: list[str] = []
 
-    async def __call__(self, asked: Any = None) -> Any:
-        if isinstance(asked, str) or asked is None:
-            return f"{self.word} {asked}"
-        what = asked.query_params.get("what", "text")
+    async def __call__(self, request: Any = None) -> Any:
+        if isinstance(request, str) or request is None:
+            return f"{self.word} {request}"
+        what = request.query_params.get("what", "text")
         if what == "fail":
             raise RuntimeError("a secret reason")
         if what == "model":
             return await self.model(serve.get_multiplexed_model_id())
-        return {"path": asked.url.path} if what == "dict" else self.word
+        return {"path": request.url.path} if what == "dict" else self.word
 
     async def fail(self) -> None:
         raise KeyError("what was asked")
@@ -342,7 +342,7 @@ def test_serve_14_status(leaf: Any) -> None:
 
 
 def test_serve_15_a_file() -> None:
-    said = {
+    file = {
         "http_options": {"port": 8123},
         "applications": [
             {
@@ -354,7 +354,7 @@ def test_serve_15_a_file() -> None:
             }
         ],
     }
-    schema = ServeDeploySchema.model_validate(said)
+    schema = ServeDeploySchema.model_validate(file)
     assert schema.http_options.port == 8123 and schema.applications[0].deployments[0].num_replicas == 3
 
 

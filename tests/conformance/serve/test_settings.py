@@ -217,11 +217,11 @@ def written(options: Any) -> str:
     return re.sub(r" at 0x\w+|<[^>]*>", "", repr(options))[:60]
 
 
-@pytest.mark.parametrize(("options", "kind", "said"), REFUSED, ids=[written(each[0]) for each in REFUSED])
-def test_options_that_cannot_be(options: dict[str, Any], kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said or None):
+@pytest.mark.parametrize(("options", "kind", "message"), REFUSED, ids=[written(each[0]) for each in REFUSED])
+def test_options_that_cannot_be(options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message or None):
         Deployed.options(**options)
-    with pytest.raises(kind, match=said or None):
+    with pytest.raises(kind, match=message or None):
         serve.deployment(**options)(Some)
 
 
@@ -267,11 +267,11 @@ def test_a_function_is_bound_without_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [({"_init_args": 5}, "init_args must be a tuple"), ({"_init_kwargs": 5}, "init_kwargs must be a dict")],
 )
-def test_arguments_that_cannot_be(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(TypeError, match=said or None):
+def test_arguments_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message or None):
         Deployed.options(**options)
 
 
@@ -324,15 +324,15 @@ def test_logging_config_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "said"),
+    ("prefix", "message"),
     [
         ("api", "must start with a forward slash"),
         ("/api/", "may not end with a trailing '/'"),
         ("/a/{b}", "may not contain wildcards"),
     ],
 )
-def test_prefixes_that_cannot_be(prefix: str, said: str) -> None:
-    with pytest.raises(ValueError, match=f"Invalid route_prefix '{prefix}', {said}"):
+def test_prefixes_that_cannot_be(prefix: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"Invalid route_prefix '{prefix}', {message}"):
         serve.run(Deployed.bind(), route_prefix=prefix)
 
 

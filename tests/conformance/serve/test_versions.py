@@ -37,23 +37,23 @@ def test_deployments_of_one_version_run_their_own_code(deploy: Callable[..., Any
 
 
 def test_applications_of_one_version_and_name_run_their_own_code(deploy: Callable[..., Any]) -> None:
-    def named(said: str) -> Any:
+    def named(word: str) -> Any:
         @serve.deployment(name="Same", version="1", **LIGHT)
         class Same:
             def __call__(self) -> str:
-                return said
+                return word
 
         return Same.bind()
 
-    handles = [deploy(named(said)) for said in ("one", "two")]
+    handles = [deploy(named(word)) for word in ("one", "two")]
     assert [each.remote().result() for each in handles] == ["one", "two"]
 
 
 def test_changed_code_of_the_same_version_is_served(deploy: Callable[..., Any]) -> None:
-    def made(said: str) -> Any:
+    def made(word: str) -> Any:
         @serve.deployment(name="Changed", version="1", **LIGHT)
         def changed() -> str:
-            return said
+            return word
 
         return changed.bind()
 

@@ -64,7 +64,7 @@ class Nothing(UserCallback):
     pass
 
 
-def told(path):
+def reports_in(path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -94,7 +94,7 @@ def reporting():
 
 def test_a_report_is_told_with_the_metrics_of_all_ranks(fit, tmp_path):
     fit(reporting, [Recorder(tmp_path / "told")], workers=2)
-    assert [each["metrics"] for each in told(tmp_path / "told")] == [
+    assert [each["metrics"] for each in reports_in(tmp_path / "told")] == [
         [{"rank": 0, "step": 0}, {"rank": 1, "step": 0}],
         [{"rank": 0, "step": 1}, {"rank": 1, "step": 1}],
     ]
@@ -102,7 +102,7 @@ def test_a_report_is_told_with_the_metrics_of_all_ranks(fit, tmp_path):
 
 def test_a_report_without_a_checkpoint_is_told_none(fit, tmp_path):
     fit(reporting, [Recorder(tmp_path / "told")])
-    assert [each["files"] for each in told(tmp_path / "told")] == [None, None]
+    assert [each["files"] for each in reports_in(tmp_path / "told")] == [None, None]
 
 
 def test_a_checkpoint_is_told_where_it_is_kept(fit, tmp_path):
@@ -113,7 +113,7 @@ def test_a_checkpoint_is_told_where_it_is_kept(fit, tmp_path):
             train.report({}, checkpoint=Checkpoint.from_directory(folder))
 
     fit(loop, [Recorder(tmp_path / "told")])
-    (only,) = told(tmp_path / "told")
+    (only,) = reports_in(tmp_path / "told")
     assert "weights" in only["files"]
 
 
@@ -122,14 +122,14 @@ def test_the_context_has_the_run_and_its_config(fit, tmp_path):
         train.report({"x": config["x"]})
 
     fit(loop, [Recorder(tmp_path / "told")], train_loop_config={"x": 3})
-    (only,) = told(tmp_path / "told")
+    (only,) = reports_in(tmp_path / "told")
     assert (only["run"], only["config"]) == ("told", {"x": 3})
 
 
 def test_callbacks_are_told_in_their_order(fit, tmp_path):
     path = tmp_path / "told"
     fit(reporting, [Recorder(path, "first"), Nothing(), Recorder(path, "second")])
-    assert [each["who"] for each in told(path)] == ["first", "second"] * 2
+    assert [each["who"] for each in reports_in(path)] == ["first", "second"] * 2
 
 
 def test_a_failure_is_told_with_its_rank(fit, tmp_path):
@@ -140,7 +140,7 @@ def test_a_failure_is_told_with_its_rank(fit, tmp_path):
 
     with pytest.raises(train.TrainingFailedError):
         fit(loop, [Recorder(tmp_path / "told")], workers=2)
-    first = told(tmp_path / "told")[0]
+    first = reports_in(tmp_path / "told")[0]
     assert first["hook"] == "exception"
     assert 1 in first["ranks"]
     assert any("rank one is broken" in text for text in first["texts"])
@@ -160,12 +160,12 @@ def test_each_failure_of_a_run_that_goes_on_is_told(fit, tmp_path):
         failures=2,
         train_loop_config={"tries": str(tmp_path / "tries")},
     )
-    assert [each["hook"] for each in told(tmp_path / "told")] == ["exception", "exception", "report"]
+    assert [each["hook"] for each in reports_in(tmp_path / "told")] == ["exception", "exception", "report"]
 
 
 def test_a_run_that_goes_well_is_told_no_exception(fit, tmp_path):
     fit(reporting, [Recorder(tmp_path / "told")], workers=2)
-    assert {each["hook"] for each in told(tmp_path / "told")} == {"report"}
+    assert {each["hook"] for each in reports_in(tmp_path / "told")} == {"report"}
 
 
 @pytest.mark.parametrize("hook", ["report", "exception"])
@@ -182,13 +182,13 @@ def test_a_callback_that_raises_ends_the_run(fit, hook):
 def test_a_callback_that_raises_is_not_tried_again(fit, tmp_path):
     with pytest.raises(train.TrainingFailedError):
         fit(reporting, [Recorder(tmp_path / "told"), Raising("report")], failures=3)
-    assert len(told(tmp_path / "told")) == 1
+    assert len(reports_in(tmp_path / "told")) == 1
 
 
 def test_callbacks_after_the_one_that_raises_are_not_told(fit, tmp_path):
     with pytest.raises(train.ControllerError):
         fit(reporting, [Raising("report"), Recorder(tmp_path / "told")])
-    assert told(tmp_path / "told") == []
+    assert reports_in(tmp_path / "told") == []
 
 
 @pytest.mark.parametrize("callback", [object(), print, Nothing])

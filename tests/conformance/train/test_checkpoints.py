@@ -80,10 +80,10 @@ def test_last_ones_are_kept(tmp_path):
     result = fit(loop, tmp_path, num_to_keep=2)
     assert [metrics["i"] for _, metrics in result.best_checkpoints] == [3, 4]
     kept = {os.path.basename(checkpoint.path) for checkpoint, _ in result.best_checkpoints}
-    there = {
+    names = {
         name for name in os.listdir(result.path) if name.startswith("checkpoint_") and "." not in name[-5:]
     }
-    assert {name for name in there if os.path.isdir(f"{result.path}/{name}")} == kept
+    assert {name for name in names if os.path.isdir(f"{result.path}/{name}")} == kept
 
 
 BEST = [

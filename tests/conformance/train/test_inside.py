@@ -15,7 +15,7 @@ from trainers import DataParallelTrainer
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
-class Told(train.UserCallback):
+class Recorder(train.UserCallback):
     """The arguments of callbacks."""
 
     def __init__(self, path):
@@ -139,7 +139,7 @@ def once(tmp_path_factory):
             name="inside",
             storage_path=str(folder),
             checkpoint_config=CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="score"),
-            callbacks=[Told(str(folder / "told"))],
+            callbacks=[Recorder(str(folder / "told"))],
         ),
     ).fit()
     return result.return_value, result, (folder / "told").read_text().splitlines(), folder
@@ -215,8 +215,10 @@ def test_files_of_what_is_kept(run):
 
 def test_what_is_deleted_is_gone(run):
     kept = {os.path.basename(checkpoint.path) for checkpoint, _ in run[1].best_checkpoints}
-    there = {name for name in os.listdir(run[1].path) if name == "mine" or name.startswith("checkpoint_2")}
-    assert there == kept | {os.path.basename(run[1].checkpoint.path)}
+    kept_here = {
+        name for name in os.listdir(run[1].path) if name == "mine" or name.startswith("checkpoint_2")
+    }
+    assert kept_here == kept | {os.path.basename(run[1].checkpoint.path)}
 
 
 def test_result_is_in_the_run_s_folder(run):

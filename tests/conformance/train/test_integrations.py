@@ -140,13 +140,13 @@ def test_lightning_trainer(fit):
             enable_model_summary=False,
             **options,
         )
-        told = ""
+        message = ""
         try:
             prepare_trainer(pl.Trainer(accelerator="cpu", **options))
         except RuntimeError as error:
-            told = str(error)
+            message = str(error)
         prepare_trainer(trainer).fit(Module(), data)
-        return trainer.world_size, trainer.global_rank, trainer.global_step, "Ray" in told
+        return trainer.world_size, trainer.global_rank, trainer.global_step, "Ray" in message
 
     result = fit(TorchTrainer, loop)
     assert result.return_value == (2, 0, 4, True)

@@ -245,11 +245,11 @@ def checkpoints(analysis):
     ],
 )
 def test_checkpoint_arguments_of_old_are_applied_with_a_warning(run, given, kept, field):
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         assert checkpoints(run(Counting, **given)) == kept
     phrase = f"is deprecated and will be removed. use checkpoint_config.{field} instead"
-    assert any(each.category is DeprecationWarning and phrase in str(each.message) for each in told)
+    assert any(each.category is DeprecationWarning and phrase in str(each.message) for each in warned)
 
 
 def test_names_without_a_date(run, monkeypatch):

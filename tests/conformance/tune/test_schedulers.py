@@ -71,7 +71,7 @@ def test_decisions_are_those_of_ray(name):
     assert [hashlib.sha256(each.encode()).hexdigest()[:10] for each in found] == DECISIONS[name]
 
 
-def told(scheduler, trial, controller=None, **result):
+def report_result(scheduler, trial, controller=None, **result):
     return scheduler.on_trial_result(controller or MagicMock(), trial, result)
 
 
@@ -86,37 +86,37 @@ def trials(scheduler, count, controller=None):
 def test_a_nan_at_a_rung_ends_nobody():
     scheduler = ASHAScheduler(metric="m", mode="max", grace_period=1, max_t=10, reduction_factor=2)
     first, second, third = trials(scheduler, 3)
-    assert told(scheduler, first, training_iteration=1, m=450.0) == "CONTINUE"
-    assert told(scheduler, second, training_iteration=1, m=NAN) == "CONTINUE"
-    assert told(scheduler, third, training_iteration=1, m=500.0) == "CONTINUE"
+    assert report_result(scheduler, first, training_iteration=1, m=450.0) == "CONTINUE"
+    assert report_result(scheduler, second, training_iteration=1, m=NAN) == "CONTINUE"
+    assert report_result(scheduler, third, training_iteration=1, m=500.0) == "CONTINUE"
 
 
 @pytest.mark.parametrize("value", [INF, -INF])
 def test_infinity_at_a_rung_is_taken(value):
     scheduler = ASHAScheduler(metric="m", mode="max", grace_period=1, max_t=10, reduction_factor=2)
     first, second = trials(scheduler, 2)
-    assert told(scheduler, first, training_iteration=1, m=value) == "CONTINUE"
-    assert told(scheduler, second, training_iteration=1, m=1.0) == "CONTINUE"
+    assert report_result(scheduler, first, training_iteration=1, m=value) == "CONTINUE"
+    assert report_result(scheduler, second, training_iteration=1, m=1.0) == "CONTINUE"
 
 
 @pytest.mark.parametrize("make", [ASHAScheduler, MedianStoppingRule])
 def test_a_result_without_the_metric_is_passed_over(make):
     scheduler = make(metric="m", mode="max")
     [trial] = trials(scheduler, 1)
-    assert told(scheduler, trial, training_iteration=500, time_total_s=500.0, other=1) == "CONTINUE"
+    assert report_result(scheduler, trial, training_iteration=500, time_total_s=500.0, other=1) == "CONTINUE"
 
 
 @pytest.mark.parametrize("make", [ASHAScheduler, MedianStoppingRule])
 def test_a_result_without_the_time_is_passed_over(make):
     scheduler = make(metric="m", mode="max")
     [trial] = trials(scheduler, 1)
-    assert told(scheduler, trial, m=1) == "CONTINUE"
+    assert report_result(scheduler, trial, m=1) == "CONTINUE"
 
 
 def test_a_trial_ends_at_max_t():
     scheduler = ASHAScheduler(metric="m", mode="max", max_t=3)
     [trial] = trials(scheduler, 1)
-    assert [told(scheduler, trial, training_iteration=at, m=at) for at in (1, 2, 3)] == [
+    assert [report_result(scheduler, trial, training_iteration=at, m=at) for at in (1, 2, 3)] == [
         "CONTINUE",
         "CONTINUE",
         "STOP",
@@ -126,12 +126,12 @@ def test_a_trial_ends_at_max_t():
 def test_the_state_of_asha_is_saved_and_restored(tmp_path):
     scheduler = ASHAScheduler(metric="m", mode="max", grace_period=1, max_t=10, reduction_factor=2)
     first, second = trials(scheduler, 2)
-    assert told(scheduler, first, training_iteration=1, m=10) == "CONTINUE"
+    assert report_result(scheduler, first, training_iteration=1, m=10) == "CONTINUE"
     scheduler.save(str(tmp_path / "state"))
     another = ASHAScheduler()
     another.restore(str(tmp_path / "state"))
     assert another.metric == "m"
-    assert told(another, second, training_iteration=1, m=4) == "STOP"
+    assert report_result(another, second, training_iteration=1, m=4) == "STOP"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_bohb_tells_the_searcher_of_pauses_and_budgets(mode, last, gone_on):
     for trial in search.trials:
         trial.status = Trial.RUNNING
     for trial, value in zip(search.trials[:2], (1, 2), strict=True):
-        assert told(scheduler, trial, search, training_iteration=1, m=value) == "PAUSE"
+        assert report_result(scheduler, trial, search, training_iteration=1, m=value) == "PAUSE"
         trial.status = Trial.PAUSED
     result = {"training_iteration": 1, "m": 0}
     assert scheduler.on_trial_result(search, search.trials[2], result) == last
@@ -245,18 +245,18 @@ def test_the_median_counts_the_last_result_of_a_trial_that_has_ended():
     scheduler = MedianStoppingRule(metric="m", mode="max", grace_period=0, min_samples_required=1)
     first, second = trials(scheduler, 2)
     for at in range(10):
-        told(scheduler, first, time_total_s=at, m=at * 100)
-    assert told(scheduler, second, time_total_s=100, m=0) == "CONTINUE"
+        report_result(scheduler, first, time_total_s=at, m=at * 100)
+    assert report_result(scheduler, second, time_total_s=100, m=0) == "CONTINUE"
     scheduler.on_trial_complete(MagicMock(), first, {"time_total_s": 101, "m": 1000})
-    assert told(scheduler, second, time_total_s=101, m=0) == "STOP"
+    assert report_result(scheduler, second, time_total_s=101, m=0) == "STOP"
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_the_median_leaves_out_averages_that_are_no_numbers(value):
     scheduler = MedianStoppingRule(metric="m", mode="max", grace_period=0, min_samples_required=1)
     first, second = trials(scheduler, 2)
-    told(scheduler, first, time_total_s=5, m=value)
-    assert told(scheduler, second, time_total_s=5, m=1.0) == "CONTINUE"
+    report_result(scheduler, first, time_total_s=5, m=value)
+    assert report_result(scheduler, second, time_total_s=5, m=1.0) == "CONTINUE"
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_scheduler_without_a_choice_is_incomplete():
 def test_a_trial_among_the_worst_is_ended_in_either_mode(mode):
     scheduler = ASHAScheduler(metric="m", mode=mode, grace_period=1, max_t=10, reduction_factor=2)
     found = [
-        told(scheduler, trial, training_iteration=1, m=value)
+        report_result(scheduler, trial, training_iteration=1, m=value)
         for trial, value in zip(trials(scheduler, 3), (5, 1, 9), strict=True)
     ]
     assert found == (["CONTINUE", "STOP", "CONTINUE"] if mode == "max" else ["CONTINUE", "CONTINUE", "STOP"])

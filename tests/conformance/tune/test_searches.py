@@ -356,7 +356,7 @@ def test_a_class_that_writes_its_checkpoint_into_the_folder(fit):
 
 
 def test_who_a_trial_is(fit):
-    def asking(config):
+    def requesting(config):
         context = tune.get_context()
         tune.report(
             {
@@ -368,10 +368,10 @@ def test_who_a_trial_is(fit):
             }
         )
 
-    [result] = fit(asking)
+    [result] = fit(requesting)
     found = result.metrics
     assert found["id"] == found["trial_id"]
-    assert found["name"] == f"asking_{found['trial_id']}"
+    assert found["name"] == f"requesting_{found['trial_id']}"
     assert found["experiment"] == "search"
     assert found["cpus"] == 1
 
@@ -399,34 +399,34 @@ def test_parameters_of_a_class(fit):
 
 
 def test_resources(fit):
-    def asking(config):
+    def requesting(config):
         found = tune.get_context().get_trial_resources().required_resources
         return {"cpus": found["CPU"]}
 
-    [result] = fit(tune.with_resources(asking, {"cpu": 2}))
+    [result] = fit(tune.with_resources(requesting, {"cpu": 2}))
     assert result.metrics["cpus"] == 2
 
 
 def test_resources_by_a_function(fit):
-    def asking(config):
+    def requesting(config):
         return {"cpus": tune.get_context().get_trial_resources().required_resources["CPU"]}
 
     results = fit(
-        tune.with_resources(asking, lambda config: tune.PlacementGroupFactory([{"CPU": config["x"]}])),
+        tune.with_resources(requesting, lambda config: tune.PlacementGroupFactory([{"CPU": config["x"]}])),
         {"x": tune.grid_search([1, 2])},
     )
     assert [result.metrics["cpus"] for result in results] == [1, 2]
 
 
 def test_a_placement_group(fit):
-    def asking(config):
+    def requesting(config):
         @ray.remote(num_cpus=1)
         def inner():
             return 7
 
         return {"found": ray.get(inner.remote())}
 
-    [result] = fit(tune.with_resources(asking, tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])))
+    [result] = fit(tune.with_resources(requesting, tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])))
     assert result.error is None
     assert result.metrics["found"] == 7
 

@@ -215,10 +215,10 @@ def test_tune_10_restoring(fit, tmp_path):
 
 
 def test_tune_11_resources_are_of_what_with_resources_returns(fit):
-    def asking(config):
+    def requesting(config):
         return {"cpus": tune.get_context().get_trial_resources().required_resources["CPU"]}
 
-    [result] = fit(tune.with_resources(asking, {"cpu": 2}))
+    [result] = fit(tune.with_resources(requesting, {"cpu": 2}))
     assert result.metrics["cpus"] == 2
 
 
@@ -297,8 +297,8 @@ def test_tune_13_a_population_hands_checkpoints_on(fit):
 
 def test_tune_13_defaults_of_populations():
     found = inspect.signature(PopulationBasedTraining).parameters
-    asked = ("perturbation_interval", "quantile_fraction", "resample_probability", "perturbation_factors")
-    assert [found[name].default for name in asked] == [60.0, 0.25, 0.25, (1.2, 0.8)]
+    checked = ("perturbation_interval", "quantile_fraction", "resample_probability", "perturbation_factors")
+    assert [found[name].default for name in checked] == [60.0, 0.25, 0.25, (1.2, 0.8)]
 
 
 def test_tune_14_defaults_of_asha(fit):

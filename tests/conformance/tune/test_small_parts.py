@@ -20,7 +20,7 @@ from ray.tune.utils.serialization import TuneFunctionDecoder, TuneFunctionEncode
 from ray.tune.utils.util import Tee, retry_fn, warn_if_slow
 
 
-class Heard(Callback):
+class RecordingCallback(Callback):
     def __init__(self, state: Any = None) -> None:
         self.state = state
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -52,7 +52,7 @@ HOOKS = {
 def test_a_list_of_callbacks_calls_all_in_order(hook: str) -> None:
     order = []
 
-    class One(Heard):
+    class One(RecordingCallback):
         pass
 
     setattr(One, hook, lambda self, **info: order.append((self.state, info)))
@@ -61,10 +61,10 @@ def test_a_list_of_callbacks_calls_all_in_order(hook: str) -> None:
 
 
 def test_a_list_of_callbacks_is_saved_and_restored(tmp_path: Path) -> None:
-    saved = CallbackList([Heard(), Heard({"a": 1})])
+    saved = CallbackList([RecordingCallback(), RecordingCallback({"a": 1})])
     assert not saved.can_restore(str(tmp_path))
     saved.save_to_dir(str(tmp_path))
-    fresh = [Heard("before"), Heard("before")]
+    fresh = [RecordingCallback("before"), RecordingCallback("before")]
     found = CallbackList(fresh)
     assert found.can_restore(str(tmp_path))
     found.restore_from_dir(str(tmp_path))
@@ -72,7 +72,7 @@ def test_a_list_of_callbacks_is_saved_and_restored(tmp_path: Path) -> None:
 
 
 def test_a_list_of_callbacks_without_state_saves_nothing(tmp_path: Path) -> None:
-    callbacks = CallbackList([Heard(), Heard()])
+    callbacks = CallbackList([RecordingCallback(), RecordingCallback()])
     assert callbacks.get_state() is None
     callbacks.save_to_dir(str(tmp_path))
     assert not callbacks.can_restore(str(tmp_path))
@@ -81,7 +81,10 @@ def test_a_list_of_callbacks_without_state_saves_nothing(tmp_path: Path) -> None
 
 
 def test_states_of_callbacks_are_kept_by_their_places() -> None:
-    assert CallbackList([Heard(), Heard({"a": 1})]).get_state() == {0: None, 1: {"a": 1}}
+    assert CallbackList([RecordingCallback(), RecordingCallback({"a": 1})]).get_state() == {
+        0: None,
+        1: {"a": 1},
+    }
 
 
 def test_a_list_of_callbacks_is_a_callback() -> None:

@@ -95,7 +95,7 @@ def test_every_process_finds_the_same() -> None:
         "texts = pa.chunked_array([['a', None, 'long enough for two']]);"
         "print(hash_rows([texts, pa.chunked_array([[1.5, 2.0, None]])]).tolist())"
     )
-    said = {
+    output = {
         subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -105,4 +105,4 @@ def test_every_process_finds_the_same() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(output) == 1

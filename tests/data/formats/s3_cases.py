@@ -40,8 +40,8 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def arrow(endpoint: str) -> pafs.S3FileSystem:
-    there = {"endpoint_override": endpoint, "scheme": "http", "region": "us-east-1"}
-    filesystem = pafs.S3FileSystem(**KEYS, **there, allow_bucket_creation=True)
+    endpoint_options = {"endpoint_override": endpoint, "scheme": "http", "region": "us-east-1"}
+    filesystem = pafs.S3FileSystem(**KEYS, **endpoint_options, allow_bucket_creation=True)
     filesystem.create_dir("bucket")
     return filesystem
 

@@ -120,14 +120,17 @@ def test_embeddings_need_no_sampling_params() -> None:
 def test_what_workers_are_asked_for() -> None:
     engines.register_engine("vllm", engines._engines["vllm"].factory)
 
-    def asked(**more: Any) -> dict[str, Any]:
+    def options_of_actors(**more: Any) -> dict[str, Any]:
         return build_processor(config(**more)).get_stage_by_name("vLLMEngineStage").map_batches_kwargs
 
-    assert asked()["num_gpus"] == 1
-    assert asked()["max_concurrency"] == 8
-    assert asked()["compute"].max_tasks_in_flight_per_actor == 16
-    assert asked(engine_kwargs={"tensor_parallel_size": 2, "pipeline_parallel_size": 2})["num_gpus"] == 4
-    placed = asked(
+    assert options_of_actors()["num_gpus"] == 1
+    assert options_of_actors()["max_concurrency"] == 8
+    assert options_of_actors()["compute"].max_tasks_in_flight_per_actor == 16
+    assert (
+        options_of_actors(engine_kwargs={"tensor_parallel_size": 2, "pipeline_parallel_size": 2})["num_gpus"]
+        == 4
+    )
+    placed = options_of_actors(
         engine_kwargs={"tensor_parallel_size": 2},
         placement_group_config={"bundle_per_worker": {"CPU": 1, "GPU": 0.5, "TPU": 1}},
     )

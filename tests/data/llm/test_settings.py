@@ -18,7 +18,7 @@ from skate.data.llm import (
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"batch_size": "many"}, "batch_size of ProcessorConfig must be an integer, got 'many'"),
         ({"batch_size": 1.5}, "an integer, got 1.5"),
@@ -29,10 +29,10 @@ from skate.data.llm import (
         ({"batchsize": 4}, "no field batchsize; did you mean batch_size?"),
     ],
 )
-def test_what_does_not_fit_is_named(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError) as told:
+def test_what_does_not_fit_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
         ProcessorConfig(**given)
-    assert said in str(told.value)
+    assert message in str(caught.value)
 
 
 def test_numbers_may_be_text_and_pairs_lists() -> None:

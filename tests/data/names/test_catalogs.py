@@ -20,12 +20,12 @@ class Folders(Catalog):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     def resolve(
         self, table: str, *, reader: ReaderFormat, mode: CatalogAccessMode = CatalogAccessMode.READ
     ) -> ResolvedSource:
-        self.asked.append((table, reader, mode))
+        self.requests.append((table, reader, mode))
         return ResolvedSource(path=str(self.folder / table.replace(".", "/")))
 
 
@@ -34,7 +34,7 @@ def test_a_catalog_of_ones_own(tmp_path: Path) -> None:
     skate.data.range(3).write_parquet("main.numbers", catalog=catalog)
     assert skate.data.read_parquet("main.numbers", catalog=catalog).count() == 3
     assert (tmp_path / "main" / "numbers").is_dir()
-    assert catalog.asked == [
+    assert catalog.requests == [
         ("main.numbers", ReaderFormat.PARQUET, CatalogAccessMode.WRITE),
         ("main.numbers", ReaderFormat.PARQUET, CatalogAccessMode.READ),
     ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import skate.data
 from skate.data import DataContext
-from skate.data.checkpoint import CheckpointBackend, CheckpointConfig, InvalidCheckpointingConfig
+from skate.data.checkpoint import Checkpoint, CheckpointBackend, CheckpointConfig, InvalidCheckpointingConfig
 
 
 class Boom(Exception):
@@ -43,6 +45,31 @@ def test_what_is_written_is_not_done_again(here: bool, context: DataContext, tmp
     assert rows == [{"id": number, "twice": 2 * number} for number in range(40)]
     assert {(seen / str(number)).read_text() for number in entered} == {"x"}
     assert not list((tmp_path / "ids").iterdir())
+
+
+def test_a_task_that_ends_as_the_next_run_begins_is_not_written_twice(
+    context: DataContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, out, ids = tmp_path / "seen", tmp_path / "out", tmp_path / "ids"
+    seen.mkdir()
+    context.checkpoint_config = CheckpointConfig("id", str(ids))
+    with pytest.raises(Boom):
+        pipeline(seen, 33).write_parquet(str(out))
+    (begun,) = ids.glob("*.begun")
+    late = f"{begun.stem}_000099"
+    begin = Checkpoint.begin
+
+    def begin_late(checkpoint: Checkpoint, datasink: Any) -> None:
+        rows = [{"id": number, "twice": 2 * number} for number in (33, 34)]
+        pq.write_table(pa.Table.from_pylist(rows), out / f"{late}_000000.parquet")
+        pq.write_table(pa.table({"id": [33, 34]}), ids / f"{late}.parquet")
+        begin(checkpoint, datasink)
+
+    monkeypatch.setattr(Checkpoint, "begin", begin_late)
+    pipeline(seen, None).write_parquet(str(out))
+    rows = skate.data.read_parquet(str(out)).sort("id").take_all()
+    assert rows == [{"id": number, "twice": 2 * number} for number in range(40)]
+    assert not (seen / "33").exists(), "the late task had written it"
 
 
 def test_it_is_kept_if_that_is_asked_for(context: DataContext, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from skate.data.datasource import Datasource, ReadTask
 from skate.data.expressions import col
 
 
-class Told(Datasource):
+class Recording(Datasource):
     """Reads the columns and rows pushed down to it."""
 
     def __init__(self) -> None:
@@ -51,17 +51,17 @@ class Told(Datasource):
 
 
 def test_columns_are_told() -> None:
-    ds = skate.data.read_datasource(Told()).select_columns(["a", "told"])
+    ds = skate.data.read_datasource(Recording()).select_columns(["a", "told"])
     assert ds.take(1) == [{"a": 1, "told": "['a', 'told']"}]
 
 
 def test_conditions_are_told() -> None:
-    ds = skate.data.read_datasource(Told()).filter(expr=col("a") > 1)
+    ds = skate.data.read_datasource(Recording()).filter(expr=col("a") > 1)
     assert [row["a"] for row in ds.take_all()] == [2, 3]
 
 
 def test_one_that_is_not_told_anything() -> None:
-    class Deaf(Told):
+    class Deaf(Recording):
         def supports_projection_pushdown(self) -> bool:
             return False
 

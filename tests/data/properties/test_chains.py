@@ -143,12 +143,12 @@ few = settings(
 def check(ds: Any, rows: Rows, steps: list[Step]) -> None:
     for _, on_dataset, on_rows in steps:
         ds, rows = on_dataset(ds), on_rows(rows)
-    said = " | ".join(name for name, _, _ in steps)
-    assert alike(ds.take_all()) == alike(rows), said
-    assert ds.count() == len(rows), said
-    assert alike(ds.take(3)) == alike(rows[:3]), said
+    shown = " | ".join(name for name, _, _ in steps)
+    assert alike(ds.take_all()) == alike(rows), shown
+    assert ds.count() == len(rows), shown
+    assert alike(ds.take(3)) == alike(rows[:3]), shown
     if rows:
-        assert ds.columns() == list(rows[0]), said
+        assert ds.columns() == list(rows[0]), shown
 
 
 @few

@@ -41,9 +41,17 @@ def unordered(rows: Any) -> list[str]:
 @few
 @given(blocks(), st.lists(st.sampled_from(KEYS), min_size=1, max_size=2, unique=True), st.booleans())
 def test_groups(tables: list[pa.Table], keys: list[str], partitions: bool) -> None:
-    asked = [Count(), Count("i", ignore_nulls=True), Sum("i"), Min("i"), Max("i"), AbsMax("i"), AsList("row")]
-    asked += [CountDistinct("s"), Mean("row"), Std("row", ddof=0)]
-    found = several(dataset_of(tables), partitions).groupby(keys).aggregate(*asked)
+    aggregations = [
+        Count(),
+        Count("i", ignore_nulls=True),
+        Sum("i"),
+        Min("i"),
+        Max("i"),
+        AbsMax("i"),
+        AsList("row"),
+    ]
+    aggregations += [CountDistinct("s"), Mean("row"), Std("row", ddof=0)]
+    found = several(dataset_of(tables), partitions).groupby(keys).aggregate(*aggregations)
     groups: dict[Any, list[dict[str, Any]]] = {}
     for row in rows_of(tables):
         groups.setdefault(repr([alike(row[key]) for key in keys]), []).append(row)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from skate.serve.llm import LLMConfig, LLMServingArgs, LoraConfig, ModelLoadingConfig
-from skate.serve.llm.placement import asks_for_gpus, deployment_name, deployment_options, placement
+from skate.serve.llm.placement import deployment_name, deployment_options, placement, requests_gpus
 from skate.serve.llm.server import engine_args
 
 
@@ -36,7 +36,7 @@ def test_the_missions_config() -> None:
         deployment_config={"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
         engine_kwargs={"max_model_len": 8192, "tensor_parallel_size": 2},
     )
-    assert found.model_id == "my-llama" and asks_for_gpus(found)
+    assert found.model_id == "my-llama" and requests_gpus(found)
     options = deployment_options(found, needs_gpu=True)
     assert options["autoscaling_config"] == {"min_replicas": 1, "max_replicas": 4}
     assert options["placement_group_bundles"] == [

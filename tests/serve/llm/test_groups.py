@@ -94,14 +94,14 @@ class Engine:
     """An engine that records its requests."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.received: list[Any] = []
         self.text: Any = type("Text", (), {"encode": staticmethod(lambda text, special=True: [1, 2])})()
 
     def info(self) -> ModelInfo:
         return ModelInfo("m", "none", 100, 1, 10)
 
     async def generate(self, prompt: Any, params: Any, *_: Any) -> AsyncGenerator[Increment, None]:
-        self.asked.append(params)
+        self.received.append(params)
         yield Increment(0, "said", [3], finish_reason="stop", prompt_tokens=2, completion_tokens=1)
 
 
@@ -110,11 +110,11 @@ class Prefill:
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
-        self.asked: list[Any] = []
+        self.received: list[Any] = []
         self.completions = self
 
     async def remote(self, request: Any) -> AsyncGenerator[Any, None]:  # type: ignore[misc]
-        self.asked.append(request)
+        self.received.append(request)
         yield self.answer
 
 
@@ -125,7 +125,7 @@ class Bare(PDDecodeServer):
         """Do nothing: the real method is a coroutine, which only Serve awaits."""
 
 
-def asked(answer: Any) -> tuple[Engine, Any, list[Any]]:
+def received(answer: Any) -> tuple[Engine, Any, list[Any]]:
     server = Bare.__new__(Bare)
     engine, prefill = Engine(), Prefill(answer)
     server._serving = ModelService(engine, "m")  # type: ignore[arg-type]
@@ -140,16 +140,16 @@ def asked(answer: Any) -> tuple[Engine, Any, list[Any]]:
 
 def test_the_keys_go_from_prefill_to_the_decoding_engine() -> None:
     answer = CompletionResponse(id="1", model="m", choices=[], usage={}, kv_transfer_params=KEYS)  # type: ignore[arg-type]
-    engine, prefill, (found,) = asked(answer)
-    assert prefill.asked[0].max_tokens == 1 and prefill.asked[0].kv_transfer_params == HAND_OVER
-    assert engine.asked[0].extra == {"extra_args": {"kv_transfer_params": KEYS}}
-    assert engine.asked[0].max_tokens == 9 and found.choices[0].text == "said"
+    engine, prefill, (found,) = received(answer)
+    assert prefill.received[0].max_tokens == 1 and prefill.received[0].kv_transfer_params == HAND_OVER
+    assert engine.received[0].extra == {"extra_args": {"kv_transfer_params": KEYS}}
+    assert engine.received[0].max_tokens == 9 and found.choices[0].text == "said"
 
 
 def test_what_prefill_refuses_is_the_answer() -> None:
     error = ErrorResponse(error=ErrorInfo(message="too long", type="invalid_request_error"), status=400)
-    engine, _, found = asked(error)
-    assert found == [error] and engine.asked == []
+    engine, _, found = received(error)
+    assert found == [error] and engine.received == []
 
 
 def test_a_prompt_alone_is_asked_of_prefill() -> None:

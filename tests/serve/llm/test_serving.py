@@ -77,8 +77,10 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     path.write_text(yaml.safe_dump({"applications": [app]}))
     config_loader.deploy(config_loader.read(str(path)))
     deadline = time.monotonic() + 120
-    while (said := serve.status().applications["default"]).status != "RUNNING":
-        assert time.monotonic() < deadline and said.status == "DEPLOYING", f"the models do not run: {said}"
+    while (application := serve.status().applications["default"]).status != "RUNNING":
+        assert time.monotonic() < deadline and application.status == "DEPLOYING", (
+            f"the models do not run: {application}"
+        )
         threading.Event().wait(0.05)  # another process starts them
     yield f"http://127.0.0.1:{port}"
     serve.shutdown()
@@ -133,12 +135,12 @@ def test_LLM_2_a_stream_is_lines_of_data_that_end_with_done(url: str) -> None:
 
 def test_LLM_3_the_model_field_picks_deployment_and_adapter(client: Any) -> None:
     params: dict[str, Any] = {"messages": HELLO, "max_tokens": 12, "temperature": 0}
-    said = {
+    answers = {
         model: client.chat.completions.create(model=model, **params)
         for model in ("tiny", "tiny:loud", "org/other-1.5:loud")
     }
-    assert [each.model for each in said.values()] == list(said)
-    texts = {model: each.choices[0].message.content for model, each in said.items()}
+    assert [each.model for each in answers.values()] == list(answers)
+    texts = {model: each.choices[0].message.content for model, each in answers.items()}
     assert texts["tiny:loud"] == texts["org/other-1.5:loud"] != texts["tiny"]
     assert client.models.retrieve("tiny:loud").id == "tiny:loud"
 

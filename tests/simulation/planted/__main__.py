@@ -13,6 +13,7 @@ from tests.simulation.planted.reach import passing
 
 NOTICERS = {
     "observer": "the observer", "accounts": "the accounting of grants", "quiescence": "the check of waiters in an idle cluster",
+    "between_nodes": "the agreement of the nodes",
     "arena": "the allocator", "gone": "the check for leftovers at the end", "drain": "a caller without an answer",
     "reconcile": "the grants at the end", "record": "a run without end",
     "process": "a process notified twice, or not at all", "worker": "a worker notified wrongly",
@@ -66,7 +67,7 @@ A test that has never failed may check nothing. So known kinds of bugs are plant
 one at a time and in memory only, and the simulator has to detect each within its seeds; without them the same seeds pass.
 `tests/simulation/test_planted.py` does this for bugs that a few seeds detect, `python -m tests.simulation.planted` for all.
 The table shows the first check that detected each bug when this page was generated with `python -m tests.simulation.planted
---markdown`. "Many seeds" marks bugs that few seeds detect, or none yet: they need a stronger check or program."""
+--markdown`. "Many seeds" marks bugs that few seeds detect."""
 COLUMNS = "| planted | in | run | noticed by |\n|---|---|---|---|"
 
 

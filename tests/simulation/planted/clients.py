@@ -19,7 +19,6 @@ BUGS = (
         CORE + "escape",
         "held = tuple(self.escape(inner) for inner in inside)",
         "held = ()",
-        rare=True,
     ),
     Bug(
         "a client does not publish the result of a ref that escaped before it",

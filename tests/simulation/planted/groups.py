@@ -78,7 +78,6 @@ BUGS = (
         "self._answered(group, index, False)",
         "pass",
         CLUSTER,
-        rare=True,
     ),
     Bug(
         "a bundle that was lost with its node is not reserved again",

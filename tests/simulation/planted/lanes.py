@@ -34,8 +34,8 @@ BUGS = tuple(
             "lanes",
             "a stamp is told to one lane only",
             ORDER + "_stamps_for",
-            "if lane.told == self._index:",
-            "if self._told_most == self._index:",
+            "if lane.announced == self._index:",
+            "if self._announced_max == self._index:",
         ),
         (
             "lanes",
@@ -62,8 +62,8 @@ BUGS = tuple(
             "case",
             "a stamp is removed when a write that carries it is received, not delivered",
             ORDER + "receipted",
-            "lane.vouched[0][0] <= delivered",
-            "lane.vouched[0][0] <= received",
+            "lane.sent_stamps[0][0] <= delivered",
+            "lane.sent_stamps[0][0] <= received",
         ),
         (
             "lanes",
@@ -132,8 +132,8 @@ BUGS = tuple(
             "lanes",
             "a write that comes twice is delivered twice",
             ORDER + "receive",
-            "if write.number <= lane.received:",
-            "if write.number < lane.received:",
+            "if number <= lane.received:",
+            "if number < lane.received:",
         ),
     )
 )

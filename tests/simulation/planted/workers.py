@@ -80,13 +80,11 @@ BUGS = (
         CORE + "ack",
         "self.acked[task_id] = taken",
         "self.acked.setdefault(task_id, taken)",
-        rare=True,
     ),
     Bug(
         "an actor that leaves still begins calls",
         CORE + "leave",
         "self.final = self.leaving = True",
         "self.leaving = True",
-        rare=True,
     ),
 )

@@ -28,8 +28,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setenv(name, value)
         patch.setenv("PYTHONWARNINGS", "ignore")
         wanted = getattr(request.module, "PRELOAD", ["torch"])
-        there = [name for name in wanted if importlib.util.find_spec(name.partition(".")[0]) is not None]
-        skate.init(num_cpus=2, num_gpus=0, preload=there)
+        present = [name for name in wanted if importlib.util.find_spec(name.partition(".")[0]) is not None]
+        skate.init(num_cpus=2, num_gpus=0, preload=present)
         yield
         skate.shutdown()
 

@@ -78,9 +78,9 @@ try:
 except ImportError as error:
     print(error)
 """
-    told = run(program)
-    assert f"ray.train.{part} needs {library}" in told
-    assert "pip install 'skate[" in told
+    output = run(program)
+    assert f"ray.train.{part} needs {library}" in output
+    assert "pip install 'skate[" in output
 
 
 @pytest.mark.parametrize("part", sorted(NAMES))

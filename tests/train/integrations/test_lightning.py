@@ -110,14 +110,14 @@ def test_prepare_trainer_names_what_to_give(fit: Any) -> None:
         import skate.train.lightning as ours
 
         quiet: dict[str, Any] = {"logger": False, "enable_checkpointing": False, "accelerator": "cpu"}
-        told = []
+        messages = []
         for given in ({"strategy": "ddp"}, {"strategy": ours.RayDDPStrategy()}):
             try:
                 ours.prepare_trainer(pl.Trainer(**quiet, **given))
             except RuntimeError as error:
-                told.append(str(error))
-        return told
+                messages.append(str(error))
+        return messages
 
-    told = fit(TorchTrainer, loop, workers=1).return_value
-    assert "RayDDPStrategy" in told[0] and "DDPStrategy" in told[0]
-    assert "RayLightningEnvironment" in told[1]
+    messages = fit(TorchTrainer, loop, workers=1).return_value
+    assert "RayDDPStrategy" in messages[0] and "DDPStrategy" in messages[0]
+    assert "RayLightningEnvironment" in messages[1]

@@ -20,9 +20,11 @@ class CometLoggerCallback(LoggerCallback):
     """Logs every trial of Tune, or a run of Train, as an experiment of Comet.
 
     Args:
-        online: False to write experiments to disk for a later upload. tags: the tags of each experiment.
-        save_checkpoints: True to log checkpoints on a local disk as artifacts. experiment_kwargs: arguments
-        of `comet_ml.Experiment` or `OfflineExperiment`; automatic logging is off by default.
+        online: False to write experiments to disk for a later upload.
+        tags: the tags of each experiment.
+        save_checkpoints: True to log checkpoints on a local disk as artifacts.
+        experiment_kwargs: arguments of `comet_ml.Experiment` or `OfflineExperiment`; automatic logging is off by
+            default.
 
     Raises:
         ImportError: comet_ml is not installed.

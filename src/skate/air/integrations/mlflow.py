@@ -112,11 +112,11 @@ def _experiment(
             return str(found.experiment_id)
         if create:
             return str(mlflow.create_experiment(by_name, artifact_location=artifacts))
-    asked = ", ".join(f"{kind} {value!r}" for kind, value in (("id", by_id), ("name", by_name)) if value)
+    requested = ", ".join(f"{kind} {value!r}" for kind, value in (("id", by_id), ("name", by_name)) if value)
     raise ValueError(
-        f"MLflow has no experiment with {asked or 'no name'}; set experiment_name= with "
+        f"MLflow has no experiment with {requested or 'no name'}; set experiment_name= with "
         "create_experiment_if_not_exists=True, or the name of an existing one"
-        if asked
+        if requested
         else "the MLflow experiment is not set: pass experiment_name= or experiment_id=, or set "
         "MLFLOW_EXPERIMENT_NAME"
     )

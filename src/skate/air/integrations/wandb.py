@@ -154,11 +154,15 @@ class WandbLoggerCallback(LoggerCallback):
     Args:
         project: the project in W&B; by default WANDB_PROJECT_NAME. One of the two is required.
         group: by default the name of the run or experiment.
-        api_key_file, api_key: the login. excludes: metrics and settings to leave out. log_config: True to log
-        the settings with each result. upload_checkpoints: True to upload checkpoints on a local disk as
-        artifacts. save_checkpoints: the old name of `upload_checkpoints`. upload_timeout: the time limit in
-        seconds for uploads after the end. video_kwargs, image_kwargs: arguments of `wandb.Video`, for arrays
-        of 5 axes, and of `wandb.Image`, for 3 or 4 axes. kwargs: arguments of `wandb.init`.
+        api_key_file, api_key: the login.
+        excludes: metrics and settings to leave out.
+        log_config: True to log the settings with each result.
+        upload_checkpoints: True to upload checkpoints on a local disk as artifacts.
+        save_checkpoints: the old name of `upload_checkpoints`.
+        upload_timeout: the time limit in seconds for uploads after the end.
+        video_kwargs, image_kwargs: arguments of `wandb.Video`, for arrays of 5 axes, and of `wandb.Image`, for 3 or 4
+            axes.
+        kwargs: arguments of `wandb.init`.
 
     Raises:
         ImportError: wandb is not installed.

@@ -134,12 +134,12 @@ def _drawn(tag: str, value: Any) -> bytes | None:
     return contents
 
 
-_asked_for = False
+_warned = False
 
 
 def _library() -> Any:
     """Return the library that renders arrays; None if none is installed, which is logged once."""
-    global _asked_for
+    global _warned
     try:
         require("tensorboardX", "TBXLoggerCallback")
         return require("tensorboardX.summary", "TBXLoggerCallback")
@@ -148,8 +148,8 @@ def _library() -> Any:
     try:
         return require("torch.utils.tensorboard.summary", "TBXLoggerCallback")
     except ImportError:
-        if not _asked_for:
-            _asked_for = True
+        if not _warned:
+            _warned = True
             warnings.warn(
                 "reported lists and arrays are not logged: TensorBoard could show them, but neither "
                 "tensorboardX nor torch with tensorboard is installed; pip install tensorboardX",

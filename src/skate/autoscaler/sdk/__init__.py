@@ -39,7 +39,8 @@ def request_resources(
     """Announce the resources that the program will need; logs a warning if the cluster lacks them.
 
     Args:
-        num_cpus: the total number of CPUs. bundles: bundles of resources, such as `[{"GPU": 1}, {"CPU": 4}]`.
+        num_cpus: the total number of CPUs.
+        bundles: bundles of resources, such as `[{"GPU": 1}, {"CPU": 4}]`.
         bundle_label_selectors: the required node labels of each bundle.
 
     Raises TypeError for arguments of other types, ValueError if the number of selectors differs from that of

@@ -291,7 +291,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """
     if not isinstance(actor, ActorHandle):
         raise ValueError(
-            f"ray.kill() only supported for actors, and this is a {type(actor).__name__}; to end a task, use ray.cancel(ref)"
+            f"ray.kill() only supported for actors, got {type(actor).__name__}; to end a task, use ray.cancel(ref)"
         )
     process = session.current()
     with process.lock:

@@ -121,6 +121,7 @@ class _MethodState:
         "least",
         "most",
         "transport",
+        "backpressure",
     )
 
     def __init__(self, name: str, method_options: dict[str, Any], signature: Any) -> None:
@@ -132,6 +133,8 @@ class _MethodState:
         self.returns: Any = 1
         #: How tensors in the result travel; None, the usual case, is the object store.
         self.transport: str | None = method_options.get("tensor_transport")
+        #: True if a generator waits for the reader of its values.
+        self.backpressure = False
         self.least = 0 if signature is None else signature.least
         self.most = 1 << 30 if signature is None else signature.most
 
@@ -177,6 +180,7 @@ class _MethodState:
         backpressure = method_options.get("_generator_backpressure_num_objects")
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
+            self.backpressure = True
         with process.lock:
             self.exported = exports.export_template(process, fields)
             self.key = self.exported.key
@@ -238,9 +242,10 @@ class ActorMethod:
         if limit > 0:
             self._count_pending(handle._skate_hold, limit)
         with process.lock:
+            if returns == "dynamic":
+                return open_gathered(process, handle._skate_id, state.key, packed, site)
             if type(returns) is not int:
-                start = open_gathered if returns == "dynamic" else open_stream
-                return start(process, handle._skate_id, state.key, packed, site)
+                return open_stream(process, handle._skate_id, state.key, packed, site, state.backpressure)
             refs = submission.submit(process, handle._skate_id, state.key, returns, packed, site)
             if limit > 0 and refs:
                 _watch(handle._skate_hold, refs[0])

@@ -23,7 +23,7 @@ class ActorHold:
         if self.grants:
             # As in ObjectRef: without grants, this hold counts as gone to threads that can still find it.
             grants, self.grants = self.grants, 0
-            self.process.bury(self.actor_id, grants)
+            self.process.release_later(self.actor_id, grants)
 
     @property
     def _skate_id(self) -> bytes:

@@ -31,7 +31,7 @@ class ClientCore(IdGenerator):
     """The tables of one process: refs, holds, streams, questions and waits."""
 
     __slots__ = (
-        "_number", "abandoned", "actors", "answers", "cid", "closed", "context", "emit", "exiting", "failed", "graves",
+        "_number", "abandoned", "actors", "answers", "cid", "closed", "context", "emit", "exiting", "failed", "pending_releases",
         "handlers", "immortal", "is_driver", "kick", "known", "lost", "pending", "streams", "unhandled", "waits",
         "waits_count",
     )  # fmt: skip
@@ -64,7 +64,7 @@ class ClientCore(IdGenerator):
         self.known: dict[bytes, weakref.ref[ObjectRef[Any]]] = {}
         #: Held actors, by id.
         self.actors: dict[bytes, weakref.ref[Any]] = {}
-        self.graves: deque[tuple[bytes, int]] = deque()
+        self.pending_releases: deque[tuple[bytes, int]] = deque()
         self.unhandled: deque[tuple[Any, Any]] = deque()
         #: Streams whose reader is gone.
         self.abandoned: deque[Any] = deque()
@@ -85,14 +85,14 @@ class ClientCore(IdGenerator):
             m.STREAM_END: self._stream_end,
             m.RECALL: self._recall,
             m.CONFIRM: self._confirm,
-            m.DEADLOCK: self._condemned,
+            m.DEADLOCK: self._deadlock,
         }
 
     # -- out
 
     def send(self, message: m.ToNode) -> None:
         """Send a message, after any pending releases."""
-        if self.graves:
+        if self.pending_releases:
             self.tidy()
         self.emit(message)
 
@@ -244,10 +244,10 @@ class ClientCore(IdGenerator):
         self.escape(ref)
         self.immortal.append(ref)
 
-    def bury(self, any_id: bytes, grants: int) -> None:
+    def release_later(self, any_id: bytes, grants: int) -> None:
         """Record that a ref or hold is gone. Callable from a finalizer, in any thread, at any time."""
-        first = not self.graves
-        self.graves.append((any_id, grants))
+        first = not self.pending_releases
+        self.pending_releases.append((any_id, grants))
         if first and not self.closed:
             self.kick()
 
@@ -262,7 +262,7 @@ class ClientCore(IdGenerator):
         """Drop a stream that has no reader any more; callable from a finalizer."""
         if not self.closed and not sys.is_finalizing():
             self.abandoned.append(stream)
-            self.bury(stream.task_id, 0)  # which has `tidy` called
+            self.release_later(stream.task_id, 0)  # which has `tidy` called
 
     def tidy(self) -> None:
         """Send pending releases to the node."""
@@ -270,9 +270,9 @@ class ClientCore(IdGenerator):
             self.abandoned.popleft().abandon()
         while self.unhandled:
             self.show_unhandled(*self.unhandled.popleft())
-        graves = self.graves
-        while graves:
-            any_id, grants = graves.popleft()
+        pending_releases = self.pending_releases
+        while pending_releases:
+            any_id, grants = pending_releases.popleft()
             if not grants:  # of a stream
                 continue
             table: dict[bytes, Any] = self.known if len(any_id) == 28 else self.actors
@@ -357,9 +357,12 @@ class ClientCore(IdGenerator):
         if stream is None or index <= stream.arrived:
             self._return_grants(oid, held, kept)
             return
-        ref = self._known(oid) or ObjectRef(oid, self, PENDING)
+        if kept or held or kind == ERROR or oid in self.known:
+            ref = self._known(oid) or ObjectRef(oid, self, PENDING)
+            self._fill(ref, kind, payload, held, kept)
+        else:
+            ref = ObjectRef(oid, self, kind, payload)
         ref._site = stream.site
-        self._fill(ref, kind, payload, held, kept)
         stream.add(index, ref)
 
     def _stream_end(self, message: m.StreamEnd) -> None:
@@ -404,14 +407,14 @@ class ClientCore(IdGenerator):
 
     def _confirm(self, message: m.Confirm) -> None:
         """CONFIRM: report all waits again, after pending releases."""
-        _, asked_in = message
-        if asked_in:
+        _, round_number = message
+        if round_number:
             self.tidy()
         for wait in list(self.waits.values()):
             self.send(wait.message())
-        self.send(m.Still(m.STILL, asked_in))
+        self.send(m.Still(m.STILL, round_number))
 
-    def _condemned(self, message: m.Deadlock) -> None:
+    def _deadlock(self, message: m.Deadlock) -> None:
         """DEADLOCK: a wait can never end."""
         _, number, text = message
         wait = self.waits.get(number)
@@ -463,7 +466,7 @@ class ClientCore(IdGenerator):
             stream.wake()
         self.known.clear()
         self.actors.clear()
-        self.graves.clear()
+        self.pending_releases.clear()
         self.streams.clear()
         self.immortal.clear()
 

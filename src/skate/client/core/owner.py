@@ -22,7 +22,7 @@ class Owner(Protocol):
     def wake(self, ref: Any) -> None:
         """Call the waiters of a ref."""
 
-    def bury(self, any_id: bytes, grants: int) -> None:
+    def release_later(self, any_id: bytes, grants: int) -> None:
         """Record that a ref or hold is gone."""
 
     def abandon(self, stream: Any) -> None:

@@ -33,9 +33,10 @@ class Stream:
         "whole",
         "last",
         "dropped",
+        "backpressure",
     )
 
-    def __init__(self, task_id: bytes, process: Owner, site: Any = None) -> None:
+    def __init__(self, task_id: bytes, process: Owner, site: Any = None, backpressure: bool = False) -> None:
         self.task_id = task_id
         self.process = process
         self.ready: deque[ObjectRef[Any]] = deque()
@@ -49,6 +50,8 @@ class Stream:
         self.whole._site = site
         self.last: ObjectRef[Any] | None = None  # the error that it ends with
         self.dropped = False  # the reader is gone
+        #: True if the generator waits for its reader. Only then is the reader's progress reported.
+        self.backpressure = backpressure
 
     def add(self, index: int, ref: ObjectRef[Any]) -> None:
         """Add the next value."""
@@ -58,7 +61,8 @@ class Stream:
             ref._held = ()
         else:
             self.ready.append(ref)
-        self.wake()
+        if self.waiters:
+            self.wake()
 
     def end(self, count: int) -> None:
         """Mark the end of the stream."""
@@ -103,7 +107,7 @@ class Stream:
 
     def abandon(self) -> None:
         """Release a generator from waiting for its reader, which is gone."""
-        if self.count is None and not self.dropped:
+        if self.backpressure and self.count is None and not self.dropped:
             self.process.send(m.Consumed(m.CONSUMED, self.task_id, ALL))
         self.drop()
 
@@ -116,7 +120,7 @@ class Stream:
         if self.ready:
             ref = self.ready.popleft()
             self.taken += 1
-            if self.count is None:
+            if self.backpressure and self.count is None:
                 self.process.send(m.Consumed(m.CONSUMED, self.task_id, self.taken))
             return ref
         if self.count is None:

@@ -40,12 +40,12 @@ class ObjectRefGenerator:
         stream = self._stream
         process: Any = stream.process
         with process.lock:
-            if not stream.moved():
+            if not stream.ready and not stream.moved():
                 wait_blocked(process, stream.moved, timeout_s, self)
-            if not stream.moved():
-                return ObjectRef.nil()
+                if not stream.moved():
+                    return ObjectRef.nil()
             ref = stream.take()
-            if stream.count is None:
+            if stream.backpressure:
                 process.link.flush()
             return ref
 
@@ -61,7 +61,7 @@ class ObjectRefGenerator:
             with process.lock:
                 if stream.moved():
                     ref = stream.take()
-                    if stream.count is None:
+                    if stream.backpressure:
                         process.link.flush()
                     break
                 loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ class ObjectRefGenerator:
 
                 stream.waiters.append(wake)
                 process.link.flush()
-                process.pump.attend()
+                process.pump.wake_background()
             await arrived
         if ref is None:
             raise StopAsyncIteration
@@ -190,21 +190,21 @@ class Gathered(Stream):
 
 def open_gathered(process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any) -> ObjectRef[Any]:
     """Submit a call with `num_returns="dynamic"`. The lock is held."""
-    return _open(process, (actor_id, key), packed, site, Gathered).whole
+    stream = Gathered(process.next_task_id(), process, site)
+    _open(process, actor_id, key, packed, stream)
+    return stream.whole
 
 
 def open_stream(
-    process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any
+    process: ClientCore, actor_id: bytes, key: bytes, packed: Any, site: Any, backpressure: bool
 ) -> ObjectRefGenerator:
-    """Submit a streaming call. The lock is held."""
-    stream = _open(process, (actor_id, key), packed, site, Stream)
+    """Submit a streaming call, whose generator waits for its reader if there is backpressure. The lock is held."""
+    task_id = process.next_task_id()
+    stream = Stream(task_id, process, site, backpressure)
+    _open(process, actor_id, key, packed, stream)
     return ObjectRefGenerator(stream.whole, stream)
 
 
-def _open(process: ClientCore, call: Any, packed: Any, site: Any, kind: type[Stream]) -> Stream:
-    actor_id, key = call
-    task_id = process.next_task_id()
-    stream = kind(task_id, process, site)
-    process.streams[task_id] = stream
-    send(process, task_id, actor_id, key, packed)
-    return stream
+def _open(process: ClientCore, actor_id: bytes, key: bytes, packed: Any, stream: Stream) -> None:
+    process.streams[stream.task_id] = stream
+    send(process, stream.task_id, actor_id, key, packed)

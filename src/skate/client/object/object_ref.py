@@ -82,7 +82,7 @@ class ObjectRef(Generic[T]):
             grants, self._grants = self._grants, 0
             process = self._process
             if process is not None:
-                process.bury(self._id, grants)
+                process.release_later(self._id, grants)
 
     def __reduce__(self) -> Any:
         met = values.collector()

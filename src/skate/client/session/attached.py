@@ -6,10 +6,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
 from skate.client.session.embedded import EndedLink
+from skate.client.session.link import Throttle
+from skate.client.task import exports
 from skate.node.driver import handshake
 from skate.node.driver.address import to_address
 from skate.node.output.printer import Printer
@@ -20,6 +22,9 @@ from skate.protocol import messages as m
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
+
+if TYPE_CHECKING:
+    from skate.client.session.remote_cluster import DriverNode
 
 EPOLLOUT = 4
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
@@ -38,6 +43,7 @@ class AttachedLink:
         self._pending = process.pending
         self._process = process
         self._pump = pump
+        self.throttle = Throttle(channel, pump).wait
         self.armed = False  # the background thread knows that something is queued
 
     def send(self, message: m.ToNode) -> None:
@@ -49,7 +55,7 @@ class AttachedLink:
                 self.flush()
             elif not self.armed:
                 self.armed = True
-                self._pump.attend()
+                self._pump.wake_background()
                 self._pump.kick()
 
     def flush(self) -> None:
@@ -98,11 +104,15 @@ class Attachment:
     def __init__(self, path: str, settings: Settings, given: dict[str, Any]) -> None:
         self.path = path
         self.address = to_address(path)
+        #: True if the program asked for the client of a cluster, with ray://.
+        self.is_client = False
+        #: The node, if it is only for this process.
+        self.node: DriverNode | None = None
         pump = Pump(threading.RLock(), "loop", open_now=False)
         self._pump = pump
         self._control_c = SigintHandler(pump)
         self._said_farewell = False
-        self._unsaid = 0
+        self._unreported = 0
         with pump.lock:
             self._control_c.take()
             try:
@@ -128,6 +138,7 @@ class Attachment:
             process.node_id = welcome["node_id"]
             process.node_ip_address = welcome["node_ip_address"]
             process.realm = process.job.hex()
+            process.packages = welcome["packages"]
             process.job_environment = settings.runtime_env
             self._printer = Printer(self._printed)
             process.handlers.update({m.PRINTED: self._print, m.LEFT: self._farewell})
@@ -159,7 +170,7 @@ class Attachment:
         process = self.process
         if process.closed:
             return
-        if process.graves or process.unhandled:
+        if process.pending_releases or process.unhandled:
             process.tidy()
         self.link.flush()
 
@@ -169,11 +180,11 @@ class Attachment:
 
     def _printed(self, size: int) -> None:
         """Report progress to the node from time to time; called in the printing thread."""
-        self._unsaid += size
-        if self._unsaid < PRINTED_STEP:
+        self._unreported += size
+        if self._unreported < PRINTED_STEP:
             return
         with self._pump.lock:
-            size, self._unsaid = self._unsaid, 0
+            size, self._unreported = self._unreported, 0
             if not self.process.closed:
                 self.link.send(m.Shown(m.SHOWN, size))
                 self.link.flush()
@@ -208,10 +219,19 @@ class Attachment:
     def forked(self) -> None:
         """Close the connection in a forked child; it belongs to the parent."""
         self._channel.close()
+        if self.node is not None:
+            self.node.forked()
         self._control_c.give_back()
 
     def shutdown(self) -> None:
-        """Leave the node, which stays; everything that was only for this driver ends."""
+        """Leave the node, which stays unless it is only for this process; everything that was only for this driver ends."""
+        try:
+            self._leave()
+        finally:
+            if self.node is not None:
+                self.node.end()
+
+    def _leave(self) -> None:
         process = self.process
         pump = self._pump
         with self._control_c.put_off():
@@ -261,17 +281,43 @@ def _view(settings: Settings, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def join(address: str, given: dict[str, Any]) -> Attachment:
-    """Attach as a driver to the node at an address.
+    """Attach as a driver to the node at an address, or to a new one that joins the cluster at that address.
 
     Raise ConnectionError if there is none, and ValueError for settings that belong to the node.
     """
     from skate.node.driver import address as places  # with the socket module behind it
 
-    if places.is_network(address):
-        from skate.node.network import node_of  # few drivers name the address of a cluster
-
-        path: str | None = node_of(address, places.directory())
+    cluster = places.cluster_in(address)
+    if cluster:
+        attachment = _join_cluster(cluster, given, places.is_client(address))
     else:
         path = places.find(places.directory()) if address == "auto" else places.to_path(address)
-    assert path is not None
-    return Attachment(path, Settings.joining(address, given), given)
+        assert path is not None
+        attachment = Attachment(path, Settings.joining(address, given), given)
+    attachment.is_client = places.is_client(address)
+    try:
+        exports.share_job_environment(attachment.process)
+    except BaseException:  # a folder that is too large, or Ctrl-C meanwhile
+        attachment.shutdown()
+        raise
+    return attachment
+
+
+def _join_cluster(cluster: str, given: dict[str, Any], is_client: bool) -> Attachment:
+    from skate.node.driver.address import directory
+    from skate.node.network import node_of  # few drivers name the address of a cluster
+
+    path = node_of(cluster, directory())
+    if path is not None:
+        return Attachment(path, Settings.joining(cluster, given), given)
+    from skate.client.session.remote_cluster import DriverNode  # starts a process
+
+    settings = Settings.joining(cluster, given)
+    node = DriverNode(cluster, is_client, given)
+    try:
+        attachment = Attachment(node.path, settings, given)
+    except BaseException:  # also Ctrl-C
+        node.end()
+        raise
+    attachment.node = node
+    return attachment

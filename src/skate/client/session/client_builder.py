@@ -1,4 +1,4 @@
-"""`ray.client(...)`, the deprecated builder of connections: without an address it starts a session here."""
+"""Clients of clusters: the context that `init("ray://HOST:PORT")` returns, and `ray.client(...)`, the deprecated builder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from skate.client.session import session
 from skate.client.session.session import RayContext
 
 LOCAL = (None, "", "local")
+SCHEME = "ray://"
+#: A process is one client of one cluster.
+CLIENTS_OF_A_PROCESS = 1
 
 
 @dataclass
 class ClientContext:
-    """The result of `ray.client(...).connect()` in Ray; here a `RayContext`, which has the same names."""
+    """The result of `init("ray://HOST:PORT")`, and of `ray.client("HOST:PORT").connect()`: facts about the cluster."""
 
     dashboard_url: str | None
     python_version: str
@@ -54,23 +57,37 @@ class ClientBuilder:
         self._settings.update(settings)
         return self
 
-    def connect(self) -> RayContext:
-        """Start a session in this process, with the settings collected.
+    def connect(self) -> RayContext | ClientContext:
+        """Start a session with the settings collected: in this process, or as a client of the cluster at the address.
 
-        Raises NotImplementedError if an address was given: Skate has no client that drives a cluster from
-        afar.
+        Raises ConnectionError if there is no such cluster, or it does not admit this program.
         """
-        if self.address not in LOCAL:
-            raise NotImplementedError(
-                f"ray.client({self.address!r}) would connect to a cluster from outside, which Skate does not "
-                "support: the driver "
-                "hosts its node itself; leave the address out to start one here, or run the program on the "
-                "cluster"
-            )
-        return session.init("local", **self._settings)
+        if self.address in LOCAL:
+            return session.init("local", **self._settings)
+        session.init(address_of_client(self.address or ""), **self._settings)
+        return client_context()
 
     def __repr__(self) -> str:
         return f"ClientBuilder({self.address!r})"
+
+
+def address_of_client(named: str) -> str:
+    """Return the address with the scheme of clients."""
+    return named if named.startswith(SCHEME) else f"{SCHEME}{named}"
+
+
+def client_context() -> ClientContext:
+    """Return the context of this process as a client of the cluster that it has joined."""
+    process = session.current()
+    facts = RayContext(process)
+    return ClientContext(
+        facts.dashboard_url,
+        facts.python_version,
+        facts.ray_version,
+        facts.ray_commit,
+        CLIENTS_OF_A_PROCESS,
+        None,
+    )
 
 
 def client(address: str | None = None, _deprecation_warn_enabled: bool = True) -> ClientBuilder:

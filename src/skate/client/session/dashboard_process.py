@@ -1,71 +1,90 @@
-"""The process of the dashboard beside a session, for `init(include_dashboard=True)`."""
+"""The dashboard beside the session of this process, for `init(include_dashboard=True)` and `skate.dashboard()`."""
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
 import warnings
 from typing import Any
 
 from skate.client.session import session
-
-#: How long the process may take to end before it is killed.
-END_SECONDS = 5.0
+from skate.node import dashboard_process
+from skate.node.driver.address import to_path
 
 _running: subprocess.Popen[bytes] | None = None
+_facts: dict[str, Any] = {}
 
 
-def start(context: session.RayContext, host: str, port: int | None) -> None:
-    """Start the process, and enter its URL into the context. No-op if it runs already.
+def start(host: str, port: int | None) -> dict[str, Any] | None:
+    """Start the process, and return its facts, among them "url" and "token"; None in local mode, with a warning.
+
+    If a dashboard of the session runs already, return its facts.
+
+    Raises:
+        RuntimeError: it could not start.
+    """
+    global _running, _facts
+    if _running is not None:
+        return _facts
+    address = session.address_of_node()
+    found = of_node(address)
+    if found is not None and "error" not in found:
+        return found
+    if not address:
+        warnings.warn(
+            "there is no dashboard: local mode has no node, and one with SKATE_ATTACH=0 lets nobody look",
+            UserWarning,
+            stacklevel=4,
+        )
+        return None
+    _running = dashboard_process.spawn(address, dashboard_process.DashboardPlace(host, port))
+    if end not in session.endings:
+        session.endings.append(end)
+    facts = dashboard_process.facts_of(_running)
+    if facts is None:
+        status = _running.wait()
+        end()
+        raise RuntimeError(f"the dashboard has ended with status {status}; its error is above")
+    _facts = facts
+    return facts
+
+
+def of_node(address: str) -> dict[str, Any] | None:
+    """Return the facts about the dashboard that a standing node has beside it, or None."""
+    path = to_path(address) or ""
+    return dashboard_process.recorded(os.path.dirname(path)) if path.startswith("/") else None
+
+
+def enter(context: session.RayContext, facts: dict[str, Any]) -> None:
+    """Enter the URL into the context of a session."""
+    context.dashboard_url = facts["url"].partition("://")[2]
+    context.address_info["webui_url"] = context.dashboard_url
+
+
+def begin(context: session.RayContext, host: str, port: int | None) -> None:
+    """Start the process for a new session, and print the link. No-op in a worker.
 
     Raises:
         RuntimeError: it could not start. The session has been shut down.
     """
-    global _running
-    process = session.current()
-    if _running is not None or not process.is_driver:
+    if not session.current().is_driver:
         return
-    address = session.address_of_node()
-    if not address:
-        warnings.warn("local mode has no node, and so no dashboard", UserWarning, stacklevel=3)
-        return
-    command = [sys.executable, "-m", "skate.dashboard", "--json", "--address", address, "--host", host]
-    if port is not None:
-        command += ["--port", str(port)]
-    # Ctrl-C in a terminal is for the program; this process ends when its standard input does.
-    _running = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
-    if end not in session.endings:
-        session.endings.append(end)
-    facts = _first_line(_running)
-    if facts is None:
-        status = _running.wait()
+    known = _running is not None
+    try:
+        facts = start(host, port)
+    except RuntimeError:
         session.shutdown()
-        raise RuntimeError(f"the dashboard has ended with status {status}; its error is above")
-    context.dashboard_url = facts["url"].partition("://")[2]
-    context.address_info["webui_url"] = context.dashboard_url
-    print(f"The dashboard is at {facts['url']}/#token={facts['token']}", file=sys.stderr)
+        raise
+    if facts is not None:
+        enter(context, facts)
+        if not known:
+            print(f"The dashboard is at {facts['url']}/#token={facts['token']}", file=sys.stderr)
 
 
 def end() -> None:
     """End the process, if there is one."""
     global _running
     process, _running = _running, None
-    if process is None:
-        return
-    with process:
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    facts: dict[str, Any] | None = json.loads(line) if line else None
-    return facts
+    if process is not None:
+        dashboard_process.end(process)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from skate.node.dashboard_process import Dashboard as Dashboard
+from skate.node.dashboard_process import DashboardPlace as DashboardPlace
+from skate.node.dashboard_process import recorded
 from skate.node.driver import address, handshake
-from skate.node.driver.address import asked as asked
+from skate.node.driver.address import DISCOVERY_NAME as DISCOVERY_NAME
+from skate.node.driver.address import METRICS_TOKEN_NAME as METRICS_TOKEN_NAME
+from skate.node.driver.address import given_address as given_address
 from skate.node.driver.address import is_network
 from skate.node.settings import Settings
 
@@ -19,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The time limit for a node to start; an idle machine needs a hundredth of it.
 START_SECONDS = 30.0
+#: The time limit for submitted jobs to end after their node.
+JOBS_SECONDS = 10.0
 
 
 class AlreadyRunning(Exception):
@@ -31,22 +41,34 @@ def folder_of(named: str | None) -> str:
 
 
 def network_of_head(port: int, ip: str | None, token_file: str | None) -> Network:
-    """Return the network of a head that listens on a TCP port; 0 is any free one."""
+    """Return the network of a head that listens on a TCP port; with 0, on any free port."""
     from skate.node.network import Network, own_address  # few nodes have a network
 
-    return Network(ip or own_address(), port, token_file=token_file)
+    return Network(ip or own_address(), port, token_file=_absolute(token_file))
 
 
 def network_of_member(address: str, ip: str | None, token_file: str | None, timeout_s: float) -> Network:
-    """Return the network of a node that joins the cluster at an address. Raises ValueError for what is no address."""
+    """Return the network of a node that joins the cluster at an address. Raises ValueError for an invalid address."""
     from skate.node.network import Network, own_address  # few nodes have a network
 
     if not is_network(address):
         raise ValueError(f"--address must be HOST:PORT, as the head prints it, got {address!r}")
-    return Network(ip or own_address(address), head=address, token_file=token_file, timeout=timeout_s)
+    return Network(
+        ip or own_address(address), head=address, token_file=_absolute(token_file), timeout=timeout_s
+    )
 
 
-def start(folder: str, settings: dict[str, Any], network: Network | None = None) -> tuple[Address, list[str]]:
+def _absolute(path: str | None) -> str | None:
+    """Return the path for a node, which does not stay in this directory."""
+    return path and os.path.abspath(path)
+
+
+def start(
+    folder: str,
+    settings: dict[str, Any],
+    network: Network | None = None,
+    dashboard: DashboardPlace | None = None,
+) -> tuple[Address, list[str]]:
     """Start a node in a process of its own: its address, and what a dead one had left and was removed.
 
     Raises AlreadyRunning, PermissionError for a folder that is open to others, ValueError and TypeError for settings that cannot
@@ -62,13 +84,15 @@ def start(folder: str, settings: dict[str, Any], network: Network | None = None)
         status = 1
         try:
             os.close(read_end)
-            standalone.run_apart(checked, place, write_end, network)
+            standalone.run_apart(
+                checked, place, write_end, network, dashboard and partial(Dashboard, dashboard)
+            )
             status = 0
         finally:
             os._exit(status)
     os.close(write_end)
     os.close(place.lock)
-    answer = _read(read_end, START_SECONDS + (0 if network is None else network.timeout))
+    answer = read_answer(read_end, START_SECONDS + (0 if network is None else network.timeout))
     if not answer.startswith(b"+"):
         os.waitpid(pid, 0)
         raise RuntimeError(
@@ -77,7 +101,24 @@ def start(folder: str, settings: dict[str, Any], network: Network | None = None)
     return standalone.Address(*map(os.fsdecode, answer[1:].split(b"\0"))), place.swept
 
 
-def serve(folder: str, settings: dict[str, Any], ready: Any, network: Network | None = None) -> str:
+def wait_for_dashboard(found: Address) -> dict[str, Any]:
+    """Return the facts about the dashboard of a node that has just started, or its error."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        facts = recorded(os.path.dirname(found.path))
+        if facts is not None:
+            return facts
+        time.sleep(0.02)
+    return {"error": f"it has not started within {START_SECONDS:g} s; see the log of the node"}
+
+
+def serve(
+    folder: str,
+    settings: dict[str, Any],
+    ready: Any,
+    network: Network | None = None,
+    dashboard: Callable[[Callable[[str], object]], Dashboard] | None = None,
+) -> str:
     """Be a node, in this process, until it is stopped; `ready` is called with its address. Return why it has to leave its
     cluster, if it does. Raises what `start` raises.
     """
@@ -86,7 +127,7 @@ def serve(folder: str, settings: dict[str, Any], ready: Any, network: Network | 
     checked = Settings.of("local", settings)
     place = _place(folder)
     try:
-        return standalone.run(checked, place, ready, network)
+        return standalone.run(checked, place, ready, network, dashboard)
     except (ConnectionError, ValueError):
         place.leave()
         raise
@@ -111,7 +152,7 @@ def _living(folder: str) -> str:
         return ""
 
 
-def _read(fd: int, seconds: float) -> bytes:
+def read_answer(fd: int, seconds: float) -> bytes:
     """All that comes out of a pipe until its end, or for as long as a node may take."""
     answer = b""
     deadline = time.monotonic() + seconds
@@ -128,8 +169,13 @@ def _read(fd: int, seconds: float) -> bytes:
 
 def locate(named: str | None, folder: str) -> str:
     """Return the socket of the node at an address, or of this user's node. Raises ConnectionError if there is none."""
-    wanted = asked(named) or "auto"
+    wanted = given_address(named) or "auto"
     return address.find(folder) if wanted in ("auto", "local") else address.to_path(wanted) or wanted
+
+
+def of_process(pid: int, folder: str | None = None) -> str:
+    """Return the address of the session of a process. Raises ConnectionError if it has none that can be looked at."""
+    return address.to_address(address.of_pid(pid, folder_of(folder)))
 
 
 def status(path: str) -> dict[str, Any]:
@@ -161,6 +207,7 @@ def stop(folder: str, grace_s: float, force: bool) -> Stopped:
     pid = address.pid_of(path)
     assert pid is not None
     watched = os.pidfd_open(pid)
+    jobs = address.job_locks(folder)
     try:
         if not force:
             try:
@@ -171,11 +218,27 @@ def stop(folder: str, grace_s: float, force: bool) -> Stopped:
         if force or not select.select([watched], [], [], grace_s)[0]:
             signal.pidfd_send_signal(watched, signal.SIGKILL)
             select.select([watched], [], [], 10.0)
+            _wait_for_jobs(jobs)
             return Stopped(pid, True, _sweep(folder))
+        _wait_for_jobs(jobs)
     finally:
-        os.close(watched)
+        for fd in (watched, *jobs):
+            os.close(fd)
     _sweep(folder)
     return Stopped(pid, False, [])
+
+
+def _wait_for_jobs(locks: list[int]) -> None:
+    """Wait until the supervisors that hold these locks have ended, which they do as soon as the node has."""
+    deadline = time.monotonic() + JOBS_SECONDS
+    for fd in locks:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.005)
+                continue
+            break
 
 
 def _sweep(folder: str) -> list[str]:

@@ -42,6 +42,9 @@ class EndedLink:
     def flush(self) -> None:
         """No-op: nothing is queued."""
 
+    def throttle(self) -> None:
+        """No-op: nothing is queued."""
+
     def block(self) -> bool:
         """Return False: the session has ended."""
         return False
@@ -71,6 +74,9 @@ class EmbeddedLink:
         """Send everything that is queued."""
         if not self._host._applying:
             self._host.flush()
+
+    def throttle(self) -> None:
+        """No-op: the node is in this process."""
 
     def block(self) -> bool:
         """Return False: a driver holds no CPU, so the node need not know."""

@@ -8,7 +8,6 @@ from typing import Any
 
 #: The settings, with the values that request nothing, and what to do instead.
 IGNORED: dict[str, tuple[tuple[Any, ...], str]] = {
-    "logging_config": ((None,), "configure Python's logging in the program and in its tasks"),
     "enable_resource_isolation": ((None, False), "limit the memory with SKATE_MEMORY_LIMIT"),
     "cgroup_path": ((None,), "limit the memory with SKATE_MEMORY_LIMIT"),
     "system_reserved_cpu": ((None,), "pass a smaller num_cpus"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, cast
 
 from skate.client.session import session
 
@@ -38,18 +39,17 @@ def init(
     """Start a session: a node hosted in this process, with workers started as they are needed.
 
     Args:
-        address: None or "local" to start here; other addresses are for clusters.
+        address: None or "local" to start here; other addresses are for clusters: "auto", "HOST:PORT", "ray://HOST:PORT".
         num_cpus, num_gpus: to schedule by; default those this process may use. More GPUs than found are faked.
         resources, labels: amounts of custom resources by name; labels of the node, for label selectors.
         object_store_memory: bytes for large values; default 30 % of the memory.
-        local_mode, ignore_reinit_error: run everything in this process; return a running session instead of raising.
+        local_mode, ignore_reinit_error: run all in this process; return a running session instead of raising.
         namespace, runtime_env: where names of actors are looked up; environment of all tasks and actors.
-        logging_level, logging_format: of the loggers "skate" and "ray", unless configure_logging is False.
+        logging_level, logging_format, logging_config: of "skate" and "ray"; a `LoggingConfig` for all loggers and workers.
         include_dashboard, dashboard_host, dashboard_port: serve state and metrics over HTTP; False by default.
-        log_to_driver, preload: print what workers print; (keyword of ours) modules that workers start with.
+        log_to_driver, preload: print what workers print; modules that workers start with (not in Ray).
 
-    The other arguments are accepted for compatibility; one that asks for something without effect warns once. Raises
-    RuntimeError if a session runs already, ValueError and TypeError for invalid settings.
+    Other arguments are accepted; one without effect warns. Raises RuntimeError if a session runs, ValueError, TypeError.
     """
     given = _apply(dict(locals()))
     context = session.init(
@@ -63,10 +63,10 @@ def init(
         ignore_reinit_error=ignore_reinit_error,
         log_to_driver=log_to_driver,
         namespace=namespace if namespace is not None else getattr(job_config, "ray_namespace", None),
-        runtime_env=runtime_env if runtime_env is not None else getattr(job_config, "runtime_env", None),
+        runtime_env=given["runtime_env"],
         **kwargs,
     )
-    return _with_dashboard(context, given)
+    return _announced(context, given)
 
 
 def _apply(given: dict[str, Any]) -> dict[str, Any]:
@@ -80,12 +80,39 @@ def _apply(given: dict[str, Any]) -> dict[str, Any]:
         from skate.client.session.logging_level import configure  # few programs change it
 
         configure(level, format)
+    job_config = given["job_config"]
+    config = given["logging_config"] or getattr(job_config, "py_logging_config", None)
+    if config is not None or "RAY_LOGGING_CONFIG_ENCODING" in os.environ:
+        from skate.client.session import job_log_config  # few programs configure it
+
+        job_log_config.begin(config)
+    if given["runtime_env"] is None:
+        given["runtime_env"] = getattr(job_config, "runtime_env", None)
+    if "SKATE_JOB_SUBMISSION_ID" in os.environ and not session.is_initialized():
+        from skate.client.session import submitted_job  # only commands of jobs
+
+        given["runtime_env"] = submitted_job.runtime_env_with_job(given["runtime_env"])
+        given["announce"] = submitted_job.announce
     return given
 
 
-def _with_dashboard(context: session.RayContext, given: dict[str, Any]) -> session.RayContext:
+def _announced(context: session.RayContext, given: dict[str, Any]) -> session.RayContext:
+    """Announce the driver of a submitted job, and add the dashboard to the context."""
+    if "announce" in given:
+        given["announce"](session.current())
+    if session.is_client():
+        from skate.client.session import client_builder  # few programs are clients
+
+        # As in Ray, a client gets another type, with the names that both have.
+        return cast(session.RayContext, client_builder.client_context())
     if given["include_dashboard"]:
         from skate.client.session import dashboard_process  # starts a process
 
-        dashboard_process.start(context, given["dashboard_host"], given["dashboard_port"])
+        dashboard_process.begin(context, given["dashboard_host"], given["dashboard_port"])
+    elif session.address_of_node().startswith("/"):
+        from skate.client.session import dashboard_process  # the standing node may have one
+
+        facts = dashboard_process.of_node(session.address_of_node())
+        if facts is not None and "url" in facts:
+            dashboard_process.enter(context, facts)
     return context

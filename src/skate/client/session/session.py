@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -123,6 +124,11 @@ def is_initialized() -> bool:
     return _process is not None
 
 
+def is_client() -> bool:
+    """Return True while a session runs that was started as the client of a cluster, with ray://."""
+    return bool(getattr(_host, "is_client", False))
+
+
 def init(address: str | None = None, **settings: Any) -> RayContext:
     """Start a session: a node hosted in this process, with workers started as they are needed.
 
@@ -168,7 +174,7 @@ def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
         raise TypeError(f"address must be a string, got {address!r}")
     from skate.node.driver import address as places  # needed once, and not by workers
 
-    wanted = places.asked(address)
+    wanted = places.given_address(address)
     if not wanted and not clusters and places.cluster_of(places.directory()):
         wanted = "auto"  # programs for a cluster of machines name no address
     if wanted == "auto" and len(clusters) == 1:
@@ -176,7 +182,7 @@ def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
     cluster = clusters.get(wanted or "")
     if cluster is not None:
         return cluster.join(settings)
-    if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://")) or places.is_network(wanted)):
+    if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://")) or places.cluster_in(wanted)):
         from skate.client.session import attached  # only such drivers need it
 
         return attached.join(wanted, settings)
@@ -243,11 +249,9 @@ class RayContext(Mapping[str, Any]):
     ray_commit = ""
 
     def __init__(self, process: Process) -> None:
-        import platform  # 2 ms, only here
+        from skate.version import RAY_VERSION  # not read in workers
 
-        from skate.version import RAY_VERSION
-
-        self.python_version = platform.python_version()
+        self.python_version = sys.version.split()[0]  # as in `platform`, whose import takes 2 ms
         self.ray_version = RAY_VERSION
         self.protocol_version = None
         address = address_of_node()

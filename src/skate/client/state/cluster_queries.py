@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from skate.client import spans
 from skate.client.object.object_ref import ObjectRef
-from skate.client.runtime_context import node_ip_address
 from skate.client.session import session
 from skate.core.resource.resources import to_amounts
 from skate.protocol.messages import ARENA, INLINE, SPILLED
-from skate.protocol.states import CREATION
 
 
 def _ask(verb: str, *arguments: Any) -> Any:
@@ -70,47 +66,32 @@ def nodes() -> list[dict[str, Any]]:
                 "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},
             }
         )
+        if node["draining"]:
+            left = node["seconds_left"]
+            found[-1].update(
+                Draining=True, DrainReason=node["draining"], DrainSecondsLeft=None if left < 0 else left
+            )
     return found
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """Return recent tasks and the spans of libraries in this process as Chrome trace events, or write them to a file.
+    """Return recent tasks and the spans of libraries in all processes as Chrome trace events, or write them to a file.
 
-    Open the file in chrome://tracing or Perfetto. Times are in microseconds.
+    Open the file in Perfetto or chrome://tracing. Times are in microseconds. In the file, numbers stand for processes and nodes,
+    and further events name them.
     """
-    events = []
-    address = node_ip_address()
-    epoch = time.time() - time.monotonic()
-    for name, task_id, kind, worker, pid, end, micros, status, function in _ask("timeline"):
-        if kind == CREATION:
-            function = name = f"{function}.__init__"
-        shared = {
-            "pid": address,
-            "tid": f"worker:{pid or worker}",
-            "ts": (epoch + end) * 1e6 - micros,
-            "dur": micros,
-            "ph": "X",
-        }
-        word = ("FINISHED", "FAILED", "CANCELLED")[status]
-        events.append(
-            {"cat": "task:execute", "name": "task:execute", **shared, "cname": "rail_animation", "args": {}}
-        )
-        events.append(
-            {
-                "cat": f"task::{function}",
-                "name": name,
-                **shared,
-                "cname": "generic_work",
-                "args": {"name": name, "task_id": task_id.hex(), "status": word},
-            }
-        )
-    events += spans.recorded()
+    process = session.current_or_none()
+    if process is None:
+        raise RuntimeError("no session is running, so there is no cluster to query; call init() first")
+    from skate.client.state import trace  # few programs look at it
+
+    events = trace.events(process)
     if filename is None:
         return events
     import json  # only needed for a file
 
     with open(filename, "w") as file:
-        json.dump(events, file)
+        json.dump(trace.numbered(events), file)
     return None
 
 

@@ -55,6 +55,7 @@ ERRORS = {
     "ObjectReconstructionFailedError": "OBJECT_UNRECONSTRUCTABLE",
     "OwnerDiedError": "OWNER_DIED",
     "ObjectFreedError": "OBJECT_FREED",
+    "ReferenceCountingAssertionError": "OBJECT_DELETED",
     "NodeDiedError": "NODE_DIED",
     "OutOfMemoryError": "OUT_OF_MEMORY",
     "ObjectStoreFullError": "OUT_OF_DISK_ERROR",

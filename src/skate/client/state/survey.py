@@ -13,6 +13,7 @@ import sys
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+from skate.client import span_store
 from skate.client.object.object_ref import ObjectRef, site_text
 from skate.protocol import messages as m
 from skate.protocol.fields import Where
@@ -62,6 +63,8 @@ def answer(process: Process, message: m.Survey) -> None:
     if "objects" in kinds:
         part["refs"] = _refs(process, where.get("object"))
         part["handles"] = _handles(process)
+    if "spans" in kinds:
+        part["spans"] = span_store.texts_of(process.node_id)
     if "reports" in kinds:
         process.report_metrics()
     process.send(m.Surveyed(m.SURVEYED, key, part))

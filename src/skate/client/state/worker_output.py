@@ -7,6 +7,7 @@ from typing import Any
 from skate.client.session import session
 from skate.client.state import survey
 from skate.protocol.fields import Where
+from skate.wire.output import key_of
 
 Row = dict[str, Any]
 
@@ -16,9 +17,18 @@ def kept(timeout: float) -> list[Row]:
     return sorted(_ask({}, timeout), key=lambda row: (row["node_id"], row["pid"], row["stream"]))
 
 
-def lines_of(pid: int, stream: str, timeout: float) -> list[Row]:
-    """Return the rows of a process's stream with their last lines; several if nodes have processes with the same pid."""
-    return _ask({"pid": str(pid), "stream": stream}, timeout)
+def lines_of(pid: int, stream: str, timeout: float, since: int = 0) -> list[Row]:
+    """Return the rows of a process's stream with its lines from a number on; several if nodes have processes with the same pid.
+
+    `end` is the number after the last line, `lost` how many lines are no longer kept, `open` if more may come.
+    """
+    return _ask({"pid": str(pid), "stream": stream, "since": str(since)}, timeout)
+
+
+def lines_of_task(task_id: str, attempt: int, stream: str, timeout: float, since: int = 0) -> list[Row]:
+    """Return the row of the stream with lines that an attempt of a task has printed, as `lines_of` does."""
+    printer = key_of(bytes.fromhex(task_id), attempt)
+    return _ask({"printer": printer, "stream": stream, "since": str(since)}, timeout)
 
 
 def _ask(where: Where, timeout: float) -> list[Row]:

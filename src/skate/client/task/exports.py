@@ -269,4 +269,22 @@ def environment_of(process: Process, given: Any, where: str) -> tuple[str, str] 
     whole = prepare.merge(job or {}, own)
     if not whole:
         return None
+    whole = _shared(process, whole)
     return json.dumps(whole), env_key(whole)
+
+
+def share_job_environment(process: Process) -> None:
+    """Make the environment of a driver's job valid on all machines of its cluster, if there are several.
+
+    Raises RuntimeEnvSetupError for a folder that is too large or cannot be read.
+    """
+    if process.job_environment:
+        process.job_environment = _shared(process, process.job_environment)
+
+
+def _shared(process: Process, env: dict[str, Any]) -> dict[str, Any]:
+    if not process.packages:
+        return env
+    from skate.runtime_env import prepare  # imported already, to validate it
+
+    return prepare.share(env, process.packages)

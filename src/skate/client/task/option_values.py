@@ -37,8 +37,8 @@ _STRATEGIES = (
 )
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-_LABEL_VALUE = re.compile(rf"!?(?:in)?\({_LABEL}(?:, ?{_LABEL})*\)|!?(?:{_LABEL})?")
-_LABEL_KEY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_LABEL}")
+_LABEL_VALUE = rf"!?(?:in)?\({_LABEL}(?:, ?{_LABEL})*\)|!?(?:{_LABEL})?"
+_LABEL_KEY = rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_LABEL}"
 
 
 class UnknownOption(ValueError):
@@ -331,12 +331,12 @@ def label_selector(name: str, value: Any) -> dict[str, str] | None:
     for key, wanted in value.items():
         if not isinstance(key, str) or not isinstance(wanted, str):
             raise TypeError(f"{name} has {key!r}: {wanted!r}; labels and their conditions must be str")
-        if not _LABEL_KEY.fullmatch(key):
+        if not re.fullmatch(_LABEL_KEY, key):
             raise ValueError(
                 f"Invalid label selector key {key!r}: {name}: {key!r} cannot be a label; use letters, digits, - _ . and at "
                 "most one /"
             )
-        if not _LABEL_VALUE.fullmatch(wanted):
+        if not re.fullmatch(_LABEL_VALUE, wanted):
             raise ValueError(
                 f'Invalid label selector value `{wanted}`: {name}: {key!r} cannot be {wanted!r}; use "value", '
                 '"!value", "in(a,b)" or "!in(a,b)"'

@@ -93,6 +93,7 @@ class _Call:
         self._key = b""
         self._exported: Any = None  # keeps the key registered
         self._returns: Any = 1
+        self._backpressure = False
         self._group: Any = None
         self._least = 1
         self._most = 0
@@ -113,9 +114,10 @@ class _Call:
         with process.lock:
             if type(returns) is int:
                 refs = submission.submit(process, b"", self._key, returns, packed, site)
+            elif returns == "dynamic":
+                return open_gathered(process, b"", self._key, packed, site)
             else:
-                start = open_gathered if returns == "dynamic" else open_stream
-                return start(process, b"", self._key, packed, site)
+                return open_stream(process, b"", self._key, packed, site, self._backpressure)
         if returns == 1:
             return refs[0]
         return refs or None
@@ -158,6 +160,7 @@ class _Call:
         backpressure = given.get("_generator_backpressure_num_objects")
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
+            self._backpressure = True
         with process.lock:
             exported = exports.export_function(process, blob, met, function_key)
             self._exported = exports.export_template(process, fields, exported)

@@ -35,7 +35,7 @@ class Cluster(Protocol):
     def actor_ended(self, actor: Actor) -> None:
         """Handle the permanent end of an actor."""
 
-    def bury(self, actor: Actor) -> None:
+    def actor_died(self, actor: Actor) -> None:
         """Forget the actors that died longest ago, unless another node may ask for them."""
 
     def task_retried(self, task: Task) -> None:
@@ -83,6 +83,8 @@ class ActorManager:
         self.scheduler: Scheduler
         self.retry_policy: RetryPolicy
         self.objects: ObjectTable
+        #: This node leaves its cluster: actors restart elsewhere.
+        self.node_leaves = False
 
     def connect(
         self,
@@ -286,6 +288,9 @@ class ActorManager:
             for task in calls:
                 self.task_manager.fail(task, actor.death or unknown_actor(actor.actor_id))
             return
+        if self.node_leaves:
+            actor.state = RESTARTING  # on another node
+            return
         wanted_end = actor.leaving
         again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
         environment = (
@@ -366,7 +371,7 @@ class ActorManager:
         self.actors.forget_name(actor)
         if actor.owner in self.actors.owned:
             self.actors.owned[actor.owner].discard(actor.actor_id)
-        self.cluster.bury(actor)
+        self.cluster.actor_died(actor)
         unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
         early = early.union(task.task_id for task in unsent)
         waiting = [*(calls or ()), *unsent]

@@ -94,7 +94,7 @@ class ActorTable:
         """Return the living actor of that name, or None."""
         return self.names.get((namespace, name))
 
-    def bury(self, actor: Actor) -> None:
+    def keep_dead(self, actor: Actor) -> None:
         """Record an actor's death: keep it for state lists and late callers, and drop old dead actors without holders."""
         actor.creation.args = b""
         dead = self._dead

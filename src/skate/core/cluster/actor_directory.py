@@ -38,6 +38,8 @@ class ActorDirectory(ABC):
         self.task_forwarder = task_forwarder
         self.templates = task_forwarder.templates
         self.members = members
+        #: The last node that was lost has left by a drain.
+        self.was_drained = False
 
     def node_left(self, peer: Peer) -> None:
         """Handle the loss of a node and of the actors that it hosted."""
@@ -51,6 +53,7 @@ class ActorDirectory(ABC):
                 task.state = QUEUED
                 calls.setdefault(task.actor.actor_id, []).append(task)
         reason = f"was on node {peer.node_id.hex()}, which {peer.reason}"
+        self.was_drained = bool(peer.draining)
         for actor in list(self.actors.actors.values()):
             actor.watchers.discard(peer.cid)
             if actor.node is not peer or actor.state == DEAD:

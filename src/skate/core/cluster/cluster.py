@@ -51,6 +51,13 @@ class Jobs(Protocol):
         """End the jobs whose drivers were at a lost node."""
 
 
+class Drains(Protocol):
+    """The nodes that take no new work."""
+
+    def joined(self, peer: Peer) -> None:
+        """Tell a new node which others are draining."""
+
+
 class Cluster:
     """Several nodes. Operations that concern a single component are called there directly."""
 
@@ -65,6 +72,7 @@ class Cluster:
         member_registry: Callable[[], Registry],
     ) -> None:
         self._jobs: Jobs
+        self._drains: Drains
         self._peers = peers
         self._connections = connections
         self._users = users
@@ -79,7 +87,7 @@ class Cluster:
         self.forward = forwarder.forward
         self.task_retried = forwarder.tell_retried
         self.task_ended = forwarder.ended
-        self.stream_failed = remote_objects.lineage.unmade
+        self.stream_failed = remote_objects.lineage.fail_lost_items
         self.cancel = peers.pass_on
         self.unwait = peers.unwait
         self.pump = peers.pump
@@ -90,8 +98,9 @@ class Cluster:
 
     # -- the registry
 
-    def connect(self, registry: Registry, users: Sequence[RegistryUser], jobs: Jobs) -> None:
+    def connect(self, registry: Registry, users: Sequence[RegistryUser], jobs: Jobs, drains: Drains) -> None:
         """Set the registry that this node starts with, its own, the components that ask it, and the jobs of all nodes."""
+        self._drains = drains
         self._registry_users = users
         self._jobs = jobs
         self._use(registry)
@@ -137,6 +146,7 @@ class Cluster:
             self.activate()
         self._peers.members_changed(lost=False)
         self.registry.node_joined(peer)
+        self._drains.joined(peer)
         self._peers.pump()
         self._remote_objects.admission.pump()
 
@@ -147,7 +157,7 @@ class Cluster:
         peer = self._members.alive.pop(cid, None)
         if peer is None:
             return
-        self._members.bury(peer, peer.leaving or reason)
+        self._members.mark_dead(peer, peer.leaving or reason)
         peers.clients.pop(cid, None)
         peers.members_changed(lost=True)
         self.registry.node_left(peer)
@@ -176,7 +186,7 @@ class Cluster:
         self.registry.report_actor(actor)
 
     @staticmethod
-    def bury(actor: Actor) -> None:
+    def actor_died(actor: Actor) -> None:
         """Keep a dead actor: another node may ask for it."""
 
     def __repr__(self) -> str:

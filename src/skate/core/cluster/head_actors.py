@@ -5,6 +5,8 @@ A single node is its own head.
 
 from __future__ import annotations
 
+from typing import Any
+
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
 from skate.core.cluster.actor_directory import ActorDirectory
@@ -149,12 +151,15 @@ class HeadActors(ActorDirectory):
         creation.node = creation.worker = None
         actor.grants = 0
         again = actor.restarts_max < 0 or actor.restarts < actor.restarts_max
+        again = again or (self.was_drained and actor.restarts_max > 0)
         if not again or not (actor.wanted or calls or actor.queue or actor.lanes):
-            fields = {"message": f"it {reason}", "reason": "NODE_DIED"}
+            fields: dict[str, Any] = {"message": f"it {reason}", "reason": "NODE_DIED"}
+            if self.was_drained:
+                fields["preempted"] = True
             self.actor_manager.die(actor, ("ActorDiedError", fields), calls)
             return
         actor.state = RESTARTING
-        actor.restarts += 1
+        actor.restarts += not self.was_drained
         for cid in actor.watchers:
             self._tell(actor, cid, reason)
         self.actor_manager.resume_elsewhere(actor, calls, reason)

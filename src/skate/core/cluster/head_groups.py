@@ -118,11 +118,11 @@ class HeadGroups:
             if group.owner == cid and not group.detached:
                 self.remove(group.group_id)
 
-    def end_job(self, job: str, staying: set[int]) -> None:
+    def end_job(self, job: str, survivors: set[int]) -> None:
         """Remove the groups of a job that has ended, except detached ones and those of the processes that stay."""
         for group in list(self.groups.values()):
             of_job = group.group_id[-JOB_BYTES:].hex() == job
-            if of_job and not group.detached and group.owner not in staying:
+            if of_job and not group.detached and group.owner not in survivors:
                 self.remove(group.group_id)
 
     # -- placing
@@ -207,7 +207,10 @@ class HeadGroups:
             for index in missing
         ]
         return bundle_policy.plan(
-            group.strategy, wanted, [peers.here, *peers.alive.values()], list(group.places.values())
+            group.strategy,
+            wanted,
+            [each for each in (peers.here, *peers.alive.values()) if not each.draining],
+            list(group.places.values()),
         )
 
     def _placed(self, group: PlacementGroup) -> None:
@@ -335,6 +338,8 @@ class HeadGroups:
     def check_placed(self) -> None:
         """Assert that no group waits although there is room; in a cluster, only once no message is in flight."""
         for group in self.groups.values():
+            for index in group.requested:
+                assert group.planned[index].alive, f"{group} waits for {group.planned[index]}, which is lost"
             if group.state in (GroupState.PENDING, GroupState.RESCHEDULING) and not group.requested:
                 assert self._plan(group) is None, f"{group} waits, but there is room for it"
             for index in range(len(group.bundles)) if group.state == GroupState.CREATED else ():

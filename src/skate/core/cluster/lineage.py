@@ -64,7 +64,7 @@ class Lineage:
             return
         records = self.objects.records
         if task.template.streaming:
-            self.unmade(task, not_made_again(task), task.yielded())
+            self.fail_lost_items(task, missing_item_error(task), task.yielded())
         made = [records[oid] for oid in made_by(task) if oid in records]
         lost = [record for record in made if is_lost(record)]  # its removal waited for the end of its task
         for record in lost:
@@ -83,7 +83,7 @@ class Lineage:
         ):  # the actor's setting was not known here when the call was made
             task.retries = retries_of(task)
         if task.retries == 0 or task.cancelled:
-            self._explain(made, *why_not_kept(task))
+            self._explain(made, *unreconstructable_reason(task))
             return
         for record in made:
             record.producer = task
@@ -103,14 +103,16 @@ class Lineage:
                 f"only the last {KEPT_MAX} tasks with large results are recorded; store such values elsewhere"
             )
             self._explain(last, "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", text)
+            for record in last:
+                record.producer = None
             self._forget(oldest)
 
     @staticmethod
     def _explain(made: list[ObjectRecord], reason: str, text: str) -> None:
         """Record for values on other nodes why they cannot be reconstructed."""
         for record in made:
-            if record.away is not None:
-                record.away.final = (reason, text)
+            if record.remote is not None:
+                record.remote.final = (reason, text)
 
     @staticmethod
     def _taken(task: Task) -> list[bytes]:
@@ -134,13 +136,13 @@ class Lineage:
             return True
         if record.kind != m.REMOTE:
             objects.forget_value(record)
-        if record.away is None:
-            record.away = RemoteObject()
-        away = record.away
-        if away.place is not None and away.place.alive:
-            self.emit(away.place.cid, (m.FREE, record.oid, 1))
-        away.place = None
-        self.copies.release(away, record.oid)
+        if record.remote is None:
+            record.remote = RemoteObject()
+        remote = record.remote
+        if remote.place is not None and remote.place.alive:
+            self.emit(remote.place.cid, (m.FREE, record.oid, 1))
+        remote.place = None
+        self.copies.release(remote, record.oid)
         record.kind = m.REMOTE
         record.payload = record.size
         held, record.held = record.held, ()
@@ -198,7 +200,7 @@ class Lineage:
             other = self.objects.get(oid)
             if other is not None and other.producer is task:
                 other.producer = None
-                if other.kind == m.REMOTE and other.away.place is None:
+                if other.kind == m.REMOTE and other.remote.place is None:
                     other.kind = m.PENDING
                     other.payload = None
         task.retries -= task.retries > 0
@@ -218,7 +220,7 @@ class Lineage:
         elif not task.missing:
             self.task_manager.arguments_complete(task)
 
-    def unmade(self, task: Task, error: ErrorValue, yielded: int = 0) -> None:
+    def fail_lost_items(self, task: Task, error: ErrorValue, yielded: int = 0) -> None:
         """Handle the end of a stream: set an error on lost items after the first `yielded`, which it did not yield again."""
         objects = self.objects
         for oid in made_by(task)[yielded:]:
@@ -232,7 +234,7 @@ class Lineage:
         task = self.running.get(record.oid[:24])
         if task is None or task.origin is not None or record.kind != m.REMOTE:
             return
-        if ended_but_for_the_word(task):
+        if all_results_arrived(task):
             return
         record.kind = m.PENDING
         record.payload = None
@@ -241,26 +243,26 @@ class Lineage:
     @staticmethod
     def _note_lost(record: ObjectRecord, task: Task) -> None:
         """Note that a result must be given once more if its task, not known to have ended, runs again."""
-        if task.given is not None and record.oid in task.given and not ended_but_for_the_word(task):
+        if task.given is not None and record.oid in task.given and not all_results_arrived(task):
             task.given.discard(record.oid)
             task.lost_results |= {record.oid}
 
     def _fail(self, record: ObjectRecord, task: Task | None, problem: str) -> None:
         """Fail a lost value permanently, with the lost node and the reason why it cannot be reconstructed."""
-        away = record.away
+        remote = record.remote
         if record.oid[:4] == PUT:
             reason, text = (
                 "OBJECT_UNRECONSTRUCTABLE_PUT",
                 "it was created by put(), so there is no task to run again",
             )
         elif task is not None and task.retries == 0:
-            reason, text = why_not_kept(task)
-        elif away is not None and away.final is not None:
-            reason, text = away.final
+            reason, text = unreconstructable_reason(task)
+        elif remote is not None and remote.final is not None:
+            reason, text = remote.final
         else:
             reason, text = ("OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", NOT_RECORDED)
-        if away is not None and away.lost is not None:
-            text = f"it was on node {away.lost.node_id.hex()}, which {away.lost.reason}; {text}"
+        if remote is not None and remote.lost is not None:
+            text = f"it was on node {remote.lost.node_id.hex()}, which {remote.lost.reason}; {text}"
         elif problem:
             text = f"{problem}; {text}"
         text = f"{text} (owner: node {self._node_id.hex()})"
@@ -273,6 +275,9 @@ class Lineage:
         lineage_refs: dict[bytes, int] = {}
         for record in self.objects.records.values():
             if record.producer is not None:
+                assert record.producer.task_id in self.tasks, (
+                    f"{record} could be made again by a task that was dropped"
+                )
                 lineage_refs[record.producer.task_id] = lineage_refs.get(record.producer.task_id, 0) + 1
         for task in self.tasks.values():
             assert task.lineage_refs > 0, f"{task} is kept for nothing"
@@ -291,19 +296,19 @@ class Lineage:
 def is_large(record: ObjectRecord) -> bool:
     """Return True if a value can be lost with a node; it may be in transit to this one."""
     if record.kind == m.PENDING:
-        return record.away is not None and (record.away.place is not None or record.writer is not None)
+        return record.remote is not None and (record.remote.place is not None or record.writer is not None)
     return record.kind in (m.ARENA, m.REMOTE, m.SPILLED)
 
 
 def is_lost(record: ObjectRecord) -> bool:
     """Return True if a value was made on another node, is no longer there, and is not in transit."""
-    away = record.away
+    remote = record.remote
     return (
         record.kind == m.PENDING
         and record.writer is None
-        and away is not None
-        and away.owner is None
-        and away.place is None
+        and remote is not None
+        and remote.owner is None
+        and remote.place is None
     )
 
 
@@ -316,7 +321,7 @@ def is_yet_to_yield(task: Task, record: ObjectRecord) -> bool:
     return int.from_bytes(record.oid[24:], "little") > task.yielded()
 
 
-def ended_but_for_the_word(task: Task) -> bool:
+def all_results_arrived(task: Task) -> bool:
     """Return True if all results of a task on another node have arrived, though its end was not reported yet."""
     return task.given is not None and len(task.given) == task.template.returns
 
@@ -326,7 +331,7 @@ def made_by(task: Task) -> list[bytes]:
     return return_ids(task.task_id, task.items if task.template.streaming else task.template.returns)
 
 
-def not_made_again(task: Task) -> ErrorValue:
+def missing_item_error(task: Task) -> ErrorValue:
     """Return the error of an item that a stream yielded only in its first run."""
     name = task.template.name
     text = (
@@ -337,7 +342,7 @@ def not_made_again(task: Task) -> ErrorValue:
     return (FAILED, {**fields, "message": task.task_id.hex()})
 
 
-def why_not_kept(task: Task) -> tuple[str, str]:
+def unreconstructable_reason(task: Task) -> tuple[str, str]:
     """Return why lost results of a task are not reconstructed: the reason as Ray names it, and advice."""
     if task.cancelled:
         return ("OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED", f"its task {task.template.name} was cancelled")

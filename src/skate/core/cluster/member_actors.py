@@ -32,7 +32,7 @@ class MemberActors(ActorDirectory):
         self.clients = task_manager.clients
         self.objects = objects
         #: Calls that were at a lost node, by actor; they wait for the head's report on the actor.
-        self._doubtful: dict[bytes, list[Task]] = {}
+        self._interrupted: dict[bytes, list[Task]] = {}
 
     def create(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR: pass the actor on to the head."""
@@ -134,17 +134,18 @@ class MemberActors(ActorDirectory):
             )
             if not actor.lanes:
                 actor.in_order = fields["in_order"]
-        doubtful = self._doubtful.pop(actor_id, [])
+        # One that was cancelled meanwhile has its result.
+        interrupted = [call for call in self._interrupted.pop(actor_id, ()) if call.task_id in self.tasks]
         if state == DEAD:
-            self.actor_manager.die(actor, fields["death"], doubtful)
+            self.actor_manager.die(actor, fields["death"], interrupted)
             return
         actor.node = self.members.by_tag.get(node_id[:8]) if state == ALIVE else None
         if actor.node is not None and actor.node.alive:
             actor.state = ALIVE
         elif state != PENDING:  # an actor that was never alive is not restarting: calls wait for it
             actor.state = RESTARTING
-        if doubtful:
-            self.actor_manager.resume_elsewhere(actor, doubtful, fields.get("reason", "was lost"))
+        if interrupted:
+            self.actor_manager.resume_elsewhere(actor, interrupted, fields.get("reason", "was lost"))
         if actor.state == ALIVE:
             self.actor_manager.calls.flush(actor)
         self.sync(actor)
@@ -152,9 +153,9 @@ class MemberActors(ActorDirectory):
     def host_lost(self, actor: Actor, calls: list[Task], reason: str) -> None:
         """Let the calls that were at an actor wait for the head's report."""
         actor.state = RESTARTING
-        doubtful = self._doubtful.setdefault(actor.actor_id, [])
+        interrupted = self._interrupted.setdefault(actor.actor_id, [])
         for call in calls:
             if call.cancelled:  # it does not run again, whatever the head reports
                 self.task_manager.cancelled(call)
             else:
-                doubtful.append(call)
+                interrupted.append(call)

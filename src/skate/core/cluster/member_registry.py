@@ -70,7 +70,7 @@ class MemberRegistry:
     def forget_owner(self, cid: int) -> None:
         """Do nothing: the head has the groups."""
 
-    def end_job(self, job: str, staying: set[int]) -> None:
+    def end_job(self, job: str, survivors: set[int]) -> None:
         """Do nothing: the head has the groups."""
 
     def node_joined(self, peer: Peer) -> None:

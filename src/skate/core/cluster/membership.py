@@ -20,7 +20,7 @@ class Peer:
 
     __slots__ = (
         "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
-        "received", "classes", "facts", "jobs", "leaving",
+        "received", "classes", "facts", "jobs", "leaving", "draining", "deadline",
     )  # fmt: skip
 
     def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
@@ -34,6 +34,8 @@ class Peer:
         self.pools: dict[str, int] = {}
         self.alive = True
         self.reason = ""
+        self.draining = ""  # why it drains: it takes no new work
+        self.deadline: float | None = None  # of the drain
         self.leaving = ""  # why it leaves, as it has announced
         self.known: set[bytes] = set()  # functions and templates sent to it
         self.jobs: set[str] = set()  # jobs that it was told of
@@ -71,24 +73,24 @@ class Membership:
         self.alive: dict[int, Peer] = {}
         self.by_tag: dict[bytes, Peer] = {}  # including the last dead ones
         self._dead: dict[bytes, Peer] = {}  # these, oldest first
-        self._strangers: dict[bytes, Peer] = {}
+        self._unknown_peers: dict[bytes, Peer] = {}
         self.here = Peer(-2, node_id, capacity.total, capacity.labels)
         #: The head, which decides about actors and groups; this node until it learns of another one.
         self.head = self.here
         self.here.available = capacity.available
 
-    def stranger(self, tag: bytes) -> Peer:
+    def unknown_peer(self, tag: bytes) -> Peer:
         """Return a node known only by its objects, because it was lost before this one joined or is forgotten."""
-        peer = self._strangers.get(tag)
+        peer = self._unknown_peers.get(tag)
         if peer is None:
-            peer = self._strangers[tag] = Peer(-1, tag, {}, {})
+            peer = self._unknown_peers[tag] = Peer(-1, tag, {}, {})
             peer.alive = False
             peer.reason = "was lost before this node joined, or long ago"
-            if len(self._strangers) > DEAD_MAX:
-                del self._strangers[next(iter(self._strangers))]
+            if len(self._unknown_peers) > DEAD_MAX:
+                del self._unknown_peers[next(iter(self._unknown_peers))]
         return peer
 
-    def bury(self, peer: Peer, reason: str) -> None:
+    def mark_dead(self, peer: Peer, reason: str) -> None:
         """Mark a node as dead; forget the one that died first if there are too many."""
         peer.alive = False
         peer.reason = reason

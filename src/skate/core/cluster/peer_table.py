@@ -67,6 +67,8 @@ class PeerTable:
         self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
         self._reported_at = 0.0
+        self._changed_at = 0.0  # since when the last report is outdated; 0 if it is not
+        self.reports = self.unreported = 0
         self._infeasible_at = 0.0
         self._pumping = False
 
@@ -178,11 +180,19 @@ class PeerTable:
                 self._give_up()
                 again = None
         state = (self.scheduler.capacity.available, self.placement.pools_free())
-        if state == self._reported:
+        if state == self._reported and not self.unreported:
+            self._changed_at = 0.0
             return again
-        wait = self._reported_at + REPORT_SECONDS * max(1.0, len(self.alive) / REPORT_PEERS) - now
+        # A short task ends before its start is reported, and then nothing is.
+        if not self._changed_at:
+            self._changed_at = now
+        pace = REPORT_SECONDS * max(1.0, len(self.alive) / REPORT_PEERS)
+        wait = max(self._reported_at, self._changed_at) + pace - now
         if wait > 0:
             return wait if again is None else min(wait, again)
+        self._changed_at = 0.0
+        self.reports += 1
+        self.unreported = 0
         available, pools = self._reported = (dict(state[0]), state[1])
         self._reported_at = now
         for peer in self.alive.values():

@@ -57,7 +57,7 @@ class Registry(Protocol):
     def forget_owner(self, cid: int) -> None:
         """Remove the groups of a program on this node that has ended, except detached ones."""
 
-    def end_job(self, job: str, staying: set[int]) -> None:
+    def end_job(self, job: str, survivors: set[int]) -> None:
         """Remove the groups of a job that has ended, except detached ones and those of the processes that stay."""
 
     # -- questions

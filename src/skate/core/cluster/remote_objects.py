@@ -60,38 +60,38 @@ class RemoteObjects:
         """A record is new: it may be of an object that another node owns."""
         tag = record.oid[8:16]
         if tag != self._tag:
-            record.away = RemoteObject(self.members.by_tag.get(tag) or self.members.stranger(tag))
+            record.remote = RemoteObject(self.members.by_tag.get(tag) or self.members.unknown_peer(tag))
 
     def used(self, record: ObjectRecord) -> None:
         """Something here holds or pins an object: its owner must know."""
-        away = record.away
-        owner = away.owner
-        if owner is not None and not away.grants and owner.alive:
-            away.grants = 1
+        remote = record.remote
+        owner = remote.owner
+        if owner is not None and not remote.grants and owner.alive:
+            remote.grants = 1
             self.emit(owner.cid, m.Hold(m.HOLD, record.oid))
 
     def unused(self, record: ObjectRecord) -> None:
         """Handle the last release of an object here: notify its owner."""
-        away = record.away
-        owner = away.owner
-        if owner is None or not away.grants:
+        remote = record.remote
+        owner = remote.owner
+        if owner is None or not remote.grants:
             return
         if record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
             return
         if any(cid != owner.cid for cid in record.holders):
             return
-        away.grants = 0
-        away.wanted = False
+        remote.grants = 0
+        remote.wanted = False
         if owner.alive:
             self.emit(owner.cid, (m.FREE, record.oid, 1))
 
     def dropped(self, record: ObjectRecord) -> None:
         """Handle the removal of a record: copies on other nodes may be removed too."""
-        place = record.away.place
+        place = record.remote.place
         if place is not None and place.alive:
             self.emit(place.cid, (m.FREE, record.oid, 1))
-        if record.away.copies:
-            self.copies.release(record.away, record.oid)
+        if record.remote.copies:
+            self.copies.release(record.remote, record.oid)
         self.copies.forget(record)
 
     # -- values on other nodes
@@ -105,18 +105,18 @@ class RemoteObjects:
             self.emit(peer.cid, (m.FREE, oid, 1))  # from an earlier attempt, and released since
             return
         record = objects.ensure(oid)
-        if record.kind == m.REMOTE and record.away.place is None:  # it was lost and has been made again
-            record.away.place = peer
+        if record.kind == m.REMOTE and record.remote.place is None:  # it was lost and has been made again
+            record.remote.place = peer
             return
-        if record.kind != m.PENDING or (record.away is not None and record.away.place is not None):
+        if record.kind != m.PENDING or (record.remote is not None and record.remote.place is not None):
             self.emit(peer.cid, (m.FREE, oid, 1))
             return
         if oid in task.lost_results:
             self.made_again(oid, peer, size, held)
             return
-        if record.away is None:
-            record.away = RemoteObject()
-        record.away.place = peer
+        if record.remote is None:
+            record.remote = RemoteObject()
+        record.remote.place = peer
         client = task.client
         present = client in self.clients
         if present:
@@ -131,9 +131,9 @@ class RemoteObjects:
     def made_again(self, oid: bytes, peer: Peer, size: int, held: tuple[bytes, ...]) -> None:
         """Handle a reconstructed large value on a peer, which counts one grant for this node."""
         record = self.objects.records[oid]
-        if record.away is None:
-            record.away = RemoteObject()
-        record.away.place = peer
+        if record.remote is None:
+            record.remote = RemoteObject()
+        record.remote.place = peer
         self._fill_remote(record, size, held)
         self.objects.drop_if_unused(record)
 
@@ -163,7 +163,7 @@ class RemoteObjects:
         if kind == m.ARENA or kind == m.SPILLED:  # the peer will read it by its id
             kind, payload = m.ARENA, record.size
         elif record.kind == m.REMOTE:
-            place = record.away.place
+            place = record.remote.place
             if place is None:
                 record.fetchers.append(cid)
                 self.want(record)
@@ -173,23 +173,23 @@ class RemoteObjects:
 
     def want(self, record: ObjectRecord) -> None:
         """Request a value that is needed here, or have it reconstructed."""
-        away = record.away
-        if away is None:
+        remote = record.remote
+        if remote is None:
             return
         if record.kind == m.REMOTE:
             record.kind = m.PENDING
             record.payload = None
-            if away.place is None:
+            if remote.place is None:
                 self.lineage.rebuild(record)
             else:
-                self._pull(record, away.place, record.size, ())
-        elif record.kind == m.PENDING and away.owner is not None and not away.wanted:
-            away.wanted = True
-            if away.owner.alive:
+                self._pull(record, remote.place, record.size, ())
+        elif record.kind == m.PENDING and remote.owner is not None and not remote.wanted:
+            remote.wanted = True
+            if remote.owner.alive:
                 self.used(record)
-                self.emit(away.owner.cid, m.Fetch(m.FETCH, record.oid))
+                self.emit(remote.owner.cid, m.Fetch(m.FETCH, record.oid))
             else:
-                self._owner_died(record, away.owner)
+                self._owner_died(record, remote.owner)
 
     def _owner_died(self, record: ObjectRecord, owner: Peer) -> None:
         detail = (
@@ -228,7 +228,7 @@ class RemoteObjects:
         """VALUE: a peer answers a FETCH of this node."""
         _, oid, kind, payload, held = message
         record = self.objects.get(oid)
-        if record is None or record.kind != m.PENDING or record.away is None or record.writer is not None:
+        if record is None or record.kind != m.PENDING or record.remote is None or record.writer is not None:
             return
         if kind in (m.INLINE, m.ERROR):
             self.objects.fill(record, kind, payload, held)
@@ -247,7 +247,7 @@ class RemoteObjects:
 
     def _pull(self, record: ObjectRecord, source: Peer, size: int, held: tuple[bytes, ...]) -> None:
         record.writer = PULLING
-        record.away.source = source
+        record.remote.source = source
         for other in held:
             self.objects.pin(other)
         self.waiting.append(held)
@@ -296,46 +296,49 @@ class RemoteObjects:
 
     def _ask_again(self, record: ObjectRecord) -> None:
         """Find another source because the node that was to send a value is lost or no longer has it."""
-        away = record.away
-        away.tries += 1
-        if away.owner is None:
-            if away.place is away.source:
-                if away.place is not None and away.place.alive:
-                    self.emit(away.place.cid, (m.FREE, record.oid, 1))
-                away.place = self.copies.another(record)
-            if away.place is None:
+        remote = record.remote
+        remote.tries += 1
+        if remote.owner is None:
+            if remote.place is remote.source:
+                if remote.place is not None and remote.place.alive:
+                    self.emit(remote.place.cid, (m.FREE, record.oid, 1))
+                remote.place = self.copies.another(record)
+            if remote.place is None:
                 self.lineage.rebuild(record)
             else:
-                self._pull(record, away.place, record.size, ())
-        elif away.tries > TRIES_MAX:
-            lost = f"asked {TRIES_MAX} times, its owner, node {away.owner.node_id.hex()}, named only places that no longer exist"
+                self._pull(record, remote.place, record.size, ())
+        elif remote.tries > TRIES_MAX:
+            node = remote.owner.node_id.hex()
+            lost = f"asked {TRIES_MAX} times, its owner, node {node}, named only places that no longer exist"
             self.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
         else:
-            away.wanted = False
+            remote.wanted = False
             self.want(record)
 
     # -- loss of a node
 
     def find_another(self, record: ObjectRecord) -> None:
         """Replace the lost place of an owned value by a copy, or mark the value as lost."""
-        record.away.place = self.copies.another(record)
-        if record.away.place is None:
+        record.remote.place = self.copies.another(record)
+        if record.remote.place is None:
             self.lineage.interrupted(record)
 
     def node_left(self, peer: Peer) -> None:
         """Handle the loss of a peer: its copies are lost, and values it owned cannot be reconstructed."""
         objects = self.objects
         for record in list(objects.records.values()):
-            away = record.away
-            if away is None:
+            remote = record.remote
+            if remote is None:
                 continue
-            if peer in away.copies:
-                away.copies = tuple(other for other in away.copies if other is not peer)
-            if away.place is peer:
-                away.lost = peer
+            if peer in remote.copies:
+                remote.copies = tuple(other for other in remote.copies if other is not peer)
+            if remote.place is peer:
+                remote.lost = peer
                 self.find_another(record)
-            if away.owner is peer:
-                away.grants = 0
+            if remote.owner is peer:
+                remote.grants = 0
+                # The record is no longer a copy for that node, even if something here still uses it.
+                self.copies.forget(record)
                 if record.kind == m.PENDING and record.writer is None:
                     self._owner_died(record, peer)
                 objects.drop_if_unused(record)
@@ -343,16 +346,21 @@ class RemoteObjects:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         for record in self.objects.records.values():
-            away = record.away
-            if away is None:
+            remote = record.remote
+            if remote is None:
                 assert record.kind != m.REMOTE, f"{record} is nowhere"
                 continue
-            if away.grants:
+            if remote.grants:
                 others = (
-                    any(cid != away.owner.cid for cid in record.holders) if away.owner is not None else True
+                    any(cid != remote.owner.cid for cid in record.holders)
+                    if remote.owner is not None
+                    else True
                 )
                 used = others or record.pins or record.waiters or record.fetchers or record.writer is not None
                 assert used, f"{record} is borrowed for nothing"
+            if remote.owner is not None and not remote.owner.alive and record.kind == m.PENDING:
+                awaited = record.writer is None and (record.waiters or record.fetchers)
+                assert not awaited, f"{record} is awaited from {remote.owner}, which is lost"
         writing = sum(record.writer == PULLING for record in self.objects.records.values())
         assert writing <= len(self.pulls) + len(self.waiting), "a value is awaited that nobody sends"
         self.lineage.check()

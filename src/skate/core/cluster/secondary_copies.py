@@ -37,21 +37,21 @@ class SecondCopies:
 
     def keep(self, record: ObjectRecord) -> None:
         """Keep a value that was read from the node that made it, as a copy for its owner."""
-        away = record.away
-        owner = away.owner
-        if owner is None or not owner.alive or away.source is owner or record.oid in self.here:
+        remote = record.remote
+        owner = remote.owner
+        if owner is None or not owner.alive or remote.source is owner or record.oid in self.here:
             return
         if owner.cid in record.holders or record.payload[0] >= self.boundary:
             return  # the owner already has a copy here, or the value is on disk
         record.holders[owner.cid] = 1
         self.here[record.oid] = record
-        self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.THERE))
+        self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.ADDED))
 
     def evict(self) -> bool:
         """Drop the oldest copy not in use here to free memory; return False if there is none."""
         for oid, record in self.here.items():
             if self._evictable(record):
-                owner = record.away.owner
+                owner = record.remote.owner
                 del self.here[oid]
                 self.emit(owner.cid, m.Copy(m.COPY, oid, CopyState.GONE))
                 self.objects.free(owner.cid, oid, 1)
@@ -61,7 +61,7 @@ class SecondCopies:
     @staticmethod
     def _evictable(record: ObjectRecord) -> bool:
         used = record.pins > 0 or record.writer is not None or record.waiters or record.fetchers
-        return not used and record.kind == m.ARENA and list(record.holders) == [record.away.owner.cid]
+        return not used and record.kind == m.ARENA and list(record.holders) == [record.remote.owner.cid]
 
     def forget(self, record: ObjectRecord) -> None:
         """Forget a removed record."""
@@ -73,45 +73,45 @@ class SecondCopies:
         record = self.objects.get(oid)
         peer = self.members.alive[cid]
         if word == CopyState.NEEDED:
-            if record is not None and record.away is not None and record.away.owner is peer:
+            if record is not None and record.remote is not None and record.remote.owner is peer:
                 self.here.pop(oid, None)
         elif word == CopyState.UNWANTED:
             # It may have been dropped meanwhile, or be in use by now.
-            if self.here.get(oid) is record and record is not None and record.away.owner is peer:
+            if self.here.get(oid) is record and record is not None and record.remote.owner is peer:
                 del self.here[oid]
                 self.objects.free(cid, oid, 1)
-        elif word == CopyState.THERE:
-            away = None if record is None else record.away
-            if away is None or away.place is None or away.place is peer or peer in away.copies:
+        elif word == CopyState.ADDED:
+            remote = None if record is None else record.remote
+            if remote is None or remote.place is None or remote.place is peer or peer in remote.copies:
                 self.emit(cid, m.Copy(m.COPY, oid, CopyState.UNWANTED))
             else:
-                away.copies = (*away.copies, peer)
-        elif record is not None and record.away is not None:
+                remote.copies = (*remote.copies, peer)
+        elif record is not None and record.remote is not None:
             self._gone(record, peer)
 
     def _gone(self, record: ObjectRecord, peer: Peer) -> None:
-        away = record.away
-        away.copies = tuple(other for other in away.copies if other is not peer)
+        remote = record.remote
+        remote.copies = tuple(other for other in remote.copies if other is not peer)
         if (
-            away.owner is None and away.place is peer
+            remote.owner is None and remote.place is peer
         ):  # it was dropped before the peer learned that it was needed
-            away.place = None
+            remote.place = None
             self._find_another(record)
 
     def another(self, record: ObjectRecord) -> Peer | None:
         """Use a copy in place of a lost value, if there is one."""
-        away = record.away
-        while away.copies:
-            peer: Peer = away.copies[0]
-            away.copies = away.copies[1:]
+        remote = record.remote
+        while remote.copies:
+            peer: Peer = remote.copies[0]
+            remote.copies = remote.copies[1:]
             if peer.alive:
                 self.emit(peer.cid, m.Copy(m.COPY, record.oid, CopyState.NEEDED))
                 return peer
         return None
 
-    def release(self, away: RemoteObject, oid: bytes) -> None:
+    def release(self, remote: RemoteObject, oid: bytes) -> None:
         """Release the copies of an own object that is freed."""
-        copies, away.copies = away.copies, ()
+        copies, remote.copies = remote.copies, ()
         for peer in copies:
             if peer.alive:
                 self.emit(peer.cid, m.Copy(m.COPY, oid, CopyState.UNWANTED))
@@ -120,12 +120,14 @@ class SecondCopies:
         """Raise AssertionError if an invariant is broken."""
         for oid, record in self.here.items():
             assert self.objects.get(oid) is record, f"{record} is gone, and its copy is kept"
-            owner = record.away.owner
+            owner = record.remote.owner
             assert owner is not None and record.holders.get(owner.cid), f"{record} is kept for nobody"
         for record in self.objects.records.values():
-            away = record.away
-            if away is not None and away.copies:
-                assert away.owner is None and away.place not in away.copies, (
+            remote = record.remote
+            if remote is not None and remote.copies:
+                assert remote.owner is None and remote.place not in remote.copies, (
                     f"{record} has copies of a borrower"
                 )
-                assert all(peer.alive for peer in away.copies), f"{record} has a copy on a node that is gone"
+                assert all(peer.alive for peer in remote.copies), (
+                    f"{record} has a copy on a node that is gone"
+                )

@@ -16,7 +16,7 @@ class SingleNode:
 
     def __init__(self, actors: ActorTable) -> None:
         #: Nobody but the processes here can ask for a dead actor, so the oldest ones are forgotten.
-        self.bury = actors.bury
+        self.actor_died = actors.keep_dead
 
     # -- tasks
 

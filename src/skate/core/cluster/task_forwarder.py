@@ -31,6 +31,10 @@ class Router(Protocol):
     changes: Changes
     #: Tasks that wait for a node with room.
     waiting: dict[Any, Any]
+    #: How many reports of free resources this node has sent to all peers.
+    reports: int
+    #: Tasks of peers that arrived since the last report and still run.
+    unreported: int
 
     def unwait(self, task: Task) -> None:
         """Stop a task's wait for a node."""
@@ -196,9 +200,8 @@ class TaskForwarder:
         _, task_id, index, kind, payload, held, kept = message
         task = self.tasks.get(task_id)
         if kind == m.ERROR and task is not None and index <= task.items and task.client in self.clients:
-            # Another attempt failed before it got this far; the reader does not know that yet.
-            self.lineage.unmade(task, payload)
-            index = task.items + 1
+            self._failed_again(cid, task, message)
+            return
         oid = task_id + index.to_bytes(4, "little")
         if task is not None and task.attempt:
             task.run_again = (task.attempt, index)
@@ -210,6 +213,17 @@ class TaskForwarder:
             return
         task.items = index
         self._take(cid, oid, kind, payload, held, kept, index)
+
+    def _failed_again(self, cid: int, task: Task, message: m.Stream) -> None:
+        """Give a reader the error of another attempt, which failed before it got to the items that the reader has."""
+        _, _, index, kind, payload, held, kept = message
+        self.lineage.fail_lost_items(task, payload)
+        task.items += 1
+        if task.attempt:
+            task.run_again = (task.attempt, task.items)
+        oid = task.task_id + task.items.to_bytes(4, "little")
+        self.task_manager.give(task, oid, kind, payload, held, task.items)
+        self._give_back(cid, task.task_id + index.to_bytes(4, "little"), held, kept)
 
     def stream_ended(self, cid: int, message: m.StreamEnd) -> None:
         """STREAM_END: a peer reports the end of a stream."""
@@ -266,7 +280,6 @@ class TaskForwarder:
         _, kind, task_id, key, args, deps, held, parent, fields = message
         peer = self.members.alive[cid]
         peer.received += 1
-        self.router.touched()
         task = Task(task_id, TaskKind(kind), cid, self.templates[key], args, deps, held, parent)
         task.origin = fields
         task.attempt = fields["attempt"]
@@ -275,9 +288,12 @@ class TaskForwarder:
             self.tasks[task_id] = task
             self.actor_manager.calls.enter_call(task, fields["actor"])
         elif kind == CREATION:
+            self.router.touched()
             self.registry.host(task, fields["life"], peer)
         else:
             task.retries = fields["retries"]
+            task.report = self.router.reports
+            self.router.unreported += 1
             self.tasks[task_id] = task
             self.task_manager.enter(task)
 
@@ -287,7 +303,12 @@ class TaskForwarder:
         if task.origin is None:
             self.lineage.keep(task)
         elif task.kind != CREATION:
-            self.router.touched()
+            if task.kind != METHOD:
+                # The peer adds the task's resources to the last report, and one from before the task does not lack them.
+                if task.report == self.router.reports:
+                    self.router.unreported -= 1
+                else:
+                    self.router.touched()
             seconds = task.template.seconds
             self.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
 

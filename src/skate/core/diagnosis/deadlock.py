@@ -127,7 +127,7 @@ class DeadlockSearch:
         if len(oid) == 28:
             record = self.objects.records.get(oid)
             if record is not None and (
-                record.kind != PENDING or record.writer is not None or record.away is not None
+                record.kind != PENDING or record.writer is not None or record.remote is not None
             ):
                 return True
             group = self.group_of(oid)
@@ -196,7 +196,7 @@ class DeadlockSearch:
                 return True
             first = next(iter(worker.outstanding.values()))
             if task is not first:  # it runs elsewhere, or here after the first one
-                return worker.asked_back or self._finds_room(task) or self.is_live(("task", first.task_id))
+                return worker.recall_sent or self._finds_room(task) or self.is_live(("task", first.task_id))
             return self._any_live(waits.values())
         if not side_by_side(actor):
             return self._any_live(waits.values())
@@ -260,14 +260,26 @@ class DeadlockSearch:
     def _class(self, group: Any) -> bool:
         strategy = group.strategy
         if not isinstance(strategy, BundleStrategy):
-            return self.room(self.capacity, group.request)
+            return self._room_for_one(self.capacity, group.request)
         placed = self.placement.groups.get(strategy.group_id)
         if placed is None or placed.state != GroupState.CREATED:
             return placed is None or self.is_live(("group", strategy.group_id))
         pools = [
             pool for (owner, index), pool in self.scheduler.pools.items() if strategy.takes(owner, index)
         ]
-        return not pools or any(self.room(pool, group.request) for pool in pools)
+        return not pools or any(self._room_for_one(pool, group.request) for pool in pools)
+
+    def _room_for_one(self, pool: Capacity, request: dict[str, int]) -> bool:
+        """Return True if a task may fit, also with the devices that it takes: parts of several do not make a whole one."""
+        if not self.room(pool, request):
+            return False
+        for name, devices in pool.device_pools().items():
+            units = request.get(name, 0)
+            if units:
+                held = [(key, lease.held_devices(name)) for key, lease in self.holders_of(pool)]
+                if not devices.fits_after(units, [each for key, each in held if each and self.is_live(key)]):
+                    return False
+        return True
 
     def room(self, pool: Capacity, request: dict[str, int]) -> bool:
         """Return True if a request fits, or may fit once all holders that may end have ended."""
@@ -344,7 +356,7 @@ class DeadlockSearch:
     def _value(self, oid: bytes) -> bool:
         """Return True if a value may be freed, with its contents."""
         record = self.objects.records.get(oid)
-        if record is None or record.writer is not None or record.away is not None:
+        if record is None or record.writer is not None or record.remote is not None:
             return True
         return self._let_go(oid, record.holders, record.pins)
 

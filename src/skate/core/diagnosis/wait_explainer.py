@@ -91,8 +91,8 @@ class WaitExplainer:
             return self.of_task(task, links)
         if record is not None and record.writer is not None:
             return "it is being written into shared memory" if record.writer >= 0 else "it is on its way here"
-        if record is not None and record.away is not None:
-            place = record.away.place or record.away.owner
+        if record is not None and record.remote is not None:
+            place = record.remote.place or record.remote.owner
             return "" if place is None else f"it is on node {place.node_id.hex()[:8]}"
         for group in self.placement.groups.values():
             if oid in group.ready:
@@ -278,6 +278,15 @@ class WaitExplainer:
                 text = (
                     f"no {name}: {human_amount(units)} requested, {human_amount(max(free, 0))} of {total} "
                     "free"
+                )
+                holders = self._holders(pool, name)
+                return f"{text} (held by {holders})" if holders else text
+        for name, devices in pool.device_pools().items():
+            units = request.get(name, 0)
+            if units and not devices.fits_after(units, ()):
+                text = (
+                    f"no {name}: {human_amount(units)} requested, and at most {human_amount(devices.most_free)} "
+                    "of one is free"
                 )
                 holders = self._holders(pool, name)
                 return f"{text} (held by {holders})" if holders else text

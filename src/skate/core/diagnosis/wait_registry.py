@@ -117,8 +117,8 @@ class WaitRegistry:
 
     def still(self, cid: int, message: m.Still) -> None:
         """STILL: a process has confirmed its waits; after the last answer, end the deadlocked waits."""
-        _, asked_in = message
-        if asked_in != self._round or cid not in self._asked:
+        _, round_number = message
+        if round_number != self._round or cid not in self._asked:
             return
         self._asked.discard(cid)
         if self._asked:
@@ -127,6 +127,8 @@ class WaitRegistry:
         while stuck:
             graph = WaitGraph(self.tables, self.by_client, judgement)
             victim = graph.victim(stuck[0])
+            if victim.deadlock_reported:  # the path has led past what is stuck; each turn ends another wait
+                victim = stuck[0]
             self.emit(victim.cid, m.Deadlock(m.DEADLOCK, victim.number, graph.text(victim)))
             # It counts as resumed: whatever is stuck after this is another cycle.
             victim.deadlock_reported = True

@@ -72,7 +72,7 @@ class ClusterJobs:
         if name in self.jobs:
             return
         members = self.members
-        home = members.by_tag.get(node_id[:8]) or members.stranger(node_id[:8])
+        home = members.by_tag.get(node_id[:8]) or members.unknown_peer(node_id[:8])
         job = self.jobs[name] = Job(name, namespace, None, home, driver, (view, local_view))
         self.shell(AdoptJob(name, home.cid if home.alive else 0, view, local_view))
         if name in self._closed:
@@ -99,33 +99,33 @@ class ClusterJobs:
         if name in self._closed or name in self.table.ended:
             return
         actors = [a for a in self.table.actors.actors.values() if a.template.job == name and a.state != DEAD]
-        staying: tuple[bytes, ...] = ()
+        survivors: tuple[bytes, ...] = ()
         if any(actor.detached for actor in actors):
             drivers = node_id[:3] + driver.to_bytes(4, "little")  # so begin the ids of actors that it made
-            staying = tuple(a.actor_id for a in actors if a.detached or a.actor_id[:7] != drivers)
-        self._tell(name, reason, staying)
-        self._close(name, reason, staying)
+            survivors = tuple(a.actor_id for a in actors if a.detached or a.actor_id[:7] != drivers)
+        self._tell(name, reason, survivors)
+        self._close(name, reason, survivors)
 
-    def _tell(self, name: str, reason: str, staying: tuple[bytes, ...]) -> None:
+    def _tell(self, name: str, reason: str, survivors: tuple[bytes, ...]) -> None:
         for peer in self.members.alive.values():
-            self.emit(peer.cid, m.JobClosed(m.JOB_CLOSED, name, reason, staying))
+            self.emit(peer.cid, m.JobClosed(m.JOB_CLOSED, name, reason, survivors))
 
     def closed(self, cid: int, message: m.JobClosed) -> None:
         """JOB_CLOSED: end a job on this node."""
-        _, name, reason, staying = message
-        self._close(name, reason, staying)
+        _, name, reason, survivors = message
+        self._close(name, reason, survivors)
 
-    def _close(self, name: str, reason: str, staying: tuple[bytes, ...]) -> None:
+    def _close(self, name: str, reason: str, survivors: tuple[bytes, ...]) -> None:
         members = self.members
-        if not staying:
+        if not survivors:
             self._remember(name)
         job = self.jobs.get(name)
         if job is None:
             return
-        self.table.finish(job, -1, reason, frozenset(staying))
-        told = tuple(peer.cid for peer in members.alive.values() if name in peer.jobs)
-        self.shell(CloseJob(name, job.home.cid if job.home.cid in members.alive else 0, told))
-        if not staying or members.head is members.here:  # which knows when the last actor has ended
+        self.table.finish(job, -1, reason, frozenset(survivors))
+        nodes = tuple(peer.cid for peer in members.alive.values() if name in peer.jobs)
+        self.shell(CloseJob(name, job.home.cid if job.home.cid in members.alive else 0, nodes))
+        if not survivors or members.head is members.here:  # which knows when the last actor has ended
             self.table.ended.add(name)
             self.table.sweep()
 

@@ -85,7 +85,7 @@ class Others(Protocol):
 class Registry(Protocol):
     """The placement groups of the cluster, on this node or through the head."""
 
-    def end_job(self, job: str, staying: set[int]) -> None:
+    def end_job(self, job: str, survivors: set[int]) -> None:
         """Remove the groups of a job that has ended, except detached ones and those of the processes that stay."""
 
 
@@ -148,42 +148,46 @@ class JobTable:
 
         Without `kept`, all of the job is here: the detached actors stay, and what they have started.
         """
-        staying = self._staying(job.job, kept)
-        self._end_tasks(job.job, driver, staying, kept)
+        survivors = self._survivors(job.job, kept)
+        self._end_tasks(job.job, driver, survivors, kept)
         for actor in list(self.actors.actors.values()):
-            if actor.template.job == job.job and actor.state != DEAD and not _stays(actor, staying, kept):
+            if (
+                actor.template.job == job.job
+                and actor.state != DEAD
+                and not _survives(actor, survivors, kept)
+            ):
                 if actor.hosted or self.members.head is self.members.here:
                     self._end_actor(actor, reason)
-        owners = set(staying)
+        owners = set(survivors)
         for actor_id in kept or ():
             stays = self.actors.actors.get(actor_id)
             if stays is not None and stays.node is not None:
                 owners.add(stays.node.cid)
         self.registry.end_job(job.job, owners)
-        self._end_workers(job.job, staying, kept)
+        self._end_workers(job.job, survivors, kept)
         self._pause = SWEEP_SECONDS
 
-    def _staying(self, job: str, kept: Kept) -> set[int]:
+    def _survivors(self, job: str, kept: Kept) -> set[int]:
         """Return the workers of a job that outlive its driver: detached actors', and those of everything they started."""
         actors = [a for a in self.actors.actors.values() if a.template.job == job and a.state != DEAD]
-        staying: set[int] = set()
+        survivors: set[int] = set()
         known = -1
-        while len(staying) != known:
-            known = len(staying)
+        while len(survivors) != known:
+            known = len(survivors)
             for actor in actors:
-                if actor.worker is not None and _stays(actor, staying, kept):
-                    staying.add(actor.worker.cid)
+                if actor.worker is not None and _survives(actor, survivors, kept):
+                    survivors.add(actor.worker.cid)
             for task in self.tasks.values():
-                if task.kind == PLAIN and task.worker is not None and task.client in staying:
-                    staying.add(task.worker.cid)
-        return staying
+                if task.kind == PLAIN and task.worker is not None and task.client in survivors:
+                    survivors.add(task.worker.cid)
+        return survivors
 
-    def _end_tasks(self, job: str, driver: int, staying: set[int], kept: Kept) -> None:
+    def _end_tasks(self, job: str, driver: int, survivors: set[int], kept: Kept) -> None:
         ending = []
         for task in self.tasks.values():
             # With kept actors, the node that has sent a task here knows whether it is theirs.
             of_job = task.template.job == job and not (kept and task.origin is not None)
-            if task.client == driver or (of_job and task.client not in staying):
+            if task.client == driver or (of_job and task.client not in survivors):
                 ending.append(task)
         self._cancel(driver, ending)
 
@@ -202,10 +206,10 @@ class JobTable:
             self.tasks.pop(actor.actor_id, None)
         self.actor_manager.die(actor, ("ActorDiedError", {"message": reason, "reason": "OWNER_DIED"}))
 
-    def _end_workers(self, job: str, staying: set[int], kept: Kept) -> None:
+    def _end_workers(self, job: str, survivors: set[int], kept: Kept) -> None:
         scheduler = self.scheduler
         for worker in list(scheduler.workers.values()):
-            if worker.env_key.partition("/")[0] != job or worker.cid in staying:
+            if worker.env_key.partition("/")[0] != job or worker.cid in survivors:
                 continue
             if kept and any(task.origin is not None for task in worker.outstanding.values()):
                 continue  # perhaps for one of them; it ends when it is idle
@@ -260,7 +264,7 @@ class JobTable:
         return f"<Jobs {list(self.jobs.values())}>"
 
 
-def _stays(actor: Actor, staying: set[int], kept: Kept) -> bool:
+def _survives(actor: Actor, survivors: set[int], kept: Kept) -> bool:
     if kept is not None:
         return actor.actor_id in kept
-    return actor.detached or actor.owner in staying
+    return actor.detached or actor.owner in survivors

@@ -414,7 +414,7 @@ class SpillManager:
         ):  # not on the disk that other processes can read
             return False
         del self.restoring[oid]
-        self._there(record, self.copies.pop(oid))
+        self._in_memory(record, self.copies.pop(oid))
         return True
 
     def restored(self, number: int, problem: str) -> None:
@@ -426,12 +426,12 @@ class SpillManager:
         del self.restoring[oid]
         record = self.spilled[oid]
         if not problem:
-            self._there(record, offset)
+            self._in_memory(record, offset)
         else:
             self.release(offset)
             self._lost(record, problem)
 
-    def _there(self, record: ObjectRecord, offset: int) -> None:
+    def _in_memory(self, record: ObjectRecord, offset: int) -> None:
         del self.spilled[record.oid]
         record.kind = m.ARENA
         record.payload = (offset, record.size)
@@ -456,8 +456,8 @@ class SpillManager:
             self.cluster.unwait(task)
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
                 self.task_manager.await_argument(task, record)
-        away = record.away
-        if away is not None and away.owner is None and away.place is not None:  # which has it still
+        remote = record.remote
+        if remote is not None and remote.owner is None and remote.place is not None:  # which has it still
             record.kind, record.payload = m.REMOTE, record.size
             self.cluster.want(record)
             self.scheduler.dispatch_all()

@@ -17,6 +17,9 @@ from skate.protocol.effects import ServeReads
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import CREATION, PLAIN
 
+FREED = "ReferenceCountingAssertionError"
+UNCOUNTED = "the process or node that passed on the ref was lost before the owner could count this borrower"
+
 
 def owner_of(oid: bytes) -> int:
     """Return the id of the process that made an object's id."""
@@ -85,6 +88,23 @@ class Lifetimes:
         if len(any_id) == 28:
             self._lose_if_orphaned(self.objects.records[any_id])
 
+    def unrecorded(self, record: ObjectRecord) -> None:
+        """Fail a new record of an object of this node that is referred to: its owner freed it, or has ended.
+
+        An object gets its record before any message carries its ref, and keeps it while a borrower is counted. A borrower goes
+        uncounted if the node that lent it the ref is lost before its HOLD arrives, or if it is being killed itself.
+        """
+        if record.remote is not None and record.remote.owner is not None:  # the owner node decides that
+            return
+        oid = record.oid
+        task = self.tasks.get(oid[:24])
+        if task is not None and not task.has_given(oid):
+            return
+        if owner_of(oid) in self.clients:
+            self.objects.fail(record, FREED, message=oid.hex(), detail=UNCOUNTED)
+        else:
+            self.objects.fail(record, "OwnerDiedError", message=oid.hex())
+
     def free(self, cid: int, message: m.Free) -> None:
         """FREE: the sender gives grants back."""
         _, any_id, grants = message
@@ -110,11 +130,11 @@ class Lifetimes:
     def fetch(self, cid: int, message: m.Fetch) -> None:
         """FETCH: send the value now, or as soon as it is available."""
         _, oid = message
-        record = self.objects.ensure(oid)
+        record = self.objects.referenced(oid)
         self._lose_if_orphaned(record)
         if record.kind == m.PENDING:
             record.fetchers.append(cid)
-            if record.away is not None:
+            if record.remote is not None:
                 self.cluster.want(record)
         elif record.kind == m.REMOTE and cid not in self.members.alive:
             record.fetchers.append(cid)
@@ -124,6 +144,8 @@ class Lifetimes:
             self.spill_manager.want(record)
         else:
             self.deliver(cid, record)
+            if record.kind == m.ERROR:  # of an object that was freed, perhaps, which nothing holds
+                self.objects.drop_if_unused(record)
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Send a value to a process that holds a ref to it."""
@@ -194,7 +216,7 @@ class Lifetimes:
         oid = record.oid
         if record.kind != m.PENDING or record.writer is not None or oid[:24] in self.tasks:
             return
-        if record.away is not None and record.away.owner is not None:  # the owner node decides that
+        if record.remote is not None and record.remote.owner is not None:  # the owner node decides that
             return
         if owner_of(oid) in self.clients or self.placement.will_settle(oid):
             return

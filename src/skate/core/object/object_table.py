@@ -32,7 +32,7 @@ class ObjectRecord:
         "writer",
         "producer",
         "size",
-        "away",
+        "remote",
     )
 
     def __init__(self, oid: bytes) -> None:
@@ -47,7 +47,7 @@ class ObjectRecord:
         self.writer: int | None = None  # the process that is writing the value into the arena
         self.producer: Any = None  # the task that can reconstruct the value
         self.size = 0
-        self.away: Any = None  # its relations to other nodes
+        self.remote: Any = None  # its relations to other nodes
 
     def __repr__(self) -> str:
         kind = ("pending", "inline", "arena", "error", "unknown", "remote", "spilled")[self.kind]
@@ -122,19 +122,21 @@ class ObjectTable:
         deliver: Callable[[int, ObjectRecord], None],
         freed: Callable[[int, bytes], None],
         arrived: Callable[[Task], None],
+        unrecorded: Callable[[ObjectRecord], None],
     ) -> None:
         self.records: dict[bytes, ObjectRecord] = {}
         self._memory = memory
         self._release = memory.release
         self._actors = actors
         self._deliver = deliver
-        #: True once an object may be on another node; then `remote_objects` is set, which decides about `away`.
+        #: True once an object may be on another node; then `remote_objects` is set, which decides about `remote`.
         self.shared = False
         self.remote_objects: RemoteObjects
         #: Processes to notify, through `freed`, when an object is freed.
         self.watched: dict[bytes, int] = {}
         self._freed = freed
         self._arrived = arrived
+        self._unrecorded = unrecorded
 
     def share(self, remote_objects: RemoteObjects) -> None:
         """Share objects with other nodes from now on."""
@@ -152,6 +154,14 @@ class ObjectTable:
             record = self.records[oid] = ObjectRecord(oid)
             if self.shared:
                 self.remote_objects.added(record)
+        return record
+
+    def referenced(self, oid: bytes) -> ObjectRecord:
+        """Return the record of an object that a message refers to; one without a record has been freed, and fails."""
+        record = self.records.get(oid)
+        if record is None:
+            record = self.ensure(oid)
+            self._unrecorded(record)
         return record
 
     def fill(self, record: ObjectRecord, kind: int, payload: Any, held: tuple[bytes, ...]) -> None:
@@ -221,15 +231,15 @@ class ObjectTable:
     def grant(self, record: ObjectRecord, cid: int) -> None:
         """Count one more grant to a process."""
         record.holders[cid] = record.holders.get(cid, 0) + 1
-        if record.away is not None:
-            owner = record.away.owner
+        if record.remote is not None:
+            owner = record.remote.owner
             if owner is not None and owner.cid != cid:
                 self.remote_objects.used(record)
 
     def grant_any(self, cid: int, any_id: bytes) -> None:
         """Count a grant to a process, of an object or (by a shorter id) of an actor."""
         if len(any_id) == 28:
-            self.grant(self.ensure(any_id), cid)
+            self.grant(self.referenced(any_id), cid)
         else:
             self._actors.grant(cid, any_id)
 
@@ -277,9 +287,9 @@ class ObjectTable:
         if len(oid) != 28:
             self._actors.pin(oid, 1)
             return
-        record = self.ensure(oid)
+        record = self.referenced(oid)
         record.pins += 1
-        if record.away is not None:
+        if record.remote is not None:
             self.remote_objects.used(record)
 
     def unpin(self, oid: bytes) -> None:
@@ -294,7 +304,7 @@ class ObjectTable:
 
     def drop_if_unused(self, record: ObjectRecord) -> None:
         """Free an object that nothing holds, pins, writes or awaits."""
-        if record.away is not None:
+        if record.remote is not None:
             self.remote_objects.unused(record)
         if (
             record.holders
@@ -319,7 +329,7 @@ class ObjectTable:
         for other in held:
             self.unpin(other)
         if shared:
-            if record.away is not None:
+            if record.remote is not None:
                 self.remote_objects.dropped(record)
             if record.producer is not None:
                 self.remote_objects.lineage.released(record)

@@ -31,6 +31,10 @@ class Lease:
     def __repr__(self) -> str:
         return f"<Lease {self.request} gpus={[gpu for gpu, _ in self.gpus]} of {self.capacity.name}>"
 
+    def held_devices(self, name: str) -> Held:
+        """Return which numbered devices of a resource are held, and how much of each."""
+        return self.gpus if name == "GPU" else (self.devices or {}).get(name, [])
+
 
 class Capacity:
     """A set of resources in units of 1/10000, with the free part."""
@@ -57,6 +61,10 @@ class Capacity:
             }
         self.devices = {name: GpuPool(held) for name, held in devices.items()}
         self.labels = labels or {}
+
+    def device_pools(self) -> dict[str, GpuPool]:
+        """Return the pools of numbered devices, GPUs first, by the name of the resource."""
+        return {"GPU": self.gpus, **self.devices}
 
     def fits(self, request: dict[str, int]) -> bool:
         """Return True if the request fits now."""

@@ -141,6 +141,19 @@ class GpuPool:
         """Return the free units of all GPUs together; fractions of several GPUs do not make a whole one."""
         return sum(self._free.values())
 
+    @property
+    def most_free(self) -> int:
+        """Return the free units of the GPU that has most."""
+        return max(self._free.values(), default=0)
+
+    def fits_after(self, units: int, released: Iterable[Iterable[tuple[GpuId, int]]]) -> bool:
+        """Return True if `units` fit once these holders have released what `allocate` had given them."""
+        trial = GpuPool(())
+        trial._total, trial._free = self._total, dict(self._free)
+        for held in released:
+            trial.free(held)
+        return trial.allocate(units) is not None
+
     def allocate(self, units: int) -> list[tuple[GpuId, int]] | None:
         """Allocate `units` and return their GPUs, or None if they do not fit now.
 

@@ -9,6 +9,7 @@ from skate.core.schedule.feasibility import matches
 from skate.core.task.task import Task, Template
 from skate.protocol.states import PLAIN
 from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, LabelStrategy, NodeStrategy, SpreadStrategy
+from skate.protocol.values import DRIVER_NODE
 
 if TYPE_CHECKING:
     from skate.core.cluster.membership import Membership, Peer
@@ -109,6 +110,7 @@ class NodeSelector:
             if (
                 place is not None
                 and place.alive
+                and not place.draining
                 and _has(place.total, request)
                 and _has(place.total, placement)
             ):
@@ -116,7 +118,8 @@ class NodeSelector:
             if not soft:
                 return []
         nodes = [peers.here, *peers.alive.values()]
-        nodes = [n for n in nodes if _has(n.total, request) and _has(n.total, placement)]
+        nodes = [n for n in nodes if not n.draining and _has(n.total, request) and _has(n.total, placement)]
+        nodes = [n for n in nodes if DRIVER_NODE not in n.labels] or nodes
         if isinstance(strategy, LabelStrategy):
             _, hard, preferred = strategy
             nodes = [n for n in nodes if matches(n.labels, hard)]
@@ -176,8 +179,8 @@ class NodeSelector:
                 most = record.size
                 best = (
                     self._members.here
-                    if record.away is None or record.away.place is None
-                    else record.away.place
+                    if record.remote is None or record.remote.place is None
+                    else record.remote.place
                 )
         if best is None or best.cid not in choices.cids:
             return None

@@ -226,7 +226,7 @@ class Scheduler:
         worker = idle.pop() if idle else self._spawn(group.env_key, group.environment)
         worker.lease = lease
         worker.sched_class = group
-        worker.stalled = worker.asked_back = False
+        worker.stalled = worker.recall_sent = False
         worker.leased_at = self.clock.now
         group.workers[worker.cid] = worker
         if group.admission is not None:
@@ -304,7 +304,7 @@ class Scheduler:
     def finished(self, worker: Worker, task: Task) -> None:
         """Handle a finished task: send its worker the next tasks, or end the lease."""
         worker.progress = self.clock.now
-        worker.asked_back = False
+        worker.recall_sent = False
         if worker.blocked:
             self.unblocked(worker, task.task_id)
         group = worker.sched_class
@@ -354,7 +354,7 @@ class Scheduler:
 
     def returned(self, worker: Worker, tasks: list[Task]) -> None:
         """Queue tasks again that a worker returned because it had not begun them."""
-        worker.asked_back = False
+        worker.recall_sent = False
         for task in reversed(tasks):
             if worker.outstanding.pop(task.task_id, None) is None:
                 continue
@@ -407,12 +407,12 @@ class Scheduler:
         again = None
         for group in self.classes.values():
             for worker in group.workers.values():
-                if len(worker.outstanding) < 2 or worker.asked_back or worker.actor is not None:
+                if len(worker.outstanding) < 2 or worker.recall_sent or worker.actor is not None:
                     continue
                 if now - worker.progress >= STALL_SECONDS:
                     worker.stalled = True
                     if self._could_use(group):
-                        worker.asked_back = True
+                        worker.recall_sent = True
                         self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
                         continue
                 again = STALL_SECONDS

@@ -16,7 +16,7 @@ class Worker:
 
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
-        "progress", "lent", "asked_back", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
+        "progress", "lent", "recall_sent", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
         "beyond", "details", "owed", "ready_at",
     )  # fmt: skip
 
@@ -35,7 +35,7 @@ class Worker:
         self.stalled = False  # its task runs long: send nothing behind it
         self.progress = 0.0
         self.lent: Any = None  # the last lease sent to it
-        self.asked_back = False
+        self.recall_sent = False
         self.calls: dict[bytes, int] = {}
         self.idle_since = 0.0
         self.ready_at = -1.0  # when its process had started; negative before

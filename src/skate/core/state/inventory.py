@@ -52,6 +52,7 @@ class Inventory:
             "environments": self._environments,
             "nodes": self._nodes,
             "groups": self._groups,
+            "trace": self._trace,
         }
 
     def add(self, kind: str, scan: Callable[[Where, bool], Rows]) -> None:
@@ -149,12 +150,10 @@ class Inventory:
             row["why"] = self._explainer.of_task(task)
         return row
 
-    def timeline(self) -> list[tuple[Any, ...]]:
-        """Return the recently ended tasks: (name, id, kind, worker, pid, end, microseconds, status, function).
-
-        There are thousands of them, and they are needed together, so they are tuples.
-        """
-        return [(*entry[:8], _qualified(entry[9])) for entry in self._tables.history.finished]
+    def _trace(self, where: Where, detail: bool) -> Rows:
+        """Yield the recently ended tasks: name, id, kind, worker, pid, end, microseconds, status, function."""
+        for entry in list(self._tables.history.finished):
+            yield {"entry": (*entry[:8], _qualified(entry[9]))}
 
     def demand(self) -> list[tuple[str, int, str]]:
         """Return the pending work: name, number, and the reason why it waits."""
@@ -213,14 +212,14 @@ class Inventory:
             yield None if record is None else _if_matches(self._object(record), where)
 
     def _object(self, record: ObjectRecord) -> Row:
-        away = record.away
+        remote = record.remote
         return {
             "object": record.oid,
             "kind": record.kind,
             "size": record.size or (len(record.payload) if record.kind == m.INLINE else 0),
             "where": self._where(record),
-            "place": b"" if away is None or away.place is None else away.place.node_id,
-            "owner": self._node_id if away is None or away.owner is None else away.owner.node_id,
+            "place": b"" if remote is None or remote.place is None else remote.place.node_id,
+            "owner": self._node_id if remote is None or remote.owner is None else remote.owner.node_id,
             "holders": dict(record.holders),
         }
 
@@ -234,7 +233,7 @@ class Inventory:
         if record.kind == m.ERROR:
             return "error"
         if record.kind == m.REMOTE:
-            return "elsewhere" if record.away is not None and record.away.place is not None else "lost"
+            return "elsewhere" if record.remote is not None and record.remote.place is not None else "lost"
         return "being written" if record.writer is not None else "pending"
 
     def _references(self, where: Where, detail: bool) -> Rows:
@@ -322,6 +321,10 @@ class Inventory:
                 "labels": dict(peer.labels),
                 "reason": peer.reason,
                 "expected": bool(peer.leaving),
+                "draining": peer.draining if peer.alive else "",
+                "seconds_left": -1
+                if peer.deadline is None
+                else max(0, int(peer.deadline - self._tables.clock.now)),
                 "address": peer.address,
                 **peer.facts,
             }

@@ -1,7 +1,8 @@
 """Metrics of a node under Ray's names: tasks, actors, placement groups, resources, memory; and those of its users.
 
-They are counted only on request, so they cost a node nothing otherwise. Tasks that have ended are counted by what the history
-has of them: if more end between two questions than it keeps, the oldest of these are missed.
+They are counted only on request, so they cost a node nothing otherwise. Tasks that have finished are those that their functions
+have counted. The history tells which of them were retries: if more end between two questions than it keeps, the others count as
+first attempts.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from skate.core.resource.resources import UNIT
 from skate.core.state.inventory import Row, Rows, entries_since, names_of, task_state
 from skate.core.state.metric_table import MetricTable, Series, row
-from skate.core.task.task import Task, Template
+from skate.core.task.task import Template
 from skate.protocol import messages as m
 from skate.protocol.fields import Where
-from skate.protocol.states import DEAD, PENDING, GroupState
+from skate.protocol.states import CREATION, DEAD, PENDING, PLAIN, GroupState
 from skate.protocol.values import COUNTER, GAUGE
 
 if TYPE_CHECKING:
@@ -46,27 +47,34 @@ class NodeMetrics:
         #: The last entries of the history that are counted.
         self._last_finished: list[Any] = []
         self._last_failure: list[Any] = []
+        #: How many tasks of each function had finished at the last time, and of what kind the last one was.
+        self._finished: dict[bytes, int] = {}
+        self._kinds: dict[bytes, int] = {}
+        #: The ids of jobs by what templates call them; the program that hosts the node has no name there.
+        self._jobs: dict[str, bytes] = {}
 
     def scan(self, where: Where, detail: bool) -> Rows:
         """Yield one row for each metric, and a None for each task and object that was counted."""
         yield from self._count_ended()
         tasks = dict(self._ended)
+        found: dict[tuple[Template, str, bool, int, bytes], int] = {}
         for task_id in list(self._tables.tasks):
             task = self._tables.tasks.get(task_id)
             if task is not None and task.node is None:  # else the other node counts it
-                self._count(tasks, task, task_state(task))
+                # By a few facts first: their labels take longer than all else.
+                key = (task.template, task_state(task), task.attempt > 0, task.kind, _job_of(task_id))
+                found[key] = found.get(key, 0) + 1
             yield None
+        for (template, state, again, kind, job), count in found.items():
+            labels = self._labels(job, kind, again, template, state)
+            tasks[labels] = tasks.get(labels, 0.0) + count
         yield _gauge("tasks", "Tasks by function and state.", tasks)
         yield from self._of_tables()
         yield from self._memory()
         yield from self._of_users.rows()
 
-    def _count(self, counts: Counts, task: Task, state: str) -> None:
-        labels = self._labels(task.task_id, task.kind, task.attempt, task.template, state)
-        counts[labels] = counts.get(labels, 0.0) + 1
-
     def _labels(
-        self, task_id: bytes, kind: int, attempt: int, template: Template, state: str
+        self, job: bytes, kind: int, again: bool, template: Template, state: str
     ) -> tuple[tuple[str, str], ...]:
         name, _ = names_of(kind, template)
         if name not in self._names:
@@ -74,9 +82,8 @@ class NodeMetrics:
                 self._names.add(name)
             else:
                 name = OTHER_NAMES
-        job = task_id[-4:] if len(task_id) == 24 else task_id[12:16]
         return (
-            ("Name", name), ("State", state), ("IsRetry", str(int(attempt > 0))), ("JobId", job.hex()), ("Source", "owner")
+            ("Name", name), ("State", state), ("IsRetry", str(int(again))), ("JobId", job.hex()), ("Source", "owner")
         )  # fmt: skip
 
     def _count_ended(self) -> Iterator[None]:
@@ -87,15 +94,42 @@ class NodeMetrics:
         # Another question may come before all of them are counted.
         self._last_finished = finished[-1:] or self._last_finished
         self._last_failure = failures[-1:] or self._last_failure
+        forgotten = self._finished_since()
         for _, task_id, kind, _, _, _, _, status, attempt, template, _, _ in finished:
             if status == m.OK:
-                labels = self._labels(task_id, kind, attempt, template, "FINISHED")
-                ended[labels] = ended.get(labels, 0.0) + 1
+                job = _job_of(task_id)
+                self._add_finished(job, kind, attempt > 0, template, 1)
+                self._kinds[template.key] = kind
+                self._jobs[template.job] = job
+                if template.key in forgotten:
+                    forgotten[template.key] -= 1
             yield None
         for task_id, attempt, kind, template, *_ in failures:
-            labels = self._labels(task_id, kind, attempt, template, "FAILED")
+            labels = self._labels(_job_of(task_id), kind, attempt > 0, template, "FAILED")
             ended[labels] = ended.get(labels, 0.0) + 1
             yield None
+        for key, count in forgotten.items():
+            if count > 0 and key in self._tables.functions.templates:
+                template = self._tables.functions.templates[key]
+                kind = self._kinds.get(key, CREATION if "class_path" in template.fields else PLAIN)
+                self._add_finished(self._jobs.get(template.job, b""), kind, False, template, count)
+
+    def _finished_since(self) -> dict[bytes, int]:
+        """Return how many tasks of each function have finished since the last time.
+
+        This and the new part of the history are taken at once, so that each task is in one answer.
+        """
+        finished = {
+            key: template.ended - template.unsuccessful
+            for key, template in self._tables.functions.templates.items()
+        }
+        before, self._finished = self._finished, finished
+        # A function that was forgotten and registered again counts from 0.
+        return {key: count - min(before.get(key, 0), count) for key, count in finished.items()}
+
+    def _add_finished(self, job: bytes, kind: int, again: bool, template: Template, count: int) -> None:
+        labels = self._labels(job, kind, again, template, "FINISHED")
+        self._ended[labels] = self._ended.get(labels, 0.0) + count
 
     def _of_tables(self) -> Iterator[Row]:
         tables = self._tables
@@ -156,6 +190,10 @@ class NodeMetrics:
         yield _gauge(
             "object_store_num_local_objects", "Values that the node knows.", {(): float(len(records))}
         )
+
+
+def _job_of(task_id: bytes) -> bytes:
+    return task_id[-4:] if len(task_id) == 24 else task_id[12:16]
 
 
 def _labels(**labels: str) -> tuple[tuple[str, str], ...]:

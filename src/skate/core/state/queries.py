@@ -20,7 +20,7 @@ from skate.protocol.states import GroupState
 HEAD_VERBS = frozenset(
     {
         *("get_actor", "list_named_actors", "create_group", "group_ready", "remove_group"),
-        *("kv_put", "kv_get", "kv_delete", "kv_keys"),
+        *("kv_put", "kv_get", "kv_delete", "kv_keys", "drain_node"),
     }
 )
 
@@ -66,7 +66,6 @@ class Queries:
             "get_actor": self.get_actor,
             "list_named_actors": self.list_named_actors,
             "rows": self.rows,
-            "timeline": self.timeline,
             "cluster_resources": self.cluster_resources,
             "available_resources": self.available_resources,
             "create_group": self.create_group,
@@ -114,10 +113,6 @@ class Queries:
         if kind not in self.inventory.kinds:
             raise Refused("ValueError", message=f"there are no rows of {kind!r}")
         return self.inventory.rows(kind, where)
-
-    def timeline(self, cid: int) -> list[tuple[Any, ...]]:
-        """Return the recently ended tasks of this node."""
-        return self.inventory.timeline()
 
     def survey_so_far(self, cid: int, token: Count) -> Any:
         """Return the partial result of a survey whose client stops waiting."""

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 #: A survey after which every node has the current metrics of its processes, as rows of kind "metrics".
 REPORTS = "reports"
 #: Parts of a survey that only the processes themselves know.
-OF_PROCESSES = frozenset({"objects", "jobs", "workers", REPORTS})
+OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS})
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
-SAME_EVERYWHERE = frozenset({"task", "name", "function", "actor", "object", "pid", "stream"})
+SAME_EVERYWHERE = frozenset(
+    {"task", "name", "function", "actor", "object", "pid", "stream", "printer", "since"}
+)
 #: The last output of workers, which the shell keeps.
 OUTPUT = "output"
 #: The work of one step, about 0.7 ms: an entry that is left out counts as 1, a row as more. The seconds before the next step.

@@ -42,6 +42,8 @@ class FunctionTable:
         self.out = out
         self.functions: dict[bytes, tuple[bytes, tuple[bytes, ...]]] = {}
         self.templates: dict[bytes, Template] = {}
+        #: Tasks that have ended and may run again on another node.
+        self.kept: dict[bytes, Task] = {}
         self._holders: dict[bytes, set[int]] = {}
         #: Keys that no process may use, in the order of their release, so that nothing depends on the order of hashes.
         self._loose: dict[bytes, None] = {}
@@ -92,10 +94,11 @@ class FunctionTable:
                 self._loose[key] = None
 
     def sweep(self) -> None:
-        """Drop unreferenced and unused functions; workers drop them as well."""
-        if self.members.active:  # which may have received it
+        """Drop unreferenced and unused functions; workers drop them as well, and other nodes if they do not use them."""
+        if not self._loose:
             return
         used = {task.template.key for task in self.tasks.values()}
+        used |= {task.template.key for task in self.kept.values()}
         used |= {actor.template.key for actor in self.actors.actors.values() if actor.state != DEAD}
         gone = [key for key in self._loose if key in self.templates and key not in used]
         for key in gone:
@@ -109,15 +112,22 @@ class FunctionTable:
         for key in gone:
             self._loose.pop(key, None)
         for worker in self.scheduler.workers.values():
+            if worker.actor is not None and worker.actor.state == DEAD:
+                continue  # it is about to end, and may still begin what it was sent
             known = tuple(key for key in gone if key in worker.known)
             if known:
                 worker.known.difference_update(known)
                 self.out.emit(worker.cid, m.Forget(m.FORGET, known))
+        for peer in self.members.alive.values():
+            known = tuple(key for key in gone if key in peer.known)
+            if known:  # it gets them again before a task that needs them
+                peer.known.difference_update(known)
+                self.out.emit(peer.cid, m.Forget(m.FORGET, known))
         self.scheduler.forget_classes({id(template.sched_class) for template in self.templates.values()})
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
-        for task in self.tasks.values():
+        for task in (*self.tasks.values(), *self.kept.values()):
             assert task.template.key in self.templates, f"{task} has lost its template"
             assert not task.template.function or task.template.function in self.functions, task
         for key in (*self.functions, *self.templates):

@@ -15,6 +15,7 @@ class Template:
     __slots__ = (
         "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
         "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
+        "ended", "unsuccessful",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: TemplateFields) -> None:
@@ -43,8 +44,12 @@ class Template:
         self.feasible_version = -1
         self.refusal: tuple[str, dict[str, Any]] | None = None
 
+        #: How many of its tasks have run to an end, and how many of these have failed or were cancelled.
+        self.ended = self.unsuccessful = 0
+
     def ran(self, seconds: float) -> None:
-        """Update the average with a run time."""
+        """Update the average with a run time, and count the task."""
+        self.ended += 1
         known = self.seconds
         self.seconds = seconds if known < 0 else known + (seconds - known) * 0.2
 
@@ -69,6 +74,7 @@ class Task:
     error: tuple[str, dict[str, Any]] | None = None
     node: Any = None  # the peer it was forwarded to
     origin: ForwardFields | None = None  # information from the peer that forwarded it here
+    report = 0  # the last report of free resources before it arrived from a peer
     given: set[bytes] | None = None  # results that arrived from a peer before it was lost
     #: Results that its caller knows of and that have been lost since.
     lost_results: frozenset[bytes] = frozenset()
@@ -95,6 +101,12 @@ class Task:
         self.held = held
         self.parent = parent
         self.retries = template.max_retries
+
+    def has_given(self, oid: bytes) -> bool:
+        """Return True if a result has been given to the caller, and will not be given once more."""
+        if self.template.streaming:
+            return 0 < int.from_bytes(oid[24:], "little") <= self.items
+        return self.given is not None and oid in self.given
 
     def yielded(self) -> int:
         """Return how many items the latest attempt of a stream has yielded, as far as known here."""

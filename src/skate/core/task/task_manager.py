@@ -176,7 +176,7 @@ class TaskManager:
             record = objects.ensure(oid)
             if record.kind == m.PENDING or (record.kind == m.REMOTE and node_needed(task, record)):
                 self.await_argument(task, record)
-                if record.away is not None:
+                if record.remote is not None:
                     self.cluster.want(record)
         task.missing -= 1
 
@@ -220,6 +220,8 @@ class TaskManager:
             returns, made = returns
         template = task.template
         template.ran(micros * 1e-6)
+        if status:
+            template.unsuccessful += 1
         self._finished.append(
             (template.name, task_id, task.kind, cid, worker.pid, self.clock.now, micros, status, task.attempt, template,
              task.actor, task.parent)
@@ -488,7 +490,7 @@ class TaskManager:
 
 def node_needed(task: Task, record: ObjectRecord) -> bool:
     """Return True if a task must wait for a value on another node, because it is lost or an actor here takes it."""
-    if record.away.place is None:
+    if record.remote.place is None:
         return True
     return task.kind == METHOD and (task.actor is None or task.actor.node is None)
 

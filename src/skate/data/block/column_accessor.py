@@ -38,27 +38,27 @@ class BlockColumnAccessor:
 
     def count(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
         """The number of values, or of all rows unless nulls are ignored."""
-        return _said(pc.count(self._column, mode="only_valid" if ignore_nulls else "all"), as_py)
+        return _scalar(pc.count(self._column, mode="only_valid" if ignore_nulls else "all"), as_py)
 
     def sum(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
         """The sum of the values."""
-        return _said(pc.sum(self._column, skip_nulls=ignore_nulls), as_py)
+        return _scalar(pc.sum(self._column, skip_nulls=ignore_nulls), as_py)
 
     def min(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
         """The smallest value."""
-        return _said(pc.min(self._column, skip_nulls=ignore_nulls), as_py)
+        return _scalar(pc.min(self._column, skip_nulls=ignore_nulls), as_py)
 
     def max(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
         """The largest value."""
-        return _said(pc.max(self._column, skip_nulls=ignore_nulls), as_py)
+        return _scalar(pc.max(self._column, skip_nulls=ignore_nulls), as_py)
 
     def mean(self, *, ignore_nulls: bool, as_py: bool = True) -> Any:
         """The mean of the values."""
-        return _said(pc.mean(self._column, skip_nulls=ignore_nulls), as_py)
+        return _scalar(pc.mean(self._column, skip_nulls=ignore_nulls), as_py)
 
     def quantile(self, *, q: float, ignore_nulls: bool, as_py: bool = True) -> Any:
         """The `q` quantile (0 to 1) of the values."""
-        return _said(pc.quantile(self._column, q=q, skip_nulls=ignore_nulls)[0], as_py)
+        return _scalar(pc.quantile(self._column, q=q, skip_nulls=ignore_nulls)[0], as_py)
 
     def sum_of_squared_diffs_from_mean(
         self, *, ignore_nulls: bool, mean: float | None = None, as_py: bool = True
@@ -68,7 +68,7 @@ class BlockColumnAccessor:
         if middle is None:
             return None
         apart = pc.subtract(pc.cast(self._column, pa.float64()), float(middle))
-        return _said(pc.sum(pc.multiply(apart, apart), skip_nulls=ignore_nulls), as_py)
+        return _scalar(pc.sum(pc.multiply(apart, apart), skip_nulls=ignore_nulls), as_py)
 
     def unique(self) -> Any:
         """The distinct values, in order of first appearance."""
@@ -110,5 +110,5 @@ class BlockColumnAccessor:
         return np.asarray(self._column.to_numpy(zero_copy_only=zero_copy_only))
 
 
-def _said(found: Any, as_py: bool) -> Any:
+def _scalar(found: Any, as_py: bool) -> Any:
     return found.as_py() if as_py else found

@@ -207,8 +207,8 @@ class UnlikeTypes(ValueError):
         self.kinds = kinds
 
     def __str__(self) -> str:
-        said = ", ".join(map(str, self.kinds))
-        return f"column {self.column!r} has incompatible types: {said}; cast it in one of the blocks"
+        kinds = ", ".join(map(str, self.kinds))
+        return f"column {self.column!r} has incompatible types: {kinds}; cast it in one of the blocks"
 
 
 def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:

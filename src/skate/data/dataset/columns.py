@@ -188,10 +188,10 @@ class Columns(DatasetBase):
                     names.known(present, needed)
         return self._projected(compute, None, ray_remote_args, keep=True, columns=tuple(made.items()))
 
-    def _check(self, asked: Sequence[str]) -> None:
+    def _check(self, requested: Sequence[str]) -> None:
         present = known_names(self._plan)
         if present is not None:
-            for name in asked:
+            for name in requested:
                 names.known(present, name)
 
     def _projected(self, compute: Any, concurrency: Any, remote_args: dict[str, Any], **what: Any) -> Dataset:

@@ -81,8 +81,9 @@ class Consuming(FrameworkBatches, DatasetBase):
         Args:
             prefetch_batches: batches prepared ahead in a background thread.
             batch_size: rows per batch; None for whole blocks.
-            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the
-            unconverted table. drop_last: leave the last batch out if it is not full.
+            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the unconverted
+                table.
+            drop_last: leave the last batch out if it is not full.
             local_shuffle_buffer_size: the least number of rows to hold, from which batches are drawn at random.
             local_shuffle_seed: the seed of the random numbers.
         """
@@ -235,5 +236,5 @@ def _as_batch(table: Any, batch_format: str, column: str | None) -> Any:
 
 
 def _selects_nothing(plan: logical.Operator) -> bool:
-    """True if a reader was asked for zero columns, so that the schema is known to be empty."""
+    """True if a read selects no columns, so that the schema is known to be empty."""
     return isinstance(plan, logical.Read) and getattr(plan.datasource, "_columns", None) in ([], ())

@@ -61,9 +61,9 @@ class Shuffling(DatasetBase):
             )
         if target_num_rows_per_block is not None:
             if shuffle or keys:
-                asked = "shuffle" if shuffle else "keys"
+                argument = "shuffle" if shuffle else "keys"
                 raise ValueError(
-                    f"`{asked}` must be {None if keys else False} when `target_num_rows_per_block` is set; give num_blocks"
+                    f"`{argument}` must be {None if keys else False} when `target_num_rows_per_block` is set; give num_blocks"
                 )
             if target_num_rows_per_block < 1:
                 raise ValueError(
@@ -179,15 +179,16 @@ class Shuffling(DatasetBase):
 
         Args:
             ds: the other dataset, on the right.
-            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi",
-                "left_anti" or "right_anti".
+            join_type: "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi", "left_anti" or
+                "right_anti".
             num_partitions: accepted for compatibility; the number of partitions follows from the amount of data.
             on: the key columns, a tuple or list.
-            right_on: the key columns of the other dataset, if named differently. The result uses the names of
-            the left side, except in a right join. left_suffix, right_suffix: appended to names other than
-            keys that both sides have. partition_size_hint: accepted for compatibility.
-            aggregator_ray_remote_args: options of the joining tasks, as in `remote`. validate_schemas:
-            check the schemas now, even if that requires running part of the datasets.
+            right_on: the key columns of the other dataset, if named differently. The result uses the names of the left
+                side, except in a right join.
+            left_suffix, right_suffix: appended to names other than keys that both sides have.
+            partition_size_hint: accepted for compatibility.
+            aggregator_ray_remote_args: options of the joining tasks, as in `remote`.
+            validate_schemas: check the schemas now, even if that requires running part of the datasets.
 
         Raises ValueError for an unknown join type, unknown columns and names that both sides have, TypeError
         for keys whose types cannot be equal: immediately if the schemas are known, else when the dataset

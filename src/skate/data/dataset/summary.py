@@ -98,8 +98,8 @@ class Summarizing(DatasetBase):
 def _aggregations(
     name: str, kind: pa.DataType, override: Mapping[DataType, Aggregations]
 ) -> list[aggregates.AggregateFnV2]:
-    for asked, make in override.items():
-        if asked == DataType.from_arrow(kind):
+    for overridden, make in override.items():
+        if overridden == DataType.from_arrow(kind):
             return make(name)
     counted: list[aggregates.AggregateFnV2] = [aggregates.Count(on=name, ignore_nulls=False)]
     missing = aggregates.MissingValuePercentage(on=name)

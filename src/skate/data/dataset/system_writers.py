@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.catalog import CatalogAccessMode, ReaderFormat, resolved
-from skate.data.checkpoint import Checkpoint, skipping
+from skate.data.checkpoint import Checkpoint, check_source, skipping
 from skate.data.compute import Compute
 from skate.data.dataset.base import DatasetBase
 from skate.data.plan.operators import Read, Write
@@ -32,12 +32,13 @@ class SystemWriting(DatasetBase):
         if self._context.checkpoint_config is not None:
             checkpoint = Checkpoint(self._context.checkpoint_config)
             checkpoint.check(datasink)
-            plan = skipping(plan, checkpoint)
+            check_source(plan)
         _start(datasink, self._schema_beforehand())
         if getattr(datasink, "nothing_to_write", False):
             return
         if checkpoint is not None:
             checkpoint.begin(datasink)
+            plan = skipping(plan, checkpoint)  # only now: until `begin`, tasks of an earlier run may add ids
         compute = Compute(tasks=concurrency, remote_args=dict(remote_args or {}))
         written = self._with(Write((plan,), datasink=datasink, compute=compute, checkpoint=checkpoint))
         result: WriteResult[Any] = WriteResult()

@@ -175,22 +175,22 @@ class Transforms(DatasetBase):
         """Apply a function to each batch; it returns a batch or yields several.
 
         Args:
-            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or
-                coroutine function. A class is constructed once in each actor of a pool.
-            batch_size: rows per batch, the last one may have fewer; None or "auto" for whole blocks, of any
-                number of rows.
-            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the
-            unconverted block. zero_copy_batch: True if arrays may be read-only views of the block; False for
-            writable copies. udf_modifying_row_count: False if the function keeps the number of rows, so that
-            limits and counts
-                can rely on it.
+            fn: takes a batch and returns one (dict of arrays, DataFrame or Table), or is a generator or coroutine
+                function. A class is constructed once in each actor of a pool.
+            batch_size: rows per batch, the last one may have fewer; None or "auto" for whole blocks, of any number of
+                rows.
+            batch_format: "default" or "numpy" for a dict of arrays, "pandas", "pyarrow", None for the unconverted
+                block.
+            zero_copy_batch: True if arrays may be read-only views of the block; False for writable copies.
+            udf_modifying_row_count: False if the function keeps the number of rows, so that limits and counts can rely
+                on it.
 
         Other arguments as for `map`. Raises ValueError for an unknown format and for GPUs without a batch size.
         """
         given = locals()
         size = _checked_batches(batch_size, batch_format, num_gpus)
         batch_format = knowledge.native_format(self._plan) if batch_format is None else batch_format
-        udf, compute_asked = _asked(given)
+        udf, requested_compute = _udf_and_compute(given)
         return self._with(
             logical.MapBatches(
                 (self._plan,),
@@ -199,12 +199,12 @@ class Transforms(DatasetBase):
                 batch_format,
                 zero_copy_batch,
                 not udf_modifying_row_count,
-                compute_asked,
+                requested_compute,
             )
         )
 
     def _mapped(self, kind: str, given: dict[str, Any]) -> Dataset:
-        udf, compute = _asked(given)
+        udf, compute = _udf_and_compute(given)
         return self._with(logical.MapRows((self._plan,), kind, udf, compute))
 
     # -- fewer rows, other orders
@@ -322,7 +322,7 @@ def _remote_args(given: dict[str, Any]) -> dict[str, Any]:
     return {**known, **given["ray_remote_args"]}
 
 
-def _asked(given: dict[str, Any]) -> tuple[Udf, Any]:
+def _udf_and_compute(given: dict[str, Any]) -> tuple[Udf, Any]:
     """Return the function and how it runs, from the arguments of an operation. Raises as `requested` does."""
     fn = given["fn"]
     if not callable(fn):

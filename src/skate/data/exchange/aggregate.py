@@ -15,7 +15,7 @@ from skate.data.exchange.groups import Groups
 from skate.data.exchange.hash_partition import partition_of
 from skate.data.exchange.kernel import Kernel
 from skate.data.exchange.keys import key_columns
-from skate.data.exchange.measures import Ask, Measure, grouped
+from skate.data.exchange.measures import ArrowFunction, Measure, grouped
 from skate.data.exchange.parts import deal, joined
 from skate.data.steps.columns import known
 
@@ -69,30 +69,30 @@ class AggregateKernel(Kernel):
     def _by_arrow(self, table: pa.Table) -> dict[str, Any] | None:
         """Return the states if Arrow can compute all of them at once, which saves numbering the groups;
         otherwise None."""
-        asked: list[tuple[int, Measure, list[Ask]]] = []
+        in_arrow: list[tuple[int, Measure, list[ArrowFunction]]] = []
         for number, each in enumerate(self.aggregations):
             measure = each.measure()
-            asks = None if measure is None else measure.asks()
-            if measure is None or asks is None:
+            arrow_functions = None if measure is None else measure.arrow_functions()
+            if measure is None or arrow_functions is None:
                 return None
-            asked.append((number, measure, asks))
+            in_arrow.append((number, measure, arrow_functions))
         columns: list[Any] = []
         try:
-            for (_, measure, asks), each in zip(asked, self.aggregations, strict=True):
+            for (_, measure, arrow_functions), each in zip(in_arrow, self.aggregations, strict=True):
                 column = column_of(each, table)
-                columns += [pa.nulls(table.num_rows) if column is None else measure.asked_of(column)] * len(
-                    asks
-                )
-            flat = [ask for _, _, asks in asked for ask in asks]
+                columns += [
+                    pa.nulls(table.num_rows) if column is None else measure.arrow_input(column)
+                ] * len(arrow_functions)
+            flat = [function for _, _, arrow_functions in in_arrow for function in arrow_functions]
             found, keys = grouped(key_columns(table, self.keys), columns, flat)
         except _REFUSED:  # computed one by one, they show which column it is
             return None
         made: dict[str, Any] = dict(zip(self.keys, keys, strict=True))
         at = 0
-        for number, measure, asks in asked:
-            states = measure.gathered(found[at : at + len(asks)])
+        for number, measure, arrow_functions in in_arrow:
+            states = measure.gathered(found[at : at + len(arrow_functions)])
             made |= {f"{number}.{place}": state for place, state in enumerate(states)}
-            at += len(asks)
+            at += len(arrow_functions)
         return made
 
     def merged(self, tables: Sequence[pa.Table]) -> tuple[Groups, pa.Table]:

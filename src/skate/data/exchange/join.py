@@ -146,18 +146,18 @@ class JoinKernel(Kernel):
         divided = (left, right)[self.divides] if self.divides is not None else None
         rows = max(1, rows_in_block(divided.table) if divided else left.table.num_rows)
         how = self.kind.replace("_", " ")
-        asked: dict[str, Any] = {"left_keys": left.key_names, "right_keys": right.key_names}
+        options_of_join: dict[str, Any] = {"left_keys": left.key_names, "right_keys": right.key_names}
         if self.only != 1:
-            asked["left_output"] = left.outputs(self.kind)
+            options_of_join["left_output"] = left.outputs(self.kind)
         if self.only != 0:
-            asked["right_output"] = right.outputs(self.kind)
+            options_of_join["right_output"] = right.outputs(self.kind)
         if self.only == 1:
-            asked["left_output"] = []
+            options_of_join["left_output"] = []
         if self.only == 0:
-            asked["right_output"] = []
+            options_of_join["right_output"] = []
         from pyarrow import acero  # it imports pandas, so only joins should pay for it
 
-        options = acero.HashJoinNodeOptions(how, **asked)
+        options = acero.HashJoinNodeOptions(how, **options_of_join)
         for at in range(0, max(1, divided.table.num_rows if divided else 1), rows):
             inputs = [
                 acero.Declaration(

@@ -119,12 +119,12 @@ class Quantiles(Collected):
         values = flat.fill_null(0.0).to_numpy(zero_copy_only=False)
         values = values[np.lexsort((values, parents))]
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]) if len(lengths) else lengths
-        there = lengths > 0
-        where = starts[there] + (lengths[there] - 1) * self.q
+        present = lengths > 0
+        where = starts[present] + (lengths[present] - 1) * self.q
         low, high = np.floor(where).astype(np.int64), np.ceil(where).astype(np.int64)
         found = np.full(len(lists), np.nan)
-        found[there] = values[low] + (values[high] - values[low]) * (where - low)
-        return pa.array(found, mask=~there | missing)
+        found[present] = values[low] + (values[high] - values[low]) * (where - low)
+        return pa.array(found, mask=~present | missing)
 
 
 def _whole(lists: Any) -> pa.Array:

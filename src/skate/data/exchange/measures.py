@@ -16,29 +16,33 @@ import pyarrow.compute as pc
 from skate.data.exchange.groups import Groups
 
 #: An Arrow aggregation of a column: the function's name and its options.
-Ask = tuple[str, Any]
+ArrowFunction = tuple[str, Any]
 States = list[Any]
 
 
-def reduced(columns: Sequence[Any], asks: Sequence[Ask], groups: Groups) -> States:
+def reduced(columns: Sequence[Any], arrow_functions: Sequence[ArrowFunction], groups: Groups) -> States:
     """Apply Arrow's aggregations to columns, by group; null where a group has no rows."""
     alone = groups.count == 1 and not groups.keys.num_columns
     keys = [] if alone else [pa.array(groups.ids)]
-    made, ids = grouped(keys, columns, asks)
+    made, ids = grouped(keys, columns, arrow_functions)
     if alone:
         return made
     order = pc.array_sort_indices(ids[0])
     return [each.take(order) for each in made]
 
 
-def grouped(keys: Sequence[Any], columns: Sequence[Any], asks: Sequence[Ask]) -> tuple[States, list[Any]]:
+def grouped(
+    keys: Sequence[Any], columns: Sequence[Any], arrow_functions: Sequence[ArrowFunction]
+) -> tuple[States, list[Any]]:
     """Apply Arrow's aggregations to columns grouped by others; return the results and the group keys."""
     named = {f"k{at}": key for at, key in enumerate(keys)}
     by = list(named)
     named |= {f"c{at}": column for at, column in enumerate(columns)}
-    wanted = [(f"c{at}", function, options) for at, (function, options) in enumerate(asks)]
+    wanted = [(f"c{at}", function, options) for at, (function, options) in enumerate(arrow_functions)]
     made = pa.table(named).group_by(by, use_threads=False).aggregate(wanted)
-    found = [made.column(f"c{at}_{function}").combine_chunks() for at, (function, _) in enumerate(asks)]
+    found = [
+        made.column(f"c{at}_{function}").combine_chunks() for at, (function, _) in enumerate(arrow_functions)
+    ]
     return found, [made.column(name).combine_chunks() for name in by]
 
 
@@ -47,7 +51,7 @@ def _skip(ignore_nulls: bool) -> pc.ScalarAggregateOptions:
 
 
 class Measure:
-    """One aggregation of one column. Subclasses define `asks` for Arrow, or a `start` of their own."""
+    """One aggregation of one column. Subclasses define `arrow_functions`, or a `start` of their own."""
 
     #: The result for no rows.
     nothing: Any = None
@@ -55,11 +59,11 @@ class Measure:
     def __init__(self, ignore_nulls: bool = True) -> None:
         self.ignore_nulls = ignore_nulls
 
-    def asks(self) -> list[Ask] | None:
+    def arrow_functions(self) -> list[ArrowFunction] | None:
         """The Arrow aggregations for the column, or None if Arrow alone cannot compute the measure."""
         return None
 
-    def asked_of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    def arrow_input(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Convert the column to the form in which Arrow aggregates it."""
         return column
 
@@ -69,10 +73,10 @@ class Measure:
 
     def start(self, column: pa.ChunkedArray | None, groups: Groups) -> States:
         """Return states from the rows of a column."""
-        asks = self.asks()
-        assert asks is not None
-        asked = pa.nulls(groups.rows) if column is None else self.asked_of(column)
-        return self.gathered(reduced([asked] * len(asks), asks, groups))
+        arrow_functions = self.arrow_functions()
+        assert arrow_functions is not None
+        asked = pa.nulls(groups.rows) if column is None else self.arrow_input(column)
+        return self.gathered(reduced([asked] * len(arrow_functions), arrow_functions, groups))
 
     def merge(self, states: States, groups: Groups) -> States:
         """Combine the states of several blocks by group."""
@@ -90,7 +94,7 @@ class Plain(Measure):
         super().__init__(ignore_nulls)
         self.function = function
 
-    def asks(self) -> list[Ask]:
+    def arrow_functions(self) -> list[ArrowFunction]:
         return [(self.function, _skip(self.ignore_nulls))]
 
     def merge(self, states: States, groups: Groups) -> States:
@@ -107,7 +111,7 @@ class Counted(Measure):
         super().__init__()
         self.mode = mode
 
-    def asks(self) -> list[Ask]:
+    def arrow_functions(self) -> list[ArrowFunction]:
         return [("count", pc.CountOptions(mode=self.mode))]
 
     def merge(self, states: States, groups: Groups) -> States:
@@ -117,12 +121,12 @@ class Counted(Measure):
 class AbsoluteMax(Measure):
     """The largest distance from zero."""
 
-    def asks(self) -> list[Ask]:
+    def arrow_functions(self) -> list[ArrowFunction]:
         how = _skip(self.ignore_nulls)
         return [("min", how), ("max", how)]
 
     def merge(self, states: States, groups: Groups) -> States:
-        found = reduced(states, self.asks(), groups)
+        found = reduced(states, self.arrow_functions(), groups)
         return found if groups.rows else [pa.nulls(groups.count, each.type) for each in found]
 
     def finish(self, states: States) -> pa.Array:
@@ -140,13 +144,15 @@ class Moments(Measure):
         super().__init__(ignore_nulls)
         self.ddof = ddof  # None for the mean
 
-    def asks(self) -> list[Ask]:
-        counts: list[Ask] = [("count", pc.CountOptions(mode=mode)) for mode in ("only_valid", "only_null")]
+    def arrow_functions(self) -> list[ArrowFunction]:
+        counts: list[ArrowFunction] = [
+            ("count", pc.CountOptions(mode=mode)) for mode in ("only_valid", "only_null")
+        ]
         if self.ddof is None:
             return [*counts, ("sum", _skip(True))]
         return [*counts, ("mean", _skip(True)), ("variance", pc.VarianceOptions(ddof=0))]
 
-    def asked_of(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    def arrow_input(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         # Floats, because their sums cannot wrap around.
         return column if column.type == pa.float64() else column.cast(pa.float64(), safe=False)
 

@@ -10,15 +10,15 @@ from skate.data.context import RandomSeedConfig
 class Seeds:
     """The seeds of the runs of one operation."""
 
-    def __init__(self, asked: int | RandomSeedConfig | None) -> None:
-        if isinstance(asked, RandomSeedConfig):
-            self.seed, self.reseeds = asked.seed, asked.reseed_after_execution
+    def __init__(self, seed: int | RandomSeedConfig | None) -> None:
+        if isinstance(seed, RandomSeedConfig):
+            self.seed, self.reseeds = seed.seed, seed.reseed_after_execution
         else:
-            self.seed, self.reseeds = asked, False
+            self.seed, self.reseeds = seed, False
         if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
             raise ValueError(
-                f"Invalid seed type: {type(asked)}; seed must be an integer, a RandomSeedConfig or "
-                f"None, got {asked!r}"
+                f"Invalid seed type: {type(seed)}; seed must be an integer, a RandomSeedConfig or "
+                f"None, got {seed!r}"
             )
         self.runs = 0
 

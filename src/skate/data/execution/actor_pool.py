@@ -45,7 +45,7 @@ def actor_options(compute: Compute, lean: bool) -> dict[str, Any]:
     return options
 
 
-def asks_of(operator: Running, lean: bool) -> Resources:
+def request_of(operator: Running, lean: bool) -> Resources:
     """Return the resources that one actor of an operator's pool requests."""
     options = actor_options(operator.compute, lean)
     return Resources.from_options({**options, "memory": None})
@@ -70,7 +70,7 @@ class ActorPool:
         self.starting: dict[Any, Any] = {}
         self._key = key
         self._holder = holder
-        self._asks = asks_of(operator, lean)
+        self._request = request_of(operator, lean)
         self._class = skate.remote(MapActor).options(**actor_options(operator.compute, lean))
         self._depth = operator.compute.in_flight_per_actor or max(
             IN_FLIGHT, 2 * operator.compute.calls_per_actor
@@ -96,7 +96,7 @@ class ActorPool:
         if self.starting or len(self._load) >= self.most or not self.operator.queue:
             return
         if all(load >= self._depth for load in self._load.values()):
-            if self._asks.fits(skate.available_resources()):
+            if self._request.fits(skate.available_resources()):
                 self._add()
 
     def room(self) -> bool:

@@ -73,7 +73,7 @@ class ExchangeRunning(Running):
         self._bytes += bundle.bytes
         taken.append(bundle)
         if self.kernel.samples and self._is_several():
-            self._ask_for_samples()
+            self._request_samples()
 
     def _is_several(self) -> bool:
         """True if the collected blocks make more than one partition."""
@@ -99,7 +99,7 @@ class ExchangeRunning(Running):
             self._most = min(self._context.target_partition_size, max(_PARTITION_BYTES_MIN, share))
         return self._most
 
-    def _ask_for_samples(self) -> None:
+    def _request_samples(self) -> None:
         for source, taken in enumerate(self.taken):
             for index in range(self._sampled[source], len(taken)):
                 self._todo.append(Work(self, "sample", -1, [taken[index]], (source, index)))

@@ -225,6 +225,6 @@ class Executor:
 
 def _no_progress_limit(topology: Topology, context: DataContext) -> float:
     """Return how many seconds a run may wait for its workers; exchanges may take long before their first result."""
-    asked = context.execution_no_progress_timeout_s
-    without_end = asked < 0 or any(isinstance(each, ExchangeRunning) for each in topology.operators)
-    return _FOREVER if without_end else asked
+    timeout = context.execution_no_progress_timeout_s
+    without_end = timeout < 0 or any(isinstance(each, ExchangeRunning) for each in topology.operators)
+    return _FOREVER if without_end else timeout

@@ -96,8 +96,8 @@ class Physical:
             fusible = isinstance(before, (*_FUSED, logical.Read)) and self._users.get(id(before), 1) == 1
             if not fusible:
                 break
-            asked = getattr(before, "compute", None) or Compute()
-            merged = _merged(asked, compute)
+            earlier = getattr(before, "compute", None) or Compute()
+            merged = _merged(earlier, compute)
             if merged is None:
                 break
             compute = merged

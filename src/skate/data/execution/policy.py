@@ -107,21 +107,21 @@ def _cpus_taken(operator: Running, topology: Topology, limits: Limits) -> bool:
 
 
 def allot(
-    totals: Mapping[str, float], asked: Sequence[Mapping[str, float]], wanted: Sequence[int]
+    totals: Mapping[str, float], requested: Sequence[Mapping[str, float]], wanted: Sequence[int]
 ) -> list[int]:
     """Divide the resources among pools: the number of actors of each, first one each, then more in turn.
 
-    Pool number i needs `wanted[i]` actors that request `asked[i]` each. A pool that gets none has 0.
+    Pool number i needs `wanted[i]` actors that request `requested[i]` each. A pool that gets none has 0.
     """
     left = Resources(totals)
-    needs = [Resources(each) for each in asked]
+    needs = [Resources(each) for each in requested]
     given = [0] * len(needs)
     moved = True
     while moved:
         moved = False
-        for i, asks in enumerate(needs):
-            if given[i] < wanted[i] and asks.fits(left):
-                left -= asks
+        for i, request in enumerate(needs):
+            if given[i] < wanted[i] and request.fits(left):
+                left -= request
                 given[i] += 1
                 moved = True
     return given

@@ -94,8 +94,8 @@ class Progress:
             return 1.0
         before = min((self.share(each) for each in self._topology.inputs_of(operator)), default=1.0)
         ended = len(operator.counters.seconds)
-        there = operator.tasks + len(getattr(operator, "queue", ()))
-        return before * (ended / there if there else 0.0)
+        total = operator.tasks + len(getattr(operator, "queue", ()))
+        return before * (ended / total if total else 0.0)
 
     def close(self) -> None:
         """Leave the last lines on the terminal."""

@@ -10,7 +10,7 @@ from typing import Any
 import skate
 from skate.data import preload_workers
 from skate.data.execution import work as works
-from skate.data.execution.actor_pool import ActorPool, asks_of, task_options
+from skate.data.execution.actor_pool import ActorPool, request_of, task_options
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.local import Event
 from skate.data.execution.operators import Running, Work
@@ -63,11 +63,11 @@ class RemoteRunner:
         ones = [1] * len(pooled)
         for spare, lean in (1, False), (0, False), (0, True):
             room = {**totals, "CPU": totals.get("CPU", 0) - (spare if tasks else 0)}
-            asked = [asks_of(op, lean) for op in pooled]
-            if allot(room, asked, ones) == ones:
+            requested = [request_of(op, lean) for op in pooled]
+            if allot(room, requested, ones) == ones:
                 break
         else:
-            each = "; ".join(f"{op.name} requests {asks_of(op, True)}" for op in pooled)
+            each = "; ".join(f"{op.name} requests {request_of(op, True)}" for op in pooled)
             raise ValueError(
                 f"one actor of each pool does not fit at the same time: {each}; the session has "
                 f"{dict(totals)}; request less with num_cpus= or num_gpus=, or start the session with "
@@ -75,10 +75,10 @@ class RemoteRunner:
             )
         self._cpus_taken = self._cpus_taken or (tasks and not spare)
         most = [
-            op.compute.actors[1] if asks else op.compute.actors[2]
-            for op, asks in zip(pooled, asked, strict=True)
+            op.compute.actors[1] if request else op.compute.actors[2]
+            for op, request in zip(pooled, requested, strict=True)
         ]
-        for op, count in zip(pooled, allot(room, asked, most), strict=True):
+        for op, count in zip(pooled, allot(room, requested, most), strict=True):
             key, holder = self._holder(op, op.steps)
             self._pools[id(op)] = ActorPool(op, key, holder, count, lean)
 

@@ -38,11 +38,13 @@ class FrameworkBatches:
             prefetch_batches: the number of batches to prepare ahead.
             batch_size: rows per batch; None for whole blocks.
             dtypes: a torch dtype for all tensors, or a dict of column name to dtype.
-            device: the device for the tensors; "auto" is the device of the training worker, else the first
-            GPU, else the CPU. collate_fn: converts each batch: a function of a dict of arrays, or a
-            `CollateFn`. drop_last: leave the last batch out if it is not full. local_shuffle_buffer_size:
-            the least number of rows to hold, from which batches are drawn at random. local_shuffle_seed: the
-            seed of the random numbers. pin_memory: copy tensors to a GPU through page-locked memory.
+            device: the device for the tensors; "auto" is the device of the training worker, else the first GPU, else
+                the CPU.
+            collate_fn: converts each batch: a function of a dict of arrays, or a `CollateFn`.
+            drop_last: leave the last batch out if it is not full.
+            local_shuffle_buffer_size: the least number of rows to hold, from which batches are drawn at random.
+            local_shuffle_seed: the seed of the random numbers.
+            pin_memory: copy tensors to a GPU through page-locked memory.
 
         Raises ValueError for `dtypes` beside a `collate_fn`.
         """

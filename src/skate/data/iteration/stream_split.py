@@ -41,7 +41,7 @@ class Coordinator:
         self._over = True
 
     def begin(self, consumer: int) -> int:
-        """Wait until all consumers have asked for a new epoch, and return its number."""
+        """Wait until all consumers have requested a new epoch, and return its number."""
         with self._changed:
             before = self._epoch
             # If one consumer has two readers, the later one counts: the first may have been interrupted while

@@ -37,21 +37,21 @@ def register_engine(
     Args:
         factory: creates the engine, in a worker; it is pickled.
         text_model: creates the text model for the stages around the engine; None for transformers' tokenizers.
-        needs_gpu: True if a worker asks for GPUs.
+        needs_gpu: True if a worker requests GPUs.
         check: called when a processor is built; raises ImportError if something is not installed.
     """
     _engines[name] = Registered(factory, text_model or transformers_text.load, needs_gpu, check)
 
 
-def engine(name: str, *, asks_for_gpus: bool = False, gpus: float = 0) -> Registered:
+def engine(name: str, *, requests_gpus: bool = False, gpus: float = 0) -> Registered:
     """Return an engine by name. Raises ImportError if it is not installed or not registered.
 
     Args:
-        asks_for_gpus: True if the config asks for GPUs or a kind of GPU.
+        requests_gpus: True if the config requests GPUs or a kind of GPU.
         gpus: the number of GPUs in the cluster; without any, and without vLLM, the embedded engine replaces vLLM.
     """
     if name == "vllm" and name not in _engines:
-        chosen = llm_engines.choose(name, asks_for_gpus=asks_for_gpus, gpus=gpus)
+        chosen = llm_engines.choose(name, requests_gpus=requests_gpus, gpus=gpus)
         if chosen == "vllm":
             return Registered(row_engines.VllmRows, transformers_text.load, True, None)
         return Registered(row_engines.EmbeddedRows, transformers_text.load, False, None)

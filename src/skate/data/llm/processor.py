@@ -37,8 +37,8 @@ class Processor:
         self.preprocess_map_kwargs = preprocess_map_kwargs or {}
         self.postprocess_map_kwargs = postprocess_map_kwargs or {}
         self.preprocess = _gathering(preprocess, self.DATA_COLUMN)
-        tells_errors = bool(getattr(config, "should_continue_on_error", False))
-        self.postprocess = _spreading(postprocess, self.DATA_COLUMN, tells_errors)
+        reports_errors = bool(getattr(config, "should_continue_on_error", False))
+        self.postprocess = _spreading(postprocess, self.DATA_COLUMN, reports_errors)
         self.stages: dict[str, Stage] = {}
         for stage in stages:
             kind = name = type(stage).__name__
@@ -88,12 +88,12 @@ def _gathering(fn: RowFunction | None, column: str) -> RowFunction:
     return preprocess
 
 
-def _spreading(fn: RowFunction | None, column: str, tells_errors: bool) -> RowFunction:
+def _spreading(fn: RowFunction | None, column: str, reports_errors: bool) -> RowFunction:
     def postprocess(row: Row) -> Row:
         data: Row = row[column]
         if data.get(ERROR):
             return data
         made = fn(data) if fn is not None else data
-        return {**made, ERROR: ""} if tells_errors else made
+        return {**made, ERROR: ""} if reports_errors else made
 
     return postprocess

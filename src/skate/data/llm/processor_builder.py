@@ -88,7 +88,7 @@ def _pooled(stage: StageConfig) -> dict[str, Any]:
         "zero_copy_batch": True,
         "compute": ActorPoolStrategy(**stage.pool()),
         "batch_size": stage.batch_size,
-        **stage.asked(),
+        **stage.actor_options(),
     }
 
 
@@ -139,7 +139,7 @@ def _offline(
     config: OfflineProcessorConfig,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[Stage]:
-    found = engine(name, asks_for_gpus=_asks_for_gpus(config), gpus=_cluster_gpus())
+    found = engine(name, requests_gpus=_requests_gpus(config), gpus=_cluster_gpus())
     defaults = {
         "batch_size": config.batch_size,
         "concurrency": config.concurrency,
@@ -172,8 +172,8 @@ def _offline(
     return stages
 
 
-def _asks_for_gpus(config: OfflineProcessorConfig) -> bool:
-    """True if a config asks for GPUs beyond choosing an engine that usually needs one."""
+def _requests_gpus(config: OfflineProcessorConfig) -> bool:
+    """True if a config requests GPUs beyond choosing an engine that usually needs one."""
     arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
     several = any(int(arguments.get(f"{kind}_parallel_size") or 1) > 1 for kind in ("tensor", "pipeline"))
     placement = getattr(config, "placement_group_config", None) or {}

@@ -150,16 +150,16 @@ class EmbeddedRows(RowEngine):
         params = SamplingParams.of(given)
         made: list[int] = []
         logprobs: list[TokenLogprob] = []
-        said = ""
+        generated = ""
         async for new in self._engine.generate(tokens, params, number, adapter):
             if new.index == 0:
                 made += new.token_ids
                 logprobs += new.logprobs or []
-                said += new.text
+                generated += new.text
         return {
             **found,
             "generated_tokens": made,
-            "generated_text": said,
+            "generated_text": generated,
             "num_generated_tokens": len(made),
             "logprobs": None if params.logprobs is None else [_ranked(each) for each in logprobs],
         }

@@ -48,7 +48,7 @@ class ServeDeploymentCall(StageCall):
         number, self._requests = self._requests, self._requests + 1
         started = time.perf_counter()
         try:
-            made = await self._asked(row, number)
+            made = await self._request(row, number)
         except Exception as error:  # the deployment may raise anything
             if not self.should_continue_on_error or not _of_the_row(error):
                 raise
@@ -60,7 +60,7 @@ class ServeDeploymentCall(StageCall):
         seconds = time.perf_counter() - started
         return {**made, "request_id": str(number), "batch_uuid": batch, "time_taken": seconds, ERROR: ""}
 
-    async def _asked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
+    async def _request(self, row: dict[str, Any], number: int) -> dict[str, Any]:
         request: Any = {"request_id": str(number), **row["request_kwargs"]}
         name = row.get("dtype")
         if name is not None:

@@ -123,7 +123,7 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     """
     found = _fitted(value, hint)
     if found is _EMPTY:
-        raise ValueError(f"{where} must be {_said(hint)}, got {value!r:.100}")
+        raise ValueError(f"{where} must be {_hint_text(hint)}, got {value!r:.100}")
     return found
 
 
@@ -180,21 +180,21 @@ def _scalar(value: Any, hint: Any) -> Any:
     return value if isinstance(value, hint) else _EMPTY
 
 
-def _said(hint: Any) -> str:
+def _hint_text(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(_said(each) for each in arguments)
+        return " or ".join(_hint_text(each) for each in arguments)
     if origin is Literal:
         return "one of " + ", ".join(sorted(map(repr, arguments)))
     if origin is tuple:
-        return f"({', '.join(map(_said, arguments))})"
+        return f"({', '.join(map(_hint_text, arguments))})"
     if origin is type:
         return "a class"
-    said = {
+    names = {
         int: "an integer",
         float: "a number",
         str: "a string",
         bool: "True or False",
         type(None): "None",
     }
-    return said.get(hint, "a dict" if origin is dict else str(getattr(hint, "__name__", hint)))
+    return names.get(hint, "a dict" if origin is dict else str(getattr(hint, "__name__", hint)))

@@ -30,10 +30,10 @@ class StageConfig(Settings):
             return {"min_size": 1, "max_size": self.concurrency}
         return {"min_size": self.concurrency[0], "max_size": self.concurrency[1]}
 
-    def asked(self) -> dict[str, Any]:
+    def actor_options(self) -> dict[str, Any]:
         """Return the requirements of each actor, as options of map_batches."""
-        asked = {"runtime_env": self.runtime_env, "num_cpus": self.num_cpus, "memory": self.memory}
-        return {name: value for name, value in asked.items() if value is not None}
+        options = {"runtime_env": self.runtime_env, "num_cpus": self.num_cpus, "memory": self.memory}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class ChatTemplateStageConfig(StageConfig):

@@ -18,13 +18,13 @@ class TransformersText:
 
     def chat(self, messages: list[dict[str, Any]], template: str | None, kwargs: dict[str, Any]) -> str:
         """Format messages as one prompt; if the last message is not the user's, the model continues it."""
-        asks = messages[-1]["role"] == "user"
+        from_user = messages[-1]["role"] == "user"
         prompt: str = self._tokenizer.apply_chat_template(
             messages,
             tokenize=False,
             chat_template=template,
-            add_generation_prompt=asks,
-            continue_final_message=not asks,
+            add_generation_prompt=from_user,
+            continue_final_message=not from_user,
             **kwargs,
         )
         return prompt

@@ -32,10 +32,10 @@ def _source(plan: logical.Operator, kind: str, head: str) -> str:
     return f"{kind}({head}{blocks}num_rows={'?' if rows is None else rows}, schema={columns})"
 
 
-def _lines(plan: logical.Operator, say: Any) -> list[str]:
-    found = [say(plan)]
+def _lines(plan: logical.Operator, describe: Any) -> list[str]:
+    found = [describe(plan)]
     for number, each in enumerate(plan.inputs):
-        inner = _lines(each, say)
+        inner = _lines(each, describe)
         bar = "   " if number == len(plan.inputs) - 1 else "|  "
         found.append("+- " + inner[0])
         found += [bar + line for line in inner[1:]]

@@ -69,10 +69,10 @@ class Read(Operator):
 
     @property
     def name(self) -> str:
-        said = [f"columns={list(self.columns)}"] if self.columns is not None else []
-        said += [f"where={self.predicate}"] if self.predicate is not None else []
-        said += [f"limit={self.limit}"] if self.limit is not None else []
-        return f"Read{self.datasource.get_name()}" + (f"({', '.join(said)})" if said else "")
+        parts = [f"columns={list(self.columns)}"] if self.columns is not None else []
+        parts += [f"where={self.predicate}"] if self.predicate is not None else []
+        parts += [f"limit={self.limit}"] if self.limit is not None else []
+        return f"Read{self.datasource.get_name()}" + (f"({', '.join(parts)})" if parts else "")
 
 
 # -- block by block

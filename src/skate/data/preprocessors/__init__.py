@@ -2,7 +2,7 @@
 
 scaler       numbers to a common scale
 normalizer   rows to length one
-transformer  numbers to a distribution more like the normal one
+transformer  numbers to a more normal distribution
 encoder      categories to numbers
 imputer      missing values filled
 concatenator several columns into one

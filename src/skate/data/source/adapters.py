@@ -72,9 +72,9 @@ class Adapted(Datasource):
     def with_predicate(self, predicate: Any) -> Datasource | None:
         return self._better("with_predicate", predicate)
 
-    def _better(self, name: str, asked: Any) -> Datasource | None:
+    def _better(self, name: str, given: Any) -> Datasource | None:
         ask = getattr(self.inner, name, None)
-        found = None if ask is None or self._reader is not self.inner else ask(asked)
+        found = None if ask is None or self._reader is not self.inner else ask(given)
         return None if found is None else Adapted(found, {})
 
     def known_schema(self) -> Any:

@@ -117,17 +117,17 @@ class CPUCommunicator(GroupCommunicator):
 
     def __init__(self, world_size: int, actor_handles: list[Any]) -> None:
         super().__init__(world_size, actor_handles)
-        self._under_way: list[Any] = []
+        self._pending: list[Any] = []
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         super().__setstate__(state)
-        self._under_way = []
+        self._pending = []
 
     def send(self, value: Any, peer_rank: int) -> None:
         """Send a tensor without blocking, so that two actors may send to each other."""
-        self._under_way = [each for each in self._under_way if not each[0].is_completed()]
+        self._pending = [each for each in self._pending if not each[0].is_completed()]
         tensor = value.contiguous()
-        self._under_way.append((self._group._group.send([tensor], peer_rank, 0), tensor))
+        self._pending.append((self._group._group.send([tensor], peer_rank, 0), tensor))
 
     def get_transport_name(self) -> str:
         """Return "cpu"."""

@@ -62,7 +62,7 @@ def create_collective_group(actors: list[Any], backend: str, name: str | None = 
     and duplicates; RuntimeError for a name that is taken, or actors that are already in a group of this
     backend.
     """
-    said = Backend(backend)
+    kind = Backend(backend)
     name = uuid.uuid4().hex if name is None else name
     if len(set(actors)) != len(actors):
         raise ValueError(f"All actors must be unique, got: {actors}")
@@ -71,20 +71,20 @@ def create_collective_group(actors: list[Any], backend: str, name: str | None = 
             raise RuntimeError(f"Collective group {name} already exists.")
         for actor in actors:
             for group in _made.values():
-                if group.backend == said and actor in group.actors:
+                if group.backend == kind and actor in group.actors:
                     raise RuntimeError(
-                        f"Actor {actor} already in group for backend {said}. Actors can currently only participate in at "
+                        f"Actor {actor} already in group for backend {kind}. Actors can currently only participate in at "
                         "most one group per backend."
                     )
         ray.get(
             [
                 actor.__ray_call__.options(concurrency_group=SYSTEM_GROUP).remote(
-                    _join, len(actors), rank, said, name
+                    _join, len(actors), rank, kind, name
                 )
                 for rank, actor in enumerate(actors)
             ]
         )
-        handle = _made[name] = CommunicatorHandle(actors, name, said)
+        handle = _made[name] = CommunicatorHandle(actors, name, kind)
     return handle
 
 

@@ -119,17 +119,17 @@ class CollectiveTensorTransport(TensorTransportManager):
         name = common[0]
         return CollectiveCommunicatorMetadata(name, meta.ranks[name], own[name], next(self._tags))
 
-    def _channel(self, told: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
+    def _channel(self, metadata: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
         """A process group of torch, and the ranks in it."""
         from skate.util.collective import collective as members  # imports torch
 
-        assert told.src_rank is not None
-        assert told.dst_rank is not None
-        found: Any = members._groups.find(told.communicator_name)
-        return found._group, told.src_rank, told.dst_rank
+        assert metadata.src_rank is not None
+        assert metadata.dst_rank is not None
+        found: Any = members._groups.find(metadata.communicator_name)
+        return found._group, metadata.src_rank, metadata.dst_rank
 
     @contextlib.contextmanager
-    def receiving(self, told: CollectiveCommunicatorMetadata) -> Iterator[None]:
+    def receiving(self, metadata: CollectiveCommunicatorMetadata) -> Iterator[None]:
         """Held during one transfer; gloo has tags and needs no order."""
         yield
 
@@ -143,14 +143,14 @@ class CollectiveTensorTransport(TensorTransportManager):
         """Create tensors, and begin to receive into them."""
         import torch  # the owner of the tensors and the reader have it
 
-        told = communicator_metadata
-        assert isinstance(told, CollectiveCommunicatorMetadata)
+        metadata = communicator_metadata
+        assert isinstance(metadata, CollectiveCommunicatorMetadata)
         meta = tensor_transport_metadata
         tensors = target_buffers or [
             torch.empty(shape, dtype=dtype, device=meta.tensor_device) for shape, dtype in meta.tensor_meta
         ]
-        group, source, _ = self._channel(told)
-        works = [group.recv([_bytes_of(each)], source, told.tag) for each in tensors if each.numel()]
+        group, source, _ = self._channel(metadata)
+        works = [group.recv([_bytes_of(each)], source, metadata.tag) for each in tensors if each.numel()]
         return _Receiving(obj_id, tensors, works)
 
     def wait_fetch_complete(self, fetch_request: FetchRequest, timeout: float = -1) -> list[Any]:
@@ -181,11 +181,11 @@ class CollectiveTensorTransport(TensorTransportManager):
         communicator_metadata: CommunicatorMetadata,
     ) -> None:
         """Send the tensors, in their order."""
-        told = communicator_metadata
-        assert isinstance(told, CollectiveCommunicatorMetadata)
-        group, _, receiver = self._channel(told)
+        metadata = communicator_metadata
+        assert isinstance(metadata, CollectiveCommunicatorMetadata)
+        group, _, receiver = self._channel(metadata)
         sent = [_bytes_of(each.detach().contiguous()) for each in tensors if each.numel()]
-        for work in [group.send([each], receiver, told.tag) for each in sent]:
+        for work in [group.send([each], receiver, metadata.tag) for each in sent]:
             work.wait()
 
     def garbage_collect(
@@ -226,14 +226,14 @@ class NCCLTensorTransport(CollectiveTensorTransport):
         return "NCCL"
 
     @contextlib.contextmanager
-    def receiving(self, told: CollectiveCommunicatorMetadata) -> Iterator[None]:
+    def receiving(self, metadata: CollectiveCommunicatorMetadata) -> Iterator[None]:
         """Allow one transfer at a time: NCCL has no tags, so both sides keep the order of the requests."""
         with self._order:
             yield
 
-    def _channel(self, told: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
-        group, source, receiver = super()._channel(told)
-        key = (told.communicator_name, source, receiver)
+    def _channel(self, metadata: CollectiveCommunicatorMetadata) -> tuple[Any, int, int]:
+        group, source, receiver = super()._channel(metadata)
+        key = (metadata.communicator_name, source, receiver)
         with self._lock:
             known = self._channels.get(key)
             if known is None or known[0] is not group:
@@ -242,9 +242,11 @@ class NCCLTensorTransport(CollectiveTensorTransport):
                 from skate.util.collective import collective as members  # imported only if used
 
                 distributed: Any = torch.distributed
-                owner: Any = members._groups.find(told.communicator_name)
+                owner: Any = members._groups.find(metadata.communicator_name)
                 rank = 0 if owner.rank == source else 1
-                store = distributed.PrefixStore(f"{told.communicator_name}/{source}-{receiver}", owner._store)
+                store = distributed.PrefixStore(
+                    f"{metadata.communicator_name}/{source}-{receiver}", owner._store
+                )
                 made = distributed.ProcessGroupNCCL(store, rank, 2, distributed.ProcessGroupNCCL.Options())
                 known = self._channels[key] = (group, made)
         return known[1], 0, 1

@@ -25,7 +25,7 @@ from skate.wire.pump import Pump
 START_SECONDS = 30.0
 DIAL_SECONDS = 5.0
 #: A node that has not registered after this long looks for the cause with connections of its own.
-PATIENCE_SECONDS = 0.5
+PROBE_DELAY_SECONDS = 0.5
 #: The pause between attempts to register again; attempts of Dask's own happen within each.
 REST_SECONDS = 0.1
 #: Attempts to listen on the former port again before another is taken.
@@ -253,7 +253,7 @@ class MemberCarrier(DaskCarrier):
         self._name = name
         self._any_port = port == 0
         self._node: Node | None = None
-        self._staying: asyncio.Task[None] | None = None
+        self._reregistration: asyncio.Task[None] | None = None
 
     def members(self) -> Mapping[str, str]:
         """Only the head knows the members."""
@@ -267,7 +267,7 @@ class MemberCarrier(DaskCarrier):
         registration = asyncio.ensure_future(node.start())
         cause: CarrierError | None = None
         try:
-            await asyncio.wait((registration,), timeout=min(PATIENCE_SECONDS, timeout))
+            await asyncio.wait((registration,), timeout=min(PROBE_DELAY_SECONDS, timeout))
             while not registration.done():
                 cause = await self._cause(registration, deadline) or cause
                 if cause is not None and cause.final:
@@ -275,7 +275,7 @@ class MemberCarrier(DaskCarrier):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise cause or explained(TimeoutError(), self.head_address, timeout)
-                await asyncio.wait((registration,), timeout=min(PATIENCE_SECONDS, left))
+                await asyncio.wait((registration,), timeout=min(PROBE_DELAY_SECONDS, left))
             await registration
         except BaseException as error:  # also a cancellation: what was begun ends in every case
             registration.cancel()
@@ -285,7 +285,7 @@ class MemberCarrier(DaskCarrier):
                 raise
             raise self._refused(error) from error
         self._registered()
-        self._staying = asyncio.create_task(self._stay())
+        self._reregistration = asyncio.create_task(self._keep_registered())
 
     async def _find_host(self, deadline: float) -> None:
         """Find the address of this machine on the way to the head, if none was given: Dask would listen on all."""
@@ -312,7 +312,7 @@ class MemberCarrier(DaskCarrier):
 
     async def _cause(self, registration: asyncio.Task[Node], deadline: float) -> CarrierError | None:
         """Look for the cause of a delay, which Dask does not tell, until the registration ends by itself."""
-        probe = asyncio.ensure_future(self._probe(max(PATIENCE_SECONDS, deadline - time.monotonic())))
+        probe = asyncio.ensure_future(self._probe(max(PROBE_DELAY_SECONDS, deadline - time.monotonic())))
         await asyncio.wait((registration, probe), return_when=asyncio.FIRST_COMPLETED)
         if probe.done():
             return probe.result()
@@ -345,7 +345,7 @@ class MemberCarrier(DaskCarrier):
         self.address = self._node.address
         self._port = self._node.port
 
-    async def _stay(self) -> None:
+    async def _keep_registered(self) -> None:
         """Register again whenever Dask has closed the worker."""
         while self._node is not None:
             await self._node.finished()
@@ -378,9 +378,9 @@ class MemberCarrier(DaskCarrier):
             await asyncio.sleep(REST_SECONDS)
 
     async def _end(self) -> None:
-        if self._staying is not None:
-            self._staying.cancel()
-            await asyncio.wait((self._staying,))
+        if self._reregistration is not None:
+            self._reregistration.cancel()
+            await asyncio.wait((self._reregistration,))
         if self._node is not None:
             await self._node.close(reason="skate-close")
 

@@ -53,11 +53,11 @@ class Batcher:
         self.error: Exception | None = None
         self.steps = 0
         self._commands: deque[Callable[[], None]] = deque()
-        self._news = threading.Event()
+        self._wake = threading.Event()
         self._ready = threading.Event()
         self._stopping = False
         # Guards `_ended`: no command may be added after the last one was taken.
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self._ended = False
         self._waiting: FairQueue[Answer] = FairQueue()
         self._prefilling = PrefillQueue()
@@ -79,27 +79,27 @@ class Batcher:
 
     def add(self, answers: Sequence[Answer]) -> None:
         """Queue answers."""
-        self._tell(lambda: self._added(answers))
+        self._enqueue(lambda: self._added(answers))
 
     def embed(self, request: EmbedRequest) -> None:
         """Queue a prompt to embed."""
-        self._tell(lambda: self._embeds.extend([request]))
+        self._enqueue(lambda: self._embeds.extend([request]))
 
     def forget(self) -> None:
         """Drop the cached prefixes, so that later prompts are computed in full."""
-        self._tell(lambda: self.prefixes.clear())
+        self._enqueue(lambda: self.prefixes.clear())
 
     def abort(self, request_id: str) -> None:
         """End the answers of a request; no-op if the engine has ended, which ends all answers."""
         try:
-            self._tell(lambda: self._aborted(request_id))
+            self._enqueue(lambda: self._aborted(request_id))
         except EngineStopped:
             pass
 
     def stop(self) -> None:
         """End the thread; answers in progress end with EngineStopped."""
         self._stopping = True
-        self._news.set()
+        self._wake.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -114,12 +114,12 @@ class Batcher:
         running = self._slots.used if self.model is not None and not self.model.embeds else 0
         return running, len(self._waiting)
 
-    def _tell(self, command: Callable[[], None]) -> None:
-        with self._door:
+    def _enqueue(self, command: Callable[[], None]) -> None:
+        with self._lock:
             if self._ended:
                 raise EngineStopped("the engine was stopped")
             self._commands.append(command)
-        self._news.set()
+        self._wake.set()
 
     # The methods below run in the engine's thread.
 
@@ -137,10 +137,10 @@ class Batcher:
         with torch.inference_mode():
             while not self._stopping:
                 if not self._busy():
-                    self._news.wait()
-                self._news.clear()
+                    self._wake.wait()
+                self._wake.clear()
                 self._safe_step()
-        with self._door:
+        with self._lock:
             self._ended = True
         self._fail_all(EngineStopped("the engine was stopped"), waiting=True)
 

@@ -61,14 +61,14 @@ class Model:
             places, rows = self._places()
             self.cache = SlotCache(self.text_config.num_hidden_layers, places, self.limit, rows)
 
-    def _context(self, asked: int | None) -> int:
+    def _context(self, requested: int | None) -> int:
         found = getattr(self.text_config, "max_position_embeddings", None) or getattr(
             self.text_config, "n_positions", None
         )
         most = int(found) if found else _CONTEXT_MAX
-        if asked is not None and found and asked > most:
-            raise ValueError(f"max_model_len={asked} is above the model's limit of {most} tokens")
-        return asked or min(most, _CONTEXT_MAX)
+        if requested is not None and found and requested > most:
+            raise ValueError(f"max_model_len={requested} is above the model's limit of {most} tokens")
+        return requested or min(most, _CONTEXT_MAX)
 
     def _ends(self) -> frozenset[int]:
         generation = getattr(self.model, "generation_config", None)

@@ -28,27 +28,27 @@ class Prefixes:
     def __init__(self, slots: int, rows: int) -> None:
         self._slots = slots
         self._enabled = rows > 0
-        self._there: list[tuple[str | None, Sequence[int]]] = [(None, ())] * (slots + rows)
+        self._contents: list[tuple[str | None, Sequence[int]]] = [(None, ())] * (slots + rows)
         #: The extra rows, least recently used first.
         self._order = list(range(slots, slots + rows))
-        self.asked = 0
+        self.requested = 0
         self.found = 0
 
     def runs(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> None:
         """Record that a slot has the keys of these tokens, computed with an adapter."""
         if self._enabled:
-            self._there[slot] = (adapter, tokens)
+            self._contents[slot] = (adapter, tokens)
 
     def ended(self, slot: int, adapter: str | None, tokens: Sequence[int]) -> int | None:
         """Record the end of a slot's answer; return the row to copy its keys to, or None if none should be copied."""
         if not self._enabled:
             return None
-        self._there[slot] = (None, ())
+        self._contents[slot] = (None, ())
         if len(tokens) < WORTH:
             return None
         row = self._order[0]
         for each in self._order:
-            of, had = self._there[each]
+            of, had = self._contents[each]
             if of == adapter and had:
                 size = common(had, tokens, len(had))
                 if size == len(tokens):
@@ -56,7 +56,7 @@ class Prefixes:
                     return None  # the row already has all tokens
                 if size == len(had):
                     row = each  # the row's tokens are the start of these, so nothing is lost
-        self._there[row] = (adapter, tokens)
+        self._contents[row] = (adapter, tokens)
         self._used(row)
         return row
 
@@ -66,13 +66,13 @@ class Prefixes:
 
     def clear(self) -> None:
         """Remove all entries."""
-        self._there = [(None, ())] * len(self._there)
+        self._contents = [(None, ())] * len(self._contents)
 
     def longest(self, prompt: Sequence[int], adapter: str | None) -> Hit | None:
         """Return the slot with the longest start of a prompt, without its last token; None if it is too short."""
-        self.asked += len(prompt)
+        self.requested += len(prompt)
         best: Hit | None = None
-        for slot, (of, tokens) in enumerate(self._there):
+        for slot, (of, tokens) in enumerate(self._contents):
             if of == adapter and len(tokens) >= WORTH:
                 size = common(prompt, tokens, len(prompt) - 1)
                 if size >= WORTH and (best is None or size > best.size):

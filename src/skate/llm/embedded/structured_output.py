@@ -49,11 +49,11 @@ class Forms:
                 f"constrained answers are not supported with this model's tokenizer: {error}", _FIELD
             ) from error
 
-    def form(self, asked: dict[str, Any]) -> Form:
+    def form(self, constraints: dict[str, Any]) -> Form:
         """Return the constraint of one answer, given in vLLM's format. Raises BadRequest for an invalid one."""
         self.load()
         matcher_of = require("llguidance", "answers of a form").LLMatcher
-        given = {name: value for name, value in asked.items() if value not in (None, False)}
+        given = {name: value for name, value in constraints.items() if value not in (None, False)}
         if len(given) != 1 or not set(given) <= set(_KINDS):
             raise BadRequest(
                 f"a constraint must be one of {', '.join(_KINDS)}, got {', '.join(given) or 'none'}", _FIELD

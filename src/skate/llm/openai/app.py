@@ -147,19 +147,19 @@ class Endpoints:
 
     async def chat(self, request: Request) -> Response:
         """Answer POST /v1/chat/completions."""
-        return await self._asked(request, "chat", ChatCompletionRequest)
+        return await self._answer(request, "chat", ChatCompletionRequest)
 
     async def completions(self, request: Request) -> Response:
         """Answer POST /v1/completions."""
-        return await self._asked(request, "completions", CompletionRequest)
+        return await self._answer(request, "completions", CompletionRequest)
 
     async def embeddings(self, request: Request) -> Response:
         """Answer POST /v1/embeddings."""
-        return await self._asked(request, "embeddings", EmbeddingCompletionRequest, EmbeddingChatRequest)
+        return await self._answer(request, "embeddings", EmbeddingCompletionRequest, EmbeddingChatRequest)
 
     async def score(self, request: Request) -> Response:
         """Answer POST /v1/score."""
-        return await self._asked(request, "score", ScoreRequest)
+        return await self._answer(request, "score", ScoreRequest)
 
     async def transcriptions(self, request: Request) -> Response:
         """Reject POST /v1/audio/transcriptions, because no engine here supports audio."""
@@ -175,11 +175,11 @@ class Endpoints:
 
     async def tokenize(self, request: Request) -> Response:
         """Answer POST /tokenize."""
-        return await self._asked(request, "tokenize", TokenizeCompletionRequest, TokenizeChatRequest)
+        return await self._answer(request, "tokenize", TokenizeCompletionRequest, TokenizeChatRequest)
 
     async def detokenize(self, request: Request) -> Response:
         """Answer POST /detokenize."""
-        return await self._asked(request, "detokenize", DetokenizeRequest)
+        return await self._answer(request, "detokenize", DetokenizeRequest)
 
     async def models(self, request: Request) -> Response:
         """Answer GET /v1/models."""
@@ -200,16 +200,16 @@ class Endpoints:
             return as_json(failures.response(503, f"not healthy: {error}", "server_error"))
         return JSONResponse({"status": "ok"})
 
-    async def _asked(
+    async def _answer(
         self, request: Request, method: str, kind: type[BaseModel], of_chat: type[BaseModel] | None = None
     ) -> Response:
         try:
             body = await _body(request)
             model = of_chat if of_chat is not None and "messages" in body else kind
-            asked: Any = model.model_validate(body)
-            if asked.model is None:
-                asked.model = await self._only_model()
-            found = self._models.call(asked.model, method, asked, request.headers, client_of(request.scope))
+            parsed: Any = model.model_validate(body)
+            if parsed.model is None:
+                parsed.model = await self._only_model()
+            found = self._models.call(parsed.model, method, parsed, request.headers, client_of(request.scope))
         except TooLarge as error:
             return UnreadBody(failures.response(413, str(error), code="request_too_large"))
         except (BadRequest, ValidationError) as error:

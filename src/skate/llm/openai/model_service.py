@@ -159,12 +159,12 @@ class ModelService:
         finds = getattr(self.engine, "has_adapter", None)
         return name is None or (self._adapters and finds is not None and bool(finds(name)))
 
-    def _adapter(self, asked: str | None) -> str | None:
-        if asked is None or asked == self.model:
+    def _adapter(self, requested: str | None) -> str | None:
+        if requested is None or requested == self.model:
             return None
-        if asked.startswith(self.model + ":") and self._adapters:
-            return asked[len(self.model) + 1 :]
-        raise UnknownModel(asked, (self.model,))
+        if requested.startswith(self.model + ":") and self._adapters:
+            return requested[len(self.model) + 1 :]
+        raise UnknownModel(requested, (self.model,))
 
     async def _tokens(self, prompts: Sequence[Prompt], client: str) -> list[list[int]]:
         return [
@@ -197,7 +197,7 @@ class ModelService:
             if params.max_tokens is not None and len(each) + params.max_tokens > limit and len(each) < limit:
                 raise PromptTooLong(len(each), limit, params.max_tokens)
         every_s = self._interval_s if request.stream else AT_THE_END
-        asked = time.perf_counter()
+        requested_at = time.perf_counter()
         streams = [
             generates_for(client, self.engine)(each, params, f"{request_id}-{number}", adapter, every_s)
             for number, each in enumerate(tokens)
@@ -207,8 +207,8 @@ class ModelService:
             async for number, new in found:
                 if first and self._metrics is not None:
                     # Without streaming, no client waits for the first token.
-                    back = time.perf_counter() - asked if request.stream else new.ttft_s or 0.0
-                    self._metrics.first(asked - started + back, new.ttft_s)
+                    back = time.perf_counter() - requested_at if request.stream else new.ttft_s or 0.0
+                    self._metrics.first(requested_at - started + back, new.ttft_s)
                 first = False
                 at = number * params.n + new.index
                 if new.finish_reason is not None:

@@ -70,7 +70,7 @@ class GenerateRequest(Request):
     @classmethod
     def _few_stops(cls, value: Any) -> Any:
         if isinstance(value, list) and len(value) > 16:
-            raise ValueError("at most 16 stop texts")
+            raise ValueError("stop may contain at most 16 strings")
         return value
 
     @field_validator("stream_options")

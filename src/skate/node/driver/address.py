@@ -15,21 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SCHEME = "skate://"
+#: The scheme of Ray's client.
+CLIENT_SCHEME = "ray://"
 SOCKET_PREFIX, SOCKET_SUFFIX = "node-", ".sock"
 #: The prefix of abstract socket names. Such a socket is not a file, and disappears with its process.
 ABSTRACT = "@"
 LOG_NAMES = ("node.log", "node.log.1")
 #: Folders of the engine that connects machines.
 ENGINE_PREFIX = "skate-engine-"
+#: The folder of what clients leave for the session of a node: packages, jobs and their logs.
+SESSION_PREFIX = "session-"
 #: Files of a node in a cluster of several machines: the cluster's address, and the token if the head has made it.
 CLUSTER_NAME, TOKEN_NAME = "cluster", "cluster-token"
+#: The URL and the tokens of the dashboard of a standing node.
+DASHBOARD_NAME = "dashboard.json"
+#: Where Prometheus finds the metrics of that dashboard, in Ray's form, and the token that reads them.
+DISCOVERY_NAME, METRICS_TOKEN_NAME = "prom_metrics_service_discovery.json", "metrics-token"
 
 
 class OpenFolderError(PermissionError):
     """Raised when other users can enter the folder of the socket."""
 
 
-def asked(named: str | None) -> str | None:
+def given_address(named: str | None) -> str | None:
     """Return the address given by the caller or the environment, or None."""
     return named or os.environ.get("SKATE_ADDRESS") or os.environ.get("RAY_ADDRESS") or None
 
@@ -110,6 +118,25 @@ def path_for(folder: str, pid: int) -> str:
     return os.path.join(folder, f"{SOCKET_PREFIX}{pid}{SOCKET_SUFFIX}")
 
 
+def session_folder(path: str) -> str | None:
+    """Return the folder of a node's session, which may not exist yet, or None for a session inside a program."""
+    if path.startswith(ABSTRACT):
+        return None
+    return os.path.join(os.path.dirname(path), f"{SESSION_PREFIX}{pid_of(path)}")
+
+
+def job_locks(folder: str) -> list[int]:
+    """Open the locks that the supervisors of jobs hold as long as they live."""
+    found = []
+    for session in os.listdir(folder):
+        jobs = os.path.join(folder, session, "jobs")
+        if session.startswith(SESSION_PREFIX) and os.path.isdir(jobs):
+            for name in os.listdir(jobs):
+                if name.endswith(".lock"):
+                    found.append(os.open(os.path.join(jobs, name), os.O_RDONLY | os.O_CLOEXEC))
+    return found
+
+
 def pid_of(path: str) -> int | None:
     """Return the pid of the node that created a socket, from its name."""
     name = os.path.basename(path)
@@ -121,7 +148,14 @@ def pid_of(path: str) -> int | None:
 def sweep(folder: str, keep_log: bool = False) -> list[str]:
     """Remove the files of a dead node from a folder, and return their paths. The folder's lock is held."""
     gone = []
-    names = (*(() if keep_log else LOG_NAMES), CLUSTER_NAME, TOKEN_NAME)
+    names = (
+        *(() if keep_log else LOG_NAMES),
+        CLUSTER_NAME,
+        TOKEN_NAME,
+        DASHBOARD_NAME,
+        DISCOVERY_NAME,
+        METRICS_TOKEN_NAME,
+    )
     for path in (*sockets(folder), *(os.path.join(folder, name) for name in names)):
         try:
             os.unlink(path)
@@ -129,8 +163,8 @@ def sweep(folder: str, keep_log: bool = False) -> list[str]:
             continue
         gone.append(path)
     for name in os.listdir(folder):
-        if name.startswith(ENGINE_PREFIX):
-            import shutil  # only after a node of a cluster was killed
+        if name.startswith((ENGINE_PREFIX, SESSION_PREFIX)):
+            import shutil  # only after a node of a cluster was killed, and for sessions with jobs
 
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     return gone
@@ -218,10 +252,38 @@ def find(folder: str) -> str:
     )
 
 
+def of_pid(pid: int, folder: str) -> str:
+    """Return the socket path of a process's node: of a session that it hosts, or of the standing node of a folder.
+
+    Raise ConnectionError if it has none, or does not let others look at its session.
+    """
+    for path in sockets(folder):
+        if pid_of(path) == pid:
+            return path
+    with open("/proc/net/unix") as table:  # abstract names are in no folder
+        for line in table:
+            name = line.split()[-1].removeprefix("@")
+            if name.startswith(ABSTRACT) and pid_of(name) == pid:
+                return name
+    what = "hosts no session, or one with SKATE_ATTACH=0" if _exists(pid) else "does not exist"
+    raise ConnectionError(f"the process {pid} {what}")
+
+
 def is_network(address: str) -> bool:
     """Return True for the address of a cluster of machines, such as 10.0.0.5:6379."""
     host, _, port = address.rpartition(":")
     return bool(host) and "/" not in address and port.isdigit() and int(port) < 1 << 16
+
+
+def is_client(address: str) -> bool:
+    """Return True for an address for clients, such as ray://10.0.0.5:6379."""
+    return address.startswith(CLIENT_SCHEME)
+
+
+def cluster_in(address: str) -> str:
+    """Return the address of a cluster of machines without its scheme; empty for any other address."""
+    plain = address.removeprefix(CLIENT_SCHEME)
+    return plain if is_network(plain) else ""
 
 
 def cluster_of(folder: str) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from skate.node.host import NodeHost
 
 EPOLLOUT = 4
+#: How long a node of a cluster drains before `skate stop` ends it; the command kills it a second later.
+STOP_SECONDS = 15
 #: The number of characters that a driver may be behind in printing before its workers' output is paused.
 UNPRINTED_MAX = 1 << 24
 #: Job numbers of guest drivers start this far above those of the program that hosts the node.
@@ -93,7 +95,7 @@ class Drivers:
         #: The last job number. Object ids contain it, so jobs of a driver in this process have their own range, and so has
         #: each node, by its `number`.
         self._number = number << NODE_JOBS_BITS
-        if host.door is not None:
+        if host.session_socket is not None:
             self._number = int.from_bytes(host.job, "big") + OWN_JOBS
         host.pump.add(listener.fileno(), self.accept)
 
@@ -133,11 +135,12 @@ class Drivers:
             self._refuse(channel, "a driver must identify itself first")
         elif fields.get("wants") == "status":
             self._answer(channel, self.status())
-        elif fields.get("wants") == "stop" and self.host.door is not None:
+        elif fields.get("wants") == "stop" and self.host.session_socket is not None:
             self._refuse(channel, f"this session ends with the program that started it (pid {os.getpid()})")
         elif fields.get("wants") == "stop":
             self._answer(channel, {"pid": os.getpid(), "drivers": len(self.drivers)})
-            self.host.leave()
+            self.host.tell(se.StopWanted(se.STOP_WANTED, STOP_SECONDS))
+            self.host.flush()
         else:
             refused = greeting_refusal(fields)
             if refused:
@@ -186,7 +189,7 @@ class Drivers:
         host = self.host
         fields = {
             "cid": driver.cid, "job": job, "node_id": host.node_id, "pid": os.getpid(),
-            "node_ip_address": host.settings.node_ip_address,
+            "node_ip_address": host.settings.node_ip_address, "packages": host.zygote_config.get("packages", ""),
             "arena_bytes": host.settings.object_store_memory, "overflow_bytes": host.overflow.capacity,
         }  # fmt: skip
         fds = [fd for fd in (host.arena.fd, host.overflow.fd) if fd >= 0]
@@ -220,6 +223,9 @@ class Drivers:
         except ChannelClosed:
             self._lost(driver)
             return
+        links = host.neighbours
+        if links is not None and links.congested:
+            links.overfull = None
         now = time.monotonic()
         for message in messages:
             refused = self._take(driver, message, now)
@@ -229,6 +235,8 @@ class Drivers:
         host.apply_if_idle()
         if host.dirty:
             host.flush()
+        if links is not None and links.overfull is not None:
+            links.pause(channel)
 
     def _take(self, driver: Driver, message: tuple[Any, ...], now: float) -> str:
         """Process one message of a driver; return the reason if it is refused."""
@@ -248,7 +256,7 @@ class Drivers:
             return ""
         if message[0] == m.LEAVE and is_leave(message):
             _, viewed = message
-            self._see_off(driver, viewed)
+            self._end_driver(driver, viewed)
             return ""
         return (
             f"message {message[0]} is not one that a driver sends, or has other fields: {message[1:]!r:.200}"
@@ -297,30 +305,30 @@ class Drivers:
         for driver in list(self.drivers.values()):
             if driver.leaving is not None and job in ("", driver.job):
                 driver.awaited.discard(cid)
-                self._farewell(driver)
+                self._confirm_end(driver)
 
     def silent(self, cid: int, job: str) -> None:
         """Record the end of a worker's output."""
         for driver in list(self.drivers.values()):
             if driver.job == job and driver.leaving is not None:
                 driver.leaving.discard(cid)
-                self._farewell(driver)
+                self._confirm_end(driver)
 
     # -- the end of a driver
 
-    def _see_off(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
+    def _end_driver(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
         """End the job of a leaving driver; `closing` then sends it its workers' remaining output and an end mark."""
         self._end_job(driver, viewed)
 
-    def closing(self, job: str, told: tuple[int, ...]) -> None:
+    def closing(self, job: str, nodes: tuple[int, ...]) -> None:
         """Have the driver of an ending job wait for the remaining output of its workers, here and at other nodes."""
         for driver in list(self.drivers.values()):
             if driver.job == job and driver.leaving is None:
                 driver.leaving = self.host.snapshot.ending_workers(job) & self.output.unread()
-                driver.awaited.update(told)
-                self._farewell(driver)
+                driver.awaited.update(nodes)
+                self._confirm_end(driver)
 
-    def _farewell(self, driver: Driver) -> None:
+    def _confirm_end(self, driver: Driver) -> None:
         if not driver.leaving and not driver.awaited:
             driver.channel.push(m.Left(m.LEFT, ""))
             driver.channel.flush()

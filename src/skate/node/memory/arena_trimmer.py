@@ -26,12 +26,12 @@ class ArenaTrimmer:
     def __init__(
         self,
         snapshot: Snapshot,
-        tell: Callable[[TrimDue], None],
+        report: Callable[[TrimDue], None],
         file: ArenaFile,
         forget: Callable[[int, int], None],
     ) -> None:
         self._snapshot = snapshot
-        self._tell = tell
+        self._report = report
         self._file = file
         self._forget = forget
         self._next = 0.0
@@ -48,7 +48,7 @@ class ArenaTrimmer:
         left = self._next - now
         if left > 0:
             return left
-        self._tell(TrimDue(TRIM_DUE, PIECE_BYTES))
+        self._report(TrimDue(TRIM_DUE, PIECE_BYTES))
         given = warm - self._snapshot.warm_bytes
         pause = PIECE_SECONDS if given >= PIECE_BYTES else ROUND_SECONDS
         if not given and warm == self._seen:

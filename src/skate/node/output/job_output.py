@@ -46,7 +46,7 @@ class LogFile:
         """Do nothing: writes are not buffered."""
 
 
-class Spoken:
+class StderrLog:
     """Stands in for the log file of a hosted node: prints to the hosting program's stderr."""
 
     def __init__(self, output: GuestOutput) -> None:
@@ -76,7 +76,7 @@ class JobOutput(WorkerOutput):
         #: Pipes that are not read until their driver has caught up with printing, by job.
         self._paused: dict[str, list[int]] = {}
 
-    def said(self, job: str, is_error: bool, text: str) -> None:
+    def print_lines(self, job: str, is_error: bool, text: str) -> None:
         """Send a text to the driver of the job, or write it to the log."""
         host = self._host
         with host.lock:
@@ -130,10 +130,10 @@ class GuestOutput(JobOutput):
     """Prints the output of the hosting program's workers, and forwards that of its guests' workers."""
 
     def __init__(self, host: NodeHost, prints: bool) -> None:
-        super().__init__(host, Spoken(self))
+        super().__init__(host, StderrLog(self))
         self._prints = prints
 
-    def said(self, job: str, is_error: bool, text: str) -> None:
+    def print_lines(self, job: str, is_error: bool, text: str) -> None:
         """Print the text, or send it to the job's driver; drop it if that driver is gone."""
         if job:
             host = self._host

@@ -6,24 +6,31 @@ Up to `HELD_BYTES_MAX` wait in memory; beyond that, callers that print more must
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from skate.wire.limits import LimitReached, start_thread
 
+if TYPE_CHECKING:
+    from skate.node.output.line_style import LineStyle
+
+#: Variables of Ray that change how lines are printed.
+STYLES = ("RAY_DISABLE_WORKER_LOG_PREFIX", "RAY_COLOR_PREFIX", "RAY_DEDUP_LOGS")
 HELD_BYTES_MAX = 1 << 25
 # At the end, give up on a stream that has accepted nothing for so long.
-PATIENCE_SECONDS = 2.0
+STALL_TIMEOUT_SECONDS = 2.0
 
 
 class Printer:
     """Prints texts to stdout and stderr, in order of arrival."""
 
-    def __init__(self, printed: Callable[[int], None] | None = None) -> None:
+    def __init__(self, on_printed: Callable[[int], None] | None = None) -> None:
         #: Called with the length of every printed text.
-        self._told = printed
+        self._on_printed = on_printed
         #: Texts to print, as (is_error, text). The condition guards the queue, its size and `_ended`.
         self._held: deque[tuple[bool, str]] = deque()
         self._held_size = 0
@@ -31,6 +38,7 @@ class Printer:
         self._printed = 0
         self._ended = False
         self._thread: threading.Thread | None = None
+        self._style = _style()
 
     def hold(self, is_error: bool, text: str) -> None:
         """Queue a text for printing."""
@@ -59,10 +67,11 @@ class Printer:
                 is_error, text = self._held.popleft()
                 self._held_size -= sys.getsizeof(text)
                 self._changed.notify_all()
-            _write(sys.stderr if is_error else sys.stdout, text)
+            shown = text if self._style is None else self._style.styled(text)
+            _write(sys.stderr if is_error else sys.stdout, shown)
             self._printed += 1
-            if self._told is not None:
-                self._told(len(text))
+            if self._on_printed is not None:
+                self._on_printed(len(text))
 
     def close(self) -> None:
         """Print the rest and stop."""
@@ -70,6 +79,9 @@ class Printer:
             self._ended = True
             self._changed.notify_all()
         self.wait_for(self._thread)
+        rest = "" if self._style is None else self._style.rest()
+        if rest:
+            _write(sys.stdout, rest)
 
     def wait_for(self, thread: threading.Thread | None) -> None:
         """Wait for a thread to end, as long as printing makes progress."""
@@ -78,7 +90,16 @@ class Printer:
         printed = -1
         while thread.is_alive() and printed != self._printed:
             printed = self._printed
-            thread.join(PATIENCE_SECONDS)
+            thread.join(STALL_TIMEOUT_SECONDS)
+
+
+def _style() -> LineStyle | None:
+    """Return the style that the environment asks for; None for the usual one."""
+    if not any(name in os.environ for name in STYLES):
+        return None
+    from skate.node.output import line_style  # few programs ask for one
+
+    return line_style.from_environment()
 
 
 def _write(stream: object, text: str) -> None:

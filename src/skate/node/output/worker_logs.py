@@ -13,12 +13,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
+from skate.node.output.log_folder import LogFolder, LogStream
 from skate.node.output.printer import Printer
 from skate.protocol.fields import Where
 from skate.wire.limits import start_thread
-from skate.wire.output import MARK
+from skate.wire.output import END_OF_MARK, MARK, NO_TASK
 
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
@@ -29,6 +31,9 @@ RECENT_CHARACTERS_MAX = 1000
 # How much `get_log` can show of a worker's stream, and for how many streams.
 TAIL_BYTES_MAX = 1 << 16
 TAILS_MAX = 256
+#: For names of log files: the length of a worker's id, and the job of workers that belong to no program.
+WORKER_ID_DIGITS = 56
+NO_JOB = "ffffffff"
 
 
 class _Worker:
@@ -45,7 +50,7 @@ class _Worker:
 
 
 class _Source:
-    __slots__ = ("fd", "worker", "name", "pid", "is_error", "rest")
+    __slots__ = ("fd", "worker", "name", "pid", "task", "is_error", "rest", "log", "unlogged")
 
     def __init__(self, fd: int, worker: _Worker, is_error: bool) -> None:
         self.fd = fd
@@ -53,27 +58,44 @@ class _Source:
         self.is_error = is_error
         self.name = "worker"
         self.pid = 0
+        self.task = NO_TASK
         self.rest = b""
+        #: Its log file, if the node keeps any, and lines for it.
+        self.log: LogStream | None = None
+        self.unlogged: list[bytes] = []
 
 
 class Tail:
-    """The last lines of a stream."""
+    """The last lines of a stream, with the attempts of tasks that printed them."""
 
-    __slots__ = ("lines", "size")
+    __slots__ = ("lines", "tasks", "size", "end")
 
     def __init__(self) -> None:
         self.lines: deque[str] = deque()
+        self.tasks: deque[str] = deque()
         self.size = 0
+        #: How many lines the stream has had.
+        self.end = 0
 
-    def add(self, line: str) -> None:
+    def add(self, line: str, task: str = NO_TASK) -> None:
         """Add a line, and drop the oldest ones if there is too much."""
         lines = self.lines
         line = line[-TAIL_BYTES_MAX // 2 :]
         lines.append(line)
+        self.tasks.append(task)
+        self.end += 1
         # Its size in memory: a short line takes more than its text.
         self.size += sys.getsizeof(line)
         while self.size > TAIL_BYTES_MAX and len(lines) > 1:
             self.size -= sys.getsizeof(lines.popleft())
+            self.tasks.popleft()
+
+    def since(self, start: int, task: str | None) -> tuple[list[str], int]:
+        """Return the lines from a number on, only those of a task if one is given, and how many are no longer kept."""
+        first = self.end - len(self.lines)
+        skipped = max(0, start - first)
+        kept = zip(islice(self.lines, skipped, None), islice(self.tasks, skipped, None), strict=True)
+        return [line for line, of in kept if task is None or of == task], max(0, first - start)
 
 
 class WorkerOutput:
@@ -95,8 +117,11 @@ class WorkerOutput:
         self.last_lines: dict[int, deque[str]] = {}
         #: The last lines of each stream by (pid, "out" or "err"), for `get_log`.
         self.tails: dict[tuple[int, str], Tail] = {}
+        self._tail_guard = threading.Lock()
         #: What follows the pid in front of each line, by job: the address of this node if the driver is elsewhere.
         self.places: dict[str, str] = {}
+        #: Keeps log files, if the node has a folder for them.
+        self.log_folder: LogFolder | None = None
         #: Called in the reading thread when all output of a worker was read.
         self.on_end: Callable[[], None] = _nothing
 
@@ -139,13 +164,23 @@ class WorkerOutput:
         return self.last_lines.pop(cid, ())
 
     def rows(self, where: Where) -> tuple[dict[str, Any], ...]:
-        """Return one row for each stream with kept output: pid and stream, and its last lines if a pid is requested."""
-        pid, stream = where.get("pid"), where.get("stream")
+        """Return one row for each stream with kept output: pid and stream; its lines if a pid or a task is requested.
+
+        `since` is the number of the first line that is wanted, `printer` the attempt of a task that has printed it.
+        """
+        pid, stream, task = where.get("pid"), where.get("stream"), where.get("printer")
+        start = int(where.get("since", 0))
+        open_now = {source.pid or source.worker.pid for source in list(self._sources.values())}
         found = []
-        for (of, suffix), tail in list(self.tails.items()):
-            if pid in (None, str(of)) and stream in (None, suffix):
-                lines = {} if pid is None else {"lines": list(tail.lines)}
-                found.append({"pid": of, "stream": suffix, **lines})
+        with self._tail_guard:
+            for (of, suffix), tail in self.tails.items():
+                if pid not in (None, str(of)) or stream not in (None, suffix):
+                    continue
+                row: dict[str, Any] = {"pid": of, "stream": suffix, "end": tail.end, "open": of in open_now}
+                if pid is not None or task is not None:
+                    row["lines"], row["lost"] = tail.since(start, task if isinstance(task, str) else None)
+                if task is None or row["lines"]:
+                    found.append(row)
         return tuple(found)
 
     # -- reading
@@ -175,7 +210,7 @@ class WorkerOutput:
             return
         if not data:
             if source.rest:
-                self._take(source, [source.rest])
+                self._take(source, [source.rest], whole=False)
             self._forget(source)
             return
         lines = (source.rest + data).split(b"\n")
@@ -193,15 +228,17 @@ class WorkerOutput:
         before = time.monotonic() - UNENDED_SECONDS
         for source in [source for source, since in self._unended.items() if since <= before]:
             del self._unended[source]
-            if source.rest and MARK not in source.rest:
+            if source.rest and source.rest.count(MARK) == source.rest.count(END_OF_MARK):
                 rest, source.rest = source.rest, b""
-                self._take(source, [rest])
+                self._take(source, [rest], whole=False)
 
     def _forget(self, source: _Source) -> None:
         self._poller.unregister(source.fd)
         self._unended.pop(source, None)
         del self._sources[source.fd]
         os.close(source.fd)
+        if source.log is not None:
+            source.log.close()
         source.worker.open -= 1
         if not source.worker.open:
             self._workers.pop(source.worker.cid, None)
@@ -217,18 +254,23 @@ class WorkerOutput:
     def silent(self, cid: int, job: str) -> None:
         """Record the end of a worker's output, in the reading thread."""
 
-    def _take(self, source: _Source, lines: list[bytes]) -> None:
+    def _take(self, source: _Source, lines: list[bytes], whole: bool = True) -> None:
+        """Take lines; with `whole` unset, one that has not ended, and may be only a mark."""
         texts: list[str] = []
-        for line in lines:
-            if MARK in line:
-                # An incomplete line from C code may precede the mark.
-                line, _, named = line.partition(MARK)
-                self._print_one(source, line, texts)
-                pid, _, name = named.decode("utf-8", "replace").partition(" ")
-                if pid.isdecimal():  # else user code has printed something like a mark
-                    source.pid, source.name = int(pid), name
-            else:
-                self._print_one(source, line, texts, empty=True)
+        with self._tail_guard:
+            for line in lines:
+                while MARK in line:
+                    # An incomplete line may precede the mark.
+                    before, _, line = line.partition(MARK)
+                    self._print_one(source, before, texts)
+                    named, _, line = line.partition(END_OF_MARK)
+                    pid, _, rest = named.decode("utf-8", "replace").partition(" ")
+                    if pid.isdecimal():  # else user code has printed something like a mark
+                        task, _, name = rest.partition(" ")
+                        source.pid, source.task, source.name = int(pid), task, name
+                self._print_one(source, line, texts, empty=whole)
+        if source.unlogged:
+            self._log(source)
         if texts:
             recent = self.last_lines.get(source.worker.cid)
             if recent is None:
@@ -240,7 +282,7 @@ class WorkerOutput:
                 text.partition(end)[2][:-1][:RECENT_CHARACTERS_MAX] for text in texts[-RECENT_LINES:]
             )
         if self.enabled and texts:
-            self.said(source.worker.job, source.is_error, "".join(texts))
+            self.print_lines(source.worker.job, source.is_error, "".join(texts))
 
     def _print_one(self, source: _Source, line: bytes, texts: list[str], empty: bool = False) -> None:
         if not line and not empty:
@@ -249,17 +291,31 @@ class WorkerOutput:
         pid = source.pid or source.worker.pid
         place = self.places.get(source.worker.job, "")
         texts.append(f"({source.name} pid={pid}{place}) {text}\n")
+        if self.log_folder is not None:
+            source.unlogged.append(line)
         key = (pid, "err" if source.is_error else "out")
         tail = self.tails.get(key)
         if tail is None:
             tail = self.tails[key] = Tail()
             if len(self.tails) > TAILS_MAX:
                 del self.tails[next(iter(self.tails))]
-        tail.add(text)
+        tail.add(text, source.task)
+
+    def _log(self, source: _Source) -> None:
+        """Write lines to the log file of a stream, which is named as in Ray."""
+        worker = source.worker
+        if source.log is None and self.log_folder is not None and worker.cid >= 0:
+            worker_id = worker.cid.to_bytes(4, "big").hex().rjust(WORKER_ID_DIGITS, "0")
+            end = "err" if source.is_error else "out"
+            pid = worker.pid or source.pid
+            source.log = self.log_folder.open(f"worker-{worker_id}-{worker.job or NO_JOB}-{pid}.{end}")
+        if source.log is not None:
+            source.log.write(b"".join(line + b"\n" for line in source.unlogged))
+        source.unlogged.clear()
 
     # -- printing
 
-    def said(self, job: str, is_error: bool, text: str) -> None:
+    def print_lines(self, job: str, is_error: bool, text: str) -> None:
         """Print whole lines from a worker; called in the reading thread."""
         self._printer.hold(is_error, text)
 
@@ -281,6 +337,8 @@ class WorkerOutput:
         self._sources.clear()
         self._poller.close()
         os.close(self._wake)
+        if self.log_folder is not None:
+            self.log_folder.close()
 
 
 def _nothing() -> None:

@@ -119,7 +119,7 @@ class _Station:
             if isinstance(job, Spill):
                 batch.append(job)
                 if sum(each.size for each in batch) >= BATCH_BYTES:
-                    self._disk.tell(answers + self._copy(batch))
+                    self._disk.report(answers + self._copy(batch))
                     answers, batch = [], []
                 continue
             answers += self._copy(batch)
@@ -127,14 +127,14 @@ class _Station:
             answers += self._do_other(job)
         answers += self._copy(batch)
         if answers:
-            self._disk.tell(answers)
+            self._disk.report(answers)
 
     def _copy(self, batch: list[Spill]) -> list[DiskAnswer]:
         if not batch:
             return []
         started = time.perf_counter()
         answers = self._copy_all(batch)
-        if all(isinstance(answer, SpillDone) and answer.there for answer in answers):
+        if all(isinstance(answer, SpillDone) and answer.success for answer in answers):
             self._disk.written += sum(job.size for job in batch)
             self._disk.write_seconds += time.perf_counter() - started
         return answers
@@ -145,7 +145,7 @@ class _Station:
             problem = self._read_one(job)
             self._disk.read_back += 0 if problem else job.size
             self._disk.read_seconds += time.perf_counter() - started
-            self._disk.tell([RestoreDone(RESTORE_DONE, job.number, problem)])
+            self._disk.report([RestoreDone(RESTORE_DONE, job.number, problem)])
 
     def close(self) -> None:
         """End the threads."""
@@ -162,18 +162,18 @@ class Disk:
         files: list[OverflowFile],
         outside: ExternalStorage | None,
         memory: Memory,
-        tell: Callable[[list[DiskAnswer]], None],
+        report: Callable[[list[DiskAnswer]], None],
     ) -> None:
         self._arena = arena
         self._files = files
         self._outside = outside
         self._memory = memory
         #: Passes answers to the core. The engine lock is not held.
-        self.tell = tell
+        self.report = report
         self._stations = [
             _Station(self._copy_here, self._allocate_here, self._read_here, self) for _ in files
         ]
-        self._elsewhere = _Station(self._copy_outside, self._drop_outside, self._read_outside, self)
+        self._external = _Station(self._copy_outside, self._drop_outside, self._read_outside, self)
         #: Bytes and seconds of copies in each direction.
         self.written = self.read_back = 0
         self.write_seconds = self.read_seconds = 0.0
@@ -181,7 +181,7 @@ class Disk:
     def act(self, job: DiskEffect) -> None:
         """Queue a disk job."""
         if isinstance(job, DropCopy) or (self._outside is not None and isinstance(job, Spill | Restore)):
-            station = self._elsewhere
+            station = self._external
         else:
             station = self._stations[job.place // DISK_STRIDE]
         if isinstance(job, Restore):
@@ -191,7 +191,7 @@ class Disk:
 
     def close(self) -> None:
         """End the threads, and remove all files."""
-        for station in (*self._stations, self._elsewhere):
+        for station in (*self._stations, self._external):
             station.close()
         for file in self._files:
             file.close()

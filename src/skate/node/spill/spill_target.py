@@ -32,8 +32,8 @@ class SpillPlace:
         system = given.get("_system_config") or {}
         if not isinstance(system, dict):
             raise TypeError(f"_system_config must be a dict, got {system!r}")
-        full_at = _part(*_said(system, "local_fs_capacity_threshold", FULL_AT))
-        if not _flag(*_said(system, "automatic_object_spilling_enabled", True)):
+        full_at = _part(*_setting(system, "local_fs_capacity_threshold", FULL_AT))
+        if not _flag(*_setting(system, "automatic_object_spilling_enabled", True)):
             return cls(full_at=full_at, enabled=False)
         name = "object_spilling_directory"
         folder = given.get(name) or system.get(name)
@@ -44,8 +44,8 @@ class SpillPlace:
                 "spilled; pass only one"
             )
         if folder is None and not config:
-            folder, name = _said({}, name, None)
-            config = _said({}, "object_spilling_config", None)[0]
+            folder, name = _setting({}, name, None)
+            config = _setting({}, "object_spilling_config", None)[0]
         if folder:
             return cls._at(folder, name, full_at)
         if config:
@@ -90,7 +90,7 @@ class SpillPlace:
         return cls(folders=tuple(dict.fromkeys(os.path.abspath(each) for each in folders)), full_at=full_at)
 
 
-def _said(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
+def _setting(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
     """Return the value from `_system_config`, or else the environment, with the name it was set under."""
     if name in system:
         return system[name], name
@@ -100,18 +100,18 @@ def _said(system: dict[str, Any], name: str, default: Any) -> tuple[Any, str]:
     return default, name
 
 
-def _part(said: Any, name: str) -> float:
+def _part(value: Any, name: str) -> float:
     try:
-        part = -1.0 if isinstance(said, bool) else float(said)
+        part = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         part = -1.0
     if not 0 < part <= 1:
-        raise ValueError(f"{name} must be a fraction of the disk such as 0.95, got {said!r}")
+        raise ValueError(f"{name} must be a fraction of the disk such as 0.95, got {value!r}")
     return part
 
 
-def _flag(said: Any, name: str) -> bool:
-    text = str(said).lower()
+def _flag(value: Any, name: str) -> bool:
+    text = str(value).lower()
     if text not in ("true", "false", "1", "0"):
-        raise ValueError(f"{name} must be true or false, got {said!r}")
+        raise ValueError(f"{name} must be true or false, got {value!r}")
     return text in ("true", "1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,9 @@ from skate.protocol.fields import Death
 from skate.wire.limits import start_thread
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skate.node.package_transfers import PackageTransfers
     from skate.node.worker.worker_pool import WorkerPool
     from skate.node.worker.worker_process import WorkerProcess
 
@@ -23,6 +27,8 @@ class Environments:
         self._pool = pool
         self._prepared: list[Any] = []
         self._cancelled = threading.Event()
+        #: Folders with packages that have come over HTTP.
+        self.stores: list[Path] = []
 
     def prepare(self, worker: WorkerProcess, theirs: socket.socket, text: str) -> None:
         """Start a worker once its environment is ready. The lock is held."""
@@ -31,10 +37,10 @@ class Environments:
             # There is nothing to install or expand, so no thread is needed.
             self._start(worker, theirs, _Plain(env.get("env_vars", {})))
             return
-        work = functools.partial(self._prepare_apart, worker, theirs, text, env)
+        work = functools.partial(self._prepare_in_thread, worker, theirs, text, env)
         start_thread(work, "skate-environment", " that prepares its runtime environment")
 
-    def _prepare_apart(
+    def _prepare_in_thread(
         self, worker: WorkerProcess, theirs: socket.socket, text: str, env: dict[str, Any]
     ) -> None:
         from skate.runtime_env.prepare import prepare  # only programs with such environments need it
@@ -42,7 +48,8 @@ class Environments:
         failure = ""
         prepared: Any = None
         try:
-            prepared = prepare(env, cancelled=self._cancelled)
+            fetch_package = self._packages().fetcher(worker.job)
+            prepared = prepare(env, cancelled=self._cancelled, fetch_package=fetch_package)
         except Exception as error:  # installers fail in many ways; the task gets the message
             failure = getattr(error, "error_message", None) or str(error) or type(error).__name__
         with self._pool.host.lock:
@@ -53,9 +60,25 @@ class Environments:
                 return
             if failure:
                 theirs.close()
-                self._fail(worker, failure)
+                self._fail(worker, f"{self._place()}{failure}")
                 return
             self._start(worker, theirs, prepared)
+
+    def _packages(self) -> PackageTransfers:
+        """Return the source of packages that are not in the cache of this node."""
+        from skate.node.package_transfers import PackageTransfers  # as above
+
+        host = self._pool.host
+        if host.neighbours is not None:
+            return host.neighbours.packages
+        return PackageTransfers(None, host.pump, {}, self.stores)
+
+    def _place(self) -> str:
+        """Return what says which node has failed, if there are several machines."""
+        host = self._pool.host
+        if not host.zygote_config.get("packages"):
+            return ""
+        return f"on the node at {host.settings.node_ip_address} ({os.uname().nodename}), "
 
     def _fail(self, worker: WorkerProcess, failure: str) -> None:
         pool = self._pool

@@ -33,18 +33,18 @@ def could_not_begin(lines: Iterable[str]) -> str:
 
 def details(worker: WorkerProcess, lines: Iterable[str], limit: Gauge | None) -> str:
     """Return the lines to show below the message."""
-    said = []
+    parts = []
     if worker.resident:
         seen = f"\n  memory: {human_bytes(worker.resident)} of its own at the last check"
         if worker.resident_peak > worker.resident:
             seen += f", {human_bytes(worker.resident_peak)} at most"
-        said.append(seen)
+        parts.append(seen)
     elif worker.peak:
-        said.append(f"\n  memory: {human_bytes(worker.peak)} at most, with what it shared")
-    if said and limit is not None:
-        said.append(f"; {human_bytes(limit.use)} of {human_bytes(limit.limit)} were in use ({limit.source})")
+        parts.append(f"\n  memory: {human_bytes(worker.peak)} at most, with what it shared")
+    if parts and limit is not None:
+        parts.append(f"; {human_bytes(limit.use)} of {human_bytes(limit.limit)} were in use ({limit.source})")
     last = [line for line in lines if line.strip() and not line.startswith((*_OURS, *_ENDS))][-LINES_MAX:]
     if last:
-        said.append("\n  last lines of its output:")
-        said += [f"\n    {line[:LINE_CHARACTERS_MAX]}" for line in last]
-    return "".join(said)
+        parts.append("\n  last lines of its output:")
+        parts += [f"\n    {line[:LINE_CHARACTERS_MAX]}" for line in last]
+    return "".join(parts)

@@ -48,7 +48,7 @@ class Launcher:
             return
 
     def end_task(self, pid: int, slot: int, sequence: int) -> None:
-        """Kill a worker if this is the last task that it has begun, according to its slot on the board."""
+        """Kill a worker if this is the last task that it has begun, according to its slot in the status table."""
         try:
             self._ask({"verb": "end_task", "pid": pid, "slot": slot, "sequence": sequence}, [])
         except OSError:

@@ -71,7 +71,7 @@ class WorkerPool:
             finally:
                 for end in ends:
                     os.close(end)
-            self.pump.add(launcher.control.fileno(), lambda _: self._hear(key, launcher))
+            self.pump.add(launcher.control.fileno(), lambda _: self._receive(key, launcher))
         return launcher
 
     def _preloaded(self, job: str) -> Sequence[str]:
@@ -133,7 +133,7 @@ class WorkerPool:
         try:
             self.host.output.on_end = self._output_ended
             ends = self.host.output.pipes(worker.cid, worker.job)
-            worker.slot = self.host.board.take()
+            worker.slot = self.host.status_table.take()
             preload = request["env_vars"].get(PRELOAD, "") if request else ""
             worker.launcher = self.launcher_for(python, worker.job, preload)
             worker.launcher.fork(
@@ -179,7 +179,7 @@ class WorkerPool:
         if worker is not None and worker.pid and worker.launcher is not None:
             worker.launcher.end_task(worker.pid, worker.slot, sequence)
 
-    def _hear(self, key: str, launcher: Launcher) -> None:
+    def _receive(self, key: str, launcher: Launcher) -> None:
         events = launcher.events()
         if events is None:
             self.pump.remove(launcher.control.fileno())
@@ -234,6 +234,9 @@ class WorkerPool:
         core = self.host.core
         now = time.monotonic()
         cid = worker.cid
+        links = self.host.neighbours
+        if links is not None and links.congested:
+            links.overfull = None
         # With a single program, workers are trusted: check only messages that fail.
         refusal = None if self.host.drivers is None else self.host.guard.refusal
         for message in messages:
@@ -252,6 +255,8 @@ class WorkerPool:
         self.host.apply_if_idle()
         if self.host.dirty:
             self.host.flush()
+        if links is not None and links.overfull is not None:
+            links.pause(worker.channel)
 
     def _misbehaved(self, worker: WorkerProcess, refused: str) -> None:
         """End a worker that has sent an invalid message."""
@@ -314,7 +319,7 @@ class WorkerPool:
         begun, ahead = 0, frozenset[int]()
         now = time.monotonic()
         if worker.slot >= 0:
-            begun, ahead, answers = self.host.board.give_back(worker.slot)
+            begun, ahead, answers = self.host.status_table.give_back(worker.slot)
             for answer in answers:
                 self.host.core.step(worker.cid, answer, now)
         lines = list(self.host.output.ended(worker.cid))

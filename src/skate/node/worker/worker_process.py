@@ -25,7 +25,7 @@ class WorkerProcess:
         self.closed = False
         self.exited = False
         self.kill_wanted = False
-        self.slot = -1  # on the board; -1 before the fork
+        self.slot = -1  # in the status table; -1 before the fork
         self.killed = False  # by its node
         self.error: Death | None = None  # the reason if the node gave it up
         #: Its private bytes at the last check, and their maximum; bytes shared with the zygote, once measured.

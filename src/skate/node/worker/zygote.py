@@ -46,7 +46,7 @@ class Zygote:
         self.control = control
         self.children: set[int] = set()
         #: Events that the node has not received yet.
-        self.told: deque[bytes] = deque()
+        self.outgoing: deque[bytes] = deque()
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
         self.dismissed = False  # the node has ended properly
@@ -76,7 +76,7 @@ class Zygote:
                         self.report()
                     if happened & ~select.POLLOUT and not self.serve():
                         return
-                wanted = select.POLLIN | (select.POLLOUT if self.told else 0)
+                wanted = select.POLLIN | (select.POLLOUT if self.outgoing else 0)
                 poller.modify(self.control.fileno(), wanted)
         finally:
             descendants.end_all(self.children)
@@ -136,7 +136,7 @@ class Zygote:
         deadline = time.monotonic() + HALT_SECONDS
         while not halted(pid) and time.monotonic() < deadline:
             time.sleep(0.0005)
-        at = self.config["board_at"] + slot * SLOT_BYTES
+        at = self.config["status_table_at"] + slot * SLOT_BYTES
         (begun,) = STATUS_SLOT.unpack(os.pread(self.memory_fds[0], STATUS_SLOT.size, at))
         if begun == sequence:
             os.kill(pid, signal.SIGKILL)
@@ -205,7 +205,7 @@ class Zygote:
         try:
             pid = os.fork()
         except OSError as error:
-            self.tell({"event": "refused", "cid": request["cid"], "errno": error.errno})
+            self.send_event({"event": "refused", "cid": request["cid"], "errno": error.errno})
             return
         finally:
             if os.getpid() == parent:
@@ -214,25 +214,25 @@ class Zygote:
         if pid == 0:
             become_worker(self, parent, request, fds)
         self.children.add(pid)
-        self.tell({"event": "forked", "cid": request["cid"], "pid": pid})
+        self.send_event({"event": "forked", "cid": request["cid"], "pid": pid})
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def send_event(self, event: dict[str, Any]) -> None:
         """Report an event to the node."""
-        self.told.append(msgpack.packb(event))
+        self.outgoing.append(msgpack.packb(event))
         self.report()
 
     def report(self) -> None:
         """Send queued events as far as the node accepts them, without blocking: the node may itself be blocked on sending."""
-        while self.told:
+        while self.outgoing:
             try:
-                self.control.send(self.told[0], socket.MSG_DONTWAIT)
+                self.control.send(self.outgoing[0], socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             except OSError:
                 # The node is gone, which the loop notices next.
-                self.told.clear()
+                self.outgoing.clear()
                 return
-            self.told.popleft()
+            self.outgoing.popleft()
 
     def reap(self) -> None:
         """Reap ended children, and report those that are workers."""
@@ -244,7 +244,7 @@ class Zygote:
             if pid in self.children:
                 self.children.discard(pid)
                 peak = used.ru_maxrss * MAXRSS_BYTES
-                self.tell({"event": "exited", "pid": pid, "status": status, "peak": peak})
+                self.send_event({"event": "exited", "pid": pid, "status": status, "peak": peak})
 
 
 def set_by_command(environ: dict[str, str]) -> dict[str, str]:

@@ -52,6 +52,22 @@ def conda_environment(
     return note(_built(conda, description, cache, env_vars, deadline))
 
 
+def described(wanted: str) -> str | dict[str, Any]:
+    """Return the contents of a .yml file, for nodes that do not have it; the name of an environment as it is."""
+    if not wanted.endswith((".yml", ".yaml")):
+        return wanted
+    import yaml  # comes with the engine of a cluster
+
+    try:
+        with open(wanted, encoding="utf-8") as file:
+            found = yaml.safe_load(file)
+    except (OSError, yaml.YAMLError) as error:
+        raise RuntimeEnvSetupError(f"runtime_env['conda'] = {wanted!r} cannot be read: {error}.") from error
+    if not isinstance(found, dict):
+        raise RuntimeEnvSetupError(f"runtime_env['conda'] = {wanted!r} describes no environment.")
+    return found
+
+
 def _existing(conda: str, name: str, deadline: Deadline) -> Path:
     listed = json.loads(_answer([conda, "env", "list", "--json"], deadline))["envs"]
     for folder in map(Path, listed):
@@ -85,9 +101,9 @@ def _answer(command: list[str], deadline: Deadline) -> str:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode("utf-8", "replace").strip()
+        output = error.stderr.decode("utf-8", "replace").strip()
         raise RuntimeEnvSetupError(
-            f"{' '.join(command)} ended with code {error.returncode}: {said}"
+            f"{' '.join(command)} ended with code {error.returncode}: {output}"
         ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RuntimeEnvSetupError(f"{' '.join(command)} failed: {error}") from error

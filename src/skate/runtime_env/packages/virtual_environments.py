@@ -39,7 +39,8 @@ def environment(
     """Return the virtual environment with these packages, installed if necessary; it stays in use until released.
 
     Args:
-        installer: "pip" or "uv"; spec: that field in normal form.
+        installer: "pip" or "uv".
+        spec: that field in normal form.
         env_vars: the environment variables of the runtime environment, for PIP_INDEX_URL and the like.
         log_files: files to which the installer's output is appended when it is run.
 
@@ -56,8 +57,8 @@ def environment(
             install(path, spec, log, deadline, env_vars)
         finally:
             for name in log_files:
-                with open(log, "rb") as said, open(name, "ab") as out:
-                    shutil.copyfileobj(said, out)
+                with open(log, "rb") as captured, open(name, "ab") as out:
+                    shutil.copyfileobj(captured, out)
 
     return cache.entry("venvs", key, build, deadline, in_place=True)
 

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import skate
-from skate.command.session import asked
+from skate.command.session import given_address
 from skate.serve import api, config_loader
 from skate.serve.command import file_watcher
 from skate.serve.command import target as site
@@ -23,7 +23,7 @@ _FILES = (".yaml", ".yml")
 
 def run(parsed: argparse.Namespace) -> int:
     """Serve an application, and wait for Ctrl-C."""
-    joins = asked(parsed.address)
+    joins = given_address(parsed.address)
     if not (parsed.blocking or joins or skate.is_initialized()):
         raise ValueError(
             "--non-blocking requires a node that continues to run after this command; start one with `skate start "

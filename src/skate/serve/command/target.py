@@ -9,7 +9,7 @@ import urllib.request
 from typing import Any
 
 import skate
-from skate.command.session import asked
+from skate.command.session import given_address
 from skate.serve import api, config_loader, rest
 from skate.serve.schema.deploy import ServeDeploySchema
 
@@ -21,7 +21,7 @@ class Joined:
 
     def __init__(self, address: str | None) -> None:
         if not skate.is_initialized():
-            wanted = asked(address) or "auto"
+            wanted = given_address(address) or "auto"
             skate.init(address=wanted)
 
     def details(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Joined:
         api.shutdown()
 
 
-class Rest:
+class RestTarget:
     """The REST API at an address."""
 
     def __init__(self, address: str) -> None:
@@ -79,7 +79,7 @@ class Rest:
         self._ask("DELETE")
 
 
-def of(address: str | None) -> Joined | Rest:
+def of(address: str | None) -> Joined | RestTarget:
     """Return the target for an address. Raises ConnectionError if there is no node."""
     wanted = address or os.environ.get("RAY_DASHBOARD_ADDRESS") or ""
-    return Rest(wanted) if wanted.startswith(("http://", "https://")) else Joined(address)
+    return RestTarget(wanted) if wanted.startswith(("http://", "https://")) else Joined(address)

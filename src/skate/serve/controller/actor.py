@@ -60,11 +60,11 @@ class Controller:
         self.demands: dict[str, dict[Key, int]] = {}
         self.settled: dict[str, asyncio.Event] = {}
         self.deployed: dict[str, Any] = {}
-        self._news = asyncio.Event()
+        self._published = asyncio.Event()
         self._acknowledged = asyncio.Event()
         self._awake = asyncio.Event()
         self._memories: list[Table] = []
-        self._asked: set[str] = set()
+        self._reminded: set[str] = set()
         self.loops = 0
         self.looped = 0.0
         self._ticking: Any = None
@@ -77,7 +77,7 @@ class Controller:
         self, options: HTTPOptions | None, grpc: Any, location: Any, logging: Any = None, tracing: Any = None
     ) -> dict[str, Any]:
         """Start listening. Raise RuntimeError if the port is taken. Options after the first call are ignored."""
-        await self._waking()
+        await self._recovered()
         if location is not None:
             self.location = getattr(location, "value", location)
         if grpc is not None and self.grpc_options is None:
@@ -116,7 +116,7 @@ class Controller:
         Return the name, the error text (or "") and the exception of each. Raise RayServeException for
         conflicting routes, and RuntimeError if the cluster is too small.
         """
-        await self._waking()
+        await self._recovered()
         self._check_routes(apps, ending)
         wrong = why_not(self.machine, apps, ending)
         if wrong:
@@ -156,7 +156,7 @@ class Controller:
 
     async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
         """Serve exactly these applications, and end those of earlier config files that are not among them."""
-        await self._waking()
+        await self._recovered()
         names = {app.name for app in apps}
         ending = tuple(
             each.name
@@ -208,7 +208,7 @@ class Controller:
 
     async def delete(self, names: list[str], wait: bool = True) -> None:
         """Delete applications."""
-        await self._waking()
+        await self._recovered()
         now = clock.now()
         for name in names:
             self.do(self.machine.delete(name, now))
@@ -246,19 +246,19 @@ class Controller:
     async def listen(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
         """Return the table once it is newer than `version`. `waiting` is the caller's waiting requests, by deployment."""
         if not self._awake.is_set():
-            if version <= 0 or watcher in self._asked:
-                return await self._after_waking(watcher, version, waiting)
-            self._asked.add(watcher)
+            if version <= 0 or watcher in self._reminded:
+                return await self._listen_when_recovered(watcher, version, waiting)
+            self._reminded.add(watcher)
             return "remember"
         self.watchers[watcher] = (version, time.monotonic())
         self._take_demand(watcher, waiting)
         self._acknowledged.set()
         while version >= self.table.version:
-            await self._news.wait()
+            await self._published.wait()
         return self.table
 
-    async def _after_waking(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
-        await self._waking()
+    async def _listen_when_recovered(self, watcher: str, version: int, waiting: dict[Key, int]) -> Any:
+        await self._recovered()
         return await self.listen(watcher, version, waiting)
 
     def forget_watcher(self, name: str) -> None:
@@ -270,7 +270,7 @@ class Controller:
 
     async def demand(self, watcher: str, waiting: dict[Key, int]) -> None:
         """Receive a process's number of waiting requests, whenever it changes."""
-        await self._waking()
+        await self._recovered()
         self._take_demand(watcher, waiting)
 
     def _take_demand(self, watcher: str, waiting: dict[Key, int]) -> None:
@@ -328,7 +328,7 @@ class Controller:
         self.publish()
         self._tick()
 
-    async def _waking(self) -> None:
+    async def _recovered(self) -> None:
         if not self._awake.is_set():
             try:
                 await asyncio.wait_for(self._awake.wait(), 5.0)
@@ -366,15 +366,15 @@ class Controller:
         self.pool.shared.forget(living)
         self.table = table_of(self.machine, self.table.version + 1, self.pool.actors)
         self.table.memory = (pickle.dumps(memory), self.codes)
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        published, self._published = self._published, asyncio.Event()
+        published.set()
         for event in self.settled.values():
             event.set()
         if self.server is not None:
             self.server.update(self.table)
 
     async def _changed(self) -> None:
-        await self._news.wait()
+        await self._published.wait()
 
     async def await_watchers(self) -> None:
         """Wait until every process has the current table, or fails to answer in time."""
@@ -409,8 +409,8 @@ class Controller:
         now = self.looped = clock.now()
         self.update_free()
         self.do(self.machine.tick(now))
-        asks = routing_stats.step(self, now)
-        busy = scale_decisions.step(self, now) or asks
+        changed = routing_stats.step(self, now)
+        busy = scale_decisions.step(self, now) or changed
         self.publish()
         rolling = any(
             len(each.living()) != each.want or each.next_start > now for each in self.machine.each()
@@ -422,23 +422,23 @@ class Controller:
 
     async def status(self) -> Any:
         """Return the result of `serve.status()`."""
-        await self._waking()
+        await self._recovered()
         return status_report.status(self)
 
     async def details(self) -> dict[str, Any]:
         """Return the complete state, as in the REST API."""
-        await self._waking()
+        await self._recovered()
         return status_report.details(self)
 
     async def ingress_of(self, app: str) -> str | None:
         """Return the ingress deployment of an application, or None if there is no such application."""
-        await self._waking()
+        await self._recovered()
         record = self.machine.apps.get(app)
         return None if record is None or record.deleting else record.ingress
 
     async def metrics(self) -> str:
         """Return counts, latencies, load and replicas in the Prometheus format."""
-        await self._waking()
+        await self._recovered()
         return await exposition.page(self)
 
     async def ping(self) -> int:

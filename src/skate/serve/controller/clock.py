@@ -7,12 +7,11 @@ since the epoch, as autoscaling policies expect; `shown` converts a time for peo
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 #: The state that a controller passes to its successor: the boot id, and the epoch of its clock.
 Mark = tuple[str, float]
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT = "/proc/sys/kernel/random/boot_id"
 #: Times are shown unchanged while the wall clock differs by less than this.
 _DRIFT_SECONDS = 0.5
 _epoch = time.time() - time.monotonic()
@@ -44,6 +43,7 @@ def resume(left: Mark) -> None:
 
 def _boot() -> str:
     try:
-        return _BOOT.read_text().strip()
+        with open(_BOOT) as file:
+            return file.read().strip()
     except OSError:  # not Linux: each clock starts afresh
         return ""

@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
 async def page(controller: ControllerPort) -> str:
     """Build the page, without the counters of replicas that do not answer in time."""
     made = Page()
-    asked = []
+    pending = []
     for record in controller.machine.each():
         labels = {"application": record.key[0], "deployment": record.key[1]}
         _, queued = scale_decisions.load_of(controller, record)
@@ -63,8 +63,8 @@ async def page(controller: ControllerPort) -> str:
             made.add("ray_serve_deployment_replica_healthy", "gauge", healthy, **labels, replica=one.id)
             actor = controller.pool.actors.get(one.id)
             if actor is not None:
-                asked.append((labels, one.id, actor.metrics.remote().as_future()))
-    for labels, replica, future in asked:
+                pending.append((labels, one.id, actor.metrics.remote().as_future()))
+    for labels, replica, future in pending:
         try:
             stats = await asyncio.wait_for(future, _ASK_SECONDS)
         except Exception:  # the replica is busy, or has ended

@@ -113,7 +113,7 @@ class Machine:
             record.want = 0
             record.trigger = _Trigger.DELETING
             actions += self._reconcile(record, now)
-        self._forget_gone()
+        self._remove_ended()
         return actions
 
     def scale(self, key: Key, want: int, now: float, why: str = "") -> list[Action]:
@@ -272,7 +272,7 @@ class Machine:
         if record.deleting:
             for one in record.living():
                 actions.append(self._stop(record, one, now))
-            self._forget_gone()
+            self._remove_ended()
             return actions
         target = record.target
         current = [one for one in record.living() if one.version == target.version]
@@ -287,7 +287,7 @@ class Machine:
                 if target.per_node is not None:  # stopping replicas keep their places until they have ended
                     missing = min(missing, target.per_node * self.nodes - len(record.replicas))
                 actions += [self._start(record, now) for _ in range(missing)]
-        self._judge(record)
+        self._set_healthy(record)
         return actions
 
     def _configure(self, record: DeploymentRecord, current: list[ReplicaRecord]) -> list[Action]:
@@ -371,7 +371,7 @@ class Machine:
         self.changed = True
         return Stop(record.key, one.id, record.target.config.graceful_shutdown_timeout_s)
 
-    def _judge(self, record: DeploymentRecord) -> None:
+    def _set_healthy(self, record: DeploymentRecord) -> None:
         """Set HEALTHY when the deployment is in its desired state."""
         target = record.target
         good = [
@@ -395,7 +395,7 @@ class Machine:
         if app is not None and self.status_of(app) is ApplicationStatus.RUNNING:
             app.ran = True
 
-    def _forget_gone(self) -> None:
+    def _remove_ended(self) -> None:
         for app in list(self.apps.values()):
             for name, record in list(app.deployments.items()):
                 if record.deleting and not record.replicas:

@@ -56,7 +56,7 @@ class ReplicaPool:
             assert isinstance(action, Check)
             self.later(self._check(action))
 
-    def _tell(self, what: str, *args: Any) -> None:
+    def _report(self, what: str, *args: Any) -> None:
         controller = self.controller
         controller.update_free()
         controller.do(getattr(controller.machine, what)(*args, clock.now()))
@@ -78,12 +78,12 @@ class ReplicaPool:
         except Exception as error:  # the constructor may raise anything, or there may be no room for it
             crashed = isinstance(error, _DIED) and not isinstance(error, RayTaskError)
             self._end(action.replica)
-            self._tell("failed", action.key, action.replica, Failure.of(error), crashed)
+            self._report("failed", action.key, action.replica, Failure.of(error), crashed)
             return
         if one.state is not STARTING:
             return  # it is already being stopped
-        self.later(self._outlive(action.key, action.replica, actor))
-        self._tell("ready", action.key, action.replica, info)
+        self.later(self._watch_end(action.key, action.replica, actor))
+        self._report("ready", action.key, action.replica, info)
 
     def _make(self, record: DeploymentRecord, one: ReplicaRecord) -> Any:
         """Create the actor of a replica. Raise the engine's error for invalid options."""
@@ -144,7 +144,7 @@ class ReplicaPool:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(one.info["node"], soft=False)
         return {key: value for key, value in options.items() if value is not None}
 
-    async def _outlive(self, key: Key, replica: str, actor: Any) -> None:
+    async def _watch_end(self, key: Key, replica: str, actor: Any) -> None:
         """Wait for the end of a replica's process."""
         try:
             await actor.live.remote()
@@ -152,7 +152,7 @@ class ReplicaPool:
             pass
         if self.actors.get(replica) is actor:
             self._end(replica)
-            self._tell("lost", key, replica)
+            self._report("lost", key, replica)
 
     def _find_group(self, replica: str, name: str) -> None:
         try:
@@ -181,7 +181,7 @@ class ReplicaPool:
                 if record.target.actor.get("placement_group_bundles"):
                     self._find_group(one.id, name)
                 if one.state in SERVING:
-                    self.later(self._outlive(record.key, one.id, actor))
+                    self.later(self._watch_end(record.key, one.id, actor))
 
     # -- the rest of a replica's life
 
@@ -191,7 +191,7 @@ class ReplicaPool:
             await self.actors[action.replica].reconfigure.remote(action.config, action.rank)
         except Exception as raised:  # a user's reconfigure may raise anything
             error = Failure.of(raised)
-        self._tell("configured", action.key, action.replica, error)
+        self._report("configured", action.key, action.replica, error)
 
     async def _check(self, action: Check) -> None:
         actor = self.actors.get(action.replica)
@@ -210,7 +210,7 @@ class ReplicaPool:
             return  # reported elsewhere
         except Exception as raised:  # check_health reports failure by raising
             error = Failure.of(raised)
-        self._tell("checked", action.key, action.replica, error)
+        self._report("checked", action.key, action.replica, error)
 
     async def _stop(self, action: Stop) -> None:
         actor = self.actors.get(action.replica)
@@ -223,7 +223,7 @@ class ReplicaPool:
             except Exception:  # end it now in any case
                 pass
         self._end(action.replica)
-        self._tell("stopped", action.key, action.replica)
+        self._report("stopped", action.key, action.replica)
 
     def _end(self, replica: str) -> None:
         actor = self.actors.pop(replica, None)

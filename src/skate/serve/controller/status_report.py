@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate.serve.controller import clock
@@ -12,18 +12,17 @@ from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord, ReplicaRecord
 from skate.serve.controller.states import ApplicationStatus, DeploymentStatus, ProxyStatus
 from skate.serve.identity import CONTROLLER_NAME, DeploymentID, ReplicaID
-from skate.serve.schema.deploy import HTTPOptionsSchema
-from skate.serve.schema.details import ControllerHealthMetrics
-from skate.serve.schema.status import (
-    ApplicationStatusOverview,
-    DeploymentStatusOverview,
-    ServeStatus,
-)
 from skate.util import get_node_ip_address
+
+if TYPE_CHECKING:
+    from skate.serve.schema.status import ServeStatus
 
 
 def status(controller: ControllerPort) -> ServeStatus:
     """Build the result of `serve.status()`."""
+    # The schemas take 15 ms; only reports need them.
+    from skate.serve.schema.status import ApplicationStatusOverview, DeploymentStatusOverview, ServeStatus
+
     machine = controller.machine
     apps = {}
     for app in machine.apps.values():
@@ -78,6 +77,8 @@ def details(controller: ControllerPort) -> dict[str, Any]:
     }
     own |= {"actor_name": CONTROLLER_NAME, "worker_id": here.get_worker_id(), "log_file_path": None}
     options = controller.options.model_dump()
+    from skate.serve.schema.deploy import HTTPOptionsSchema  # likewise
+
     http = {name: options[name] for name in HTTPOptionsSchema.__dataclass_fields__}
     if controller.keeper is not None:
         http["port"] = controller.keeper.port
@@ -117,6 +118,8 @@ def _target_groups(controller: ControllerPort, http: dict[str, Any]) -> list[dic
 
 def _health(controller: ControllerPort) -> dict[str, Any]:
     import resource  # rarely needed
+
+    from skate.serve.schema.details import ControllerHealthMetrics  # likewise
 
     now = clock.now()
     uptime = now - controller.started
@@ -219,7 +222,7 @@ def _scaling(record: DeploymentRecord) -> dict[str, Any]:
         "decisions": [
             {
                 "timestamp_s": each["time"],
-                "reason": each["reason"] or "asked for from outside",
+                "reason": each["reason"] or "requested by an external scaler",
                 "prev_num_replicas": each["from"],
                 "curr_num_replicas": each["to"],
                 "policy": str(scaling.policy.policy_function),

@@ -151,15 +151,15 @@ class Values:
         self._values: deque[Any] = deque()
         self._error: BaseException | None = None
         self._arrived = asyncio.Event()
-        self._room = asyncio.Event()
+        self._free = asyncio.Event()
 
     async def put(self, value: Any) -> None:
         """Add a value, and wait while the reader is too far behind."""
         self._values.append(value)
         self._arrived.set()
         while len(self._values) >= _AHEAD:
-            self._room.clear()
-            await self._room.wait()
+            self._free.clear()
+            await self._free.wait()
 
     def finish(self, error: BaseException | None) -> None:
         """Mark the end of the values."""
@@ -176,7 +176,7 @@ class Values:
                 raise self._error
             self._arrived.clear()
             await self._arrived.wait()
-        self._room.set()
+        self._free.set()
         return self._values.popleft()
 
 

@@ -101,7 +101,7 @@ class Ingress:
             return
         route = self.dispatcher.table.match(path)
         if route is None or route.app != self.order.app:
-            await _not_ours(scope, send, route, path)
+            await _refuse(scope, send, route, path)
             return
         prefix = route.prefix if route.prefix != "/" else ""
         root = self.options.root_path
@@ -353,7 +353,7 @@ async def system_path(table: Table, path: str, send: Send) -> None:
         )
 
 
-async def _not_ours(scope: Scope, send: Send, route: Route | None, path: str) -> None:
+async def _refuse(scope: Scope, send: Send, route: Route | None, path: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
     elif route is None:
@@ -374,4 +374,4 @@ class EmptyApplication:
         if path.startswith("/-/") and scope["type"] == "http":
             await system_path(self.dispatcher.table, path, send)
         else:
-            await _not_ours(scope, send, self.dispatcher.table.match(path), path)
+            await _refuse(scope, send, self.dispatcher.table.match(path), path)

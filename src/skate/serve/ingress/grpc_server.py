@@ -248,8 +248,8 @@ class GrpcServer:
         kind, _, key = str(metadata.get("authorization", "")).partition(" ")
         if kind.lower() != "bearer":
             return False
-        asked = [each.actor.has_key.remote(key.strip().encode()) for each in holders if each is not None]
-        return any(await asyncio.gather(*asked))
+        lookups = [each.actor.has_key.remote(key.strip().encode()) for each in holders if each is not None]
+        return any(await asyncio.gather(*lookups))
 
     async def _chosen(self, named: str, metadata: dict[str, Any]) -> str:
         """Return the application of a request. Raise gRPCStatusError if it is unknown, or not named and there are several."""

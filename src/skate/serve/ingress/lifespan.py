@@ -22,14 +22,14 @@ class Lifespan:
         self._task = asyncio.get_running_loop().create_task(
             self.app(scope, self._to_app.get, self._from_app.put)
         )
-        await self._say("lifespan.startup")
+        await self._send("lifespan.startup")
 
     async def shutdown(self) -> None:
         """Shut the application down."""
         if self._task is not None and not self._task.done():
-            await self._say("lifespan.shutdown")
+            await self._send("lifespan.shutdown")
 
-    async def _say(self, what: str) -> None:
+    async def _send(self, what: str) -> None:
         assert self._task is not None
         await self._to_app.put({"type": what})
         answer = asyncio.get_running_loop().create_task(self._from_app.get())

@@ -15,7 +15,7 @@ class SocketOwner:
         self.listening = listening
         self.receiver = sockets.SocketReceiver()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self.receiver.sock.fileno(), self._asked)
+        self._loop.add_reader(self.receiver.sock.fileno(), self._on_request)
 
     @property
     def name(self) -> bytes:
@@ -28,7 +28,7 @@ class SocketOwner:
         port: int = self.listening.getsockname()[1]
         return port
 
-    def _asked(self) -> None:
+    def _on_request(self) -> None:
         while True:
             taken = self.receiver.take()
             if taken is None:

@@ -152,9 +152,9 @@ def bind_methods(app: Any, cls: type) -> None:
 
 def _changed(router: Any) -> None:
     """Invalidate the routes that newer FastAPI caches for an included router."""
-    tell = getattr(router, "_mark_routes_changed", None)
-    if tell is not None:
-        tell()
+    notify = getattr(router, "_mark_routes_changed", None)
+    if notify is not None:
+        notify()
 
 
 def analyse_again(route: Any) -> None:

@@ -128,15 +128,15 @@ class WriteBuffer:
             self._transport.write_eof()
         self._transport.resume_reading()
         last = self._loop.time() + _LINGER_SECONDS_MAX - _LINGER_SECONDS
-        self._look_after(self._lingers or _LINGER_SECONDS, last)
+        self._check_later(self._lingers or _LINGER_SECONDS, last)
 
-    def _look_after(self, seconds: float, last: float) -> None:
+    def _check_later(self, seconds: float, last: float) -> None:
         """Check whether the client is still sending; stop checking after `last`."""
         self.came = False
 
         def look() -> None:
             if self.came and self._loop.time() < last and not self._transport.is_closing():
-                self._look_after(_LINGER_SECONDS, last)
+                self._check_later(_LINGER_SECONDS, last)
             else:
                 self._end()
 

@@ -25,7 +25,7 @@ def workers(config: LLMConfig) -> int:
     return int(sizes.get("tensor_parallel_size", 1)) * int(sizes.get("pipeline_parallel_size", 1))
 
 
-def asks_for_gpus(config: LLMConfig) -> bool:
+def requests_gpus(config: LLMConfig) -> bool:
     """Return True if a config requests GPUs explicitly, not only through its engine."""
     given = config.placement_group_config or {}
     bundles = [*(given.get("bundles") or ()), given.get("bundle_per_worker") or {}]

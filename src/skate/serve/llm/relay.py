@@ -52,7 +52,7 @@ class IncomingStream:
     def __init__(self, destination: Destination) -> None:
         self.destination = destination
         self._items: list[Any] = []
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._got = 0
         self._of: int | None = None
 
@@ -60,7 +60,7 @@ class IncomingStream:
         """Add an event from the socket."""
         self._got += 1
         self._items.append(data)
-        self._news.set()
+        self._arrived.set()
 
     async def read(self, answers: AsyncIterator[Any]) -> None:
         """Add the items that arrive by handle."""
@@ -71,21 +71,21 @@ class IncomingStream:
                     count = each.count
                 else:
                     self._items.append(each)
-                    self._news.set()
+                    self._arrived.set()
         except Exception as error:  # any error of the request is raised where the response is read
             self._items.append(error)
             count = 0
         self._of = count
-        self._news.set()
+        self._arrived.set()
 
     async def next(self) -> Any:
         """Return the available events together; None at the end. Raises the error that ended the request."""
         while not self._items:
             if self._of is not None and self._got >= self._of:
                 return None
-            self._news.clear()
+            self._arrived.clear()
             try:
-                await asyncio.wait_for(self._news.wait(), None if self._of is None else _LATE_S)
+                await asyncio.wait_for(self._arrived.wait(), None if self._of is None else _LATE_S)
             except (TimeoutError, asyncio.TimeoutError):
                 raise EngineStopped(
                     f"the replica sent {self._of} events of the response, but only {self._got} have arrived"

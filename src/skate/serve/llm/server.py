@@ -24,7 +24,7 @@ from skate.llm.openai.requests import (
 )
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
-from skate.serve.llm.placement import asks_for_gpus, deployment_options
+from skate.serve.llm.placement import deployment_options, requests_gpus
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Outboxes
 
@@ -52,7 +52,7 @@ class LLMServer(EngineControls):
         if engine_cls is not None:
             self.engine: Engine = engine_cls(args)
         else:
-            name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=cluster_gpus())
+            name = choose(llm_config.llm_engine, requests_gpus=requests_gpus(llm_config), gpus=cluster_gpus())
             self.engine = find(name).factory(args)
         began = time.perf_counter()
         await self.engine.start()
@@ -173,7 +173,7 @@ class LLMServer(EngineControls):
     @classmethod
     def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
         """Return the options of a deployment of this class. Raises ImportError if the engine cannot run here."""
-        name = choose(llm_config.llm_engine, asks_for_gpus=asks_for_gpus(llm_config), gpus=cluster_gpus())
+        name = choose(llm_config.llm_engine, requests_gpus=requests_gpus(llm_config), gpus=cluster_gpus())
         return deployment_options(llm_config, find(name).needs_gpu)
 
 

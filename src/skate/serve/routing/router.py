@@ -334,10 +334,6 @@ class Router:
         self.submit(call, again=True)
         return True
 
-    def tell(self, model: str, target: Target) -> None:
-        """Record that a replica has loaded a model."""
-        target.models.add(model)
-
 
 def stop(ref: Any) -> None:
     """Cancel a replica's work on a response."""

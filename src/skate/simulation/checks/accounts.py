@@ -29,7 +29,7 @@ def check(core: NodeCore, process: Process) -> None:
         things: list[Any] = [*frame.refs, *frame.holds]
         for thing in things:
             check_entry(process, thing)
-    for any_id, grants in process.graves:
+    for any_id, grants in process.pending_releases:
         has[any_id] += grants
     for message in process.outbox:
         word = message[0]

@@ -12,18 +12,20 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from skate.core.cluster.lineage import NOT_RECORDED
+from skate.core.object.lifetimes import FREED
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION, DEAD
 from skate.simulation.programs.spec import CPU, Spec
 
 if TYPE_CHECKING:
     from skate.core.task.task import Task
+    from skate.protocol.fields import ErrorValue
     from skate.simulation.nodes.cluster import Cluster
     from skate.simulation.processes.frame import Ref
     from skate.simulation.processes.process import Process
     from skate.simulation.processes.worker import Running, Worker
 
-LOST = ("ObjectLostError", "OwnerDiedError", "ObjectReconstructionFailedError", "ObjectFreedError")
+LOST = ("ObjectLostError", "OwnerDiedError", "ObjectReconstructionFailedError", FREED)
 
 
 class Observer:
@@ -56,7 +58,13 @@ class Observer:
         #: Of each call: actor, caller, its number in the caller's order.
         self._callers: dict[bytes, tuple[bytes, int, int]] = {}
         self._order: dict[tuple[bytes, int], int] = {}
+        #: The same for calls that no answer was accepted for, by actor, caller and process of the actor: these keep their order
+        #: also when they are retried together.
+        self._order_there: dict[tuple[bytes, int, int], int] = {}
+        self._answered: set[bytes] = set()
         self._lent: dict[int, dict[str, Any]] = {}
+        #: Objects of which a process that was being killed had sent a HOLD, which came when its tasks had been given up.
+        self._held_late: set[bytes] = set()
 
     # -- calls
 
@@ -82,6 +90,7 @@ class Observer:
         task_id = oid[:24]
         if kind == m.ERROR:
             self._deserved(task_id, *payload)
+            self._not_freed(payload)
         if task_id in self.outcomes:
             while kind == m.ERROR and "init_error" in payload[1]:
                 payload = payload[1]["init_error"]
@@ -127,6 +136,14 @@ class Observer:
         """Check a requested value that a process receives."""
         lost = kind == m.ERROR and payload[0] in LOST
         assert not (self.faultless and lost), f"{oid.hex()} is lost, though nothing broke: {payload}"
+        if lost:
+            self._not_freed(payload)
+
+    def _not_freed(self, error: ErrorValue) -> None:
+        """Assert that nothing is freed while it is referenced, except by the loss of a node."""
+        if error[0] == FREED and not self.counts["nodes lost"]:
+            oid = bytes.fromhex(error[1]["message"])
+            assert oid in self._held_late, f"{oid.hex()} was freed while it was referenced"
 
     def result(self, ref: Any) -> str:
         """Return the state of a ref: "pending", "ok" or the name of an error class."""
@@ -146,6 +163,7 @@ class Observer:
         if worker.cluster.fenced:
             return
         task_id, spec = running.task_id, running.spec
+        assert not worker.has_left, f"{spec} begins on {worker}, which has left"
         count = self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
         self.counts["attempts"] += 1
         self.counts["retries"] += count > 1
@@ -179,6 +197,11 @@ class Observer:
             last = self._order.get((actor_id, caller), -1)
             assert number > last, f"{running.spec} begins after a later call of the same caller"
             self._order[(actor_id, caller)] = number
+        if running.task_id not in self._answered and not life["concurrent"]:
+            there = (actor_id, caller, worker.cid)
+            last = self._order_there.get(there, -1)
+            assert number > last, f"{running.spec} begins on {worker} after a later call of the same caller"
+            self._order_there[there] = number
         allowed: int = life["max_task_retries"]
         return allowed
 
@@ -237,10 +260,25 @@ class Observer:
         """Record a message from one node to another."""
         if message[0] == m.FORWARD:
             self._forwarded[source, to, message[2]] += 1
+        elif message[0] == m.RETRIED:
+            self._retried(*message[1:])
         elif message[0] == m.FINISHED:
             self._forwarded[to, source, message[1]] -= 1
             told = self._forwarded[to, source, message[1]] >= 0
             assert told, f"node {source} tells node {to} twice that {self.specs[message[1]]} has ended"
+
+    def _retried(self, task_id: bytes, attempt: int, retries: int) -> None:
+        """Check what a node reports about a task that it retries for another one."""
+        allowed = self._allowed(task_id)
+        if allowed < 0:
+            assert retries == allowed, (
+                f"{self.specs[task_id]} may always be retried, but {retries} retries are left"
+            )
+            return
+        left = allowed - attempt + self._unreported[task_id]
+        assert retries <= left, (
+            f"{self.specs[task_id]} has {retries} retries left on attempt {attempt}, not {left}"
+        )
 
     def takes(self, cluster: Cluster, process: Process, message: tuple[Any, ...]) -> None:
         """Record that a node is about to handle a message from a process."""
@@ -257,6 +295,13 @@ class Observer:
             known = cluster.core.scheduler.workers.get(process.cid)
             if known is not None and known.actor is not None:
                 self._over[known.actor.actor_id] = known.actor.restarts
+        elif word == m.PUBLISH:
+            _, oid, kind, payload, held, _ = message
+            inside = payload[1] if kind == m.INLINE and isinstance(payload, tuple) else held
+            assert sorted(inside) == sorted(held), f"{process} publishes {oid.hex()} without what is in it"
+        elif word == m.HOLD:
+            if not process.alive or process.cid in cluster.doomed:
+                self._held_late.add(message[1])
         elif word == m.KILL and message[2]:
             actor = cluster.core.actors.actors.get(message[1])
             if actor is not None and actor.state != DEAD and cluster.core.cluster.registry.is_here(actor):
@@ -274,6 +319,7 @@ class Observer:
             self._cancelled.add(task_id)
         if status != m.OK and (task.cancelled or not retriable) and not cluster.fenced:
             self._final.add(task_id)
+        self._answered.add(task_id)
         key = (cluster.number, task_id, task.attempt)
         assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
         self._accepted.add(key)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import random
 
 STEPS_MAX = 200_000
-QUIET_SECONDS = 5.0  # longer than any delay of the core
+QUIET_SECONDS = 60.0  # longer than any delay of the core
 WONDER_EVERY = 4  # full checks
 
 
@@ -155,7 +155,7 @@ class Cluster(FaultInjector):
                     add((self.deliver, process))
                 if process.can_act():
                     add((self.act, process))
-                if process.graves:
+                if process.pending_releases:
                     add((self.tidy, process))
         if self.doomed:
             events += [(self.strike, self.processes[cid]) for cid in self.doomed]

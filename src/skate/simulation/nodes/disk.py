@@ -55,10 +55,10 @@ class Disk:
 
     def _spill(self, number: int, oid: bytes, offset: int, size: int, place: int) -> None:
         cluster = self.cluster
-        there = not self._full()
+        success = not self._full()
         mark = number if place < 0 else place
         self.bad.discard(mark)
-        if there:
+        if success:
             if cluster.faults.unreadable and cluster.rng.random() < cluster.faults.unreadable:
                 cluster.fault("unreadable")
                 self.bad.add(mark)
@@ -68,7 +68,7 @@ class Disk:
             else:
                 cluster.memory[place + self.boundary] = entry
             cluster.observer.counts["spilled"] += 1
-        cluster.tell(se.SpillDone(se.SPILL_DONE, number, there))
+        cluster.tell(se.SpillDone(se.SPILL_DONE, number, success))
 
     def _restore(self, number: int, place: int, offset: int, size: int) -> None:
         cluster = self.cluster
@@ -76,13 +76,13 @@ class Disk:
         oid = core.spill_manager.reads[number][0]
         outside = core.spill_manager.external
         entry = self.outside.get(place) if outside else cluster.memory[place + self.boundary]
-        there = place not in self.bad
-        if entry is not None and there:
+        success = place not in self.bad
+        if entry is not None and success:
             wanted = core.spill_manager.restoring.get(oid) == number
             assert entry[0] == oid or not wanted, f"{oid.hex()} comes back as another value"
             cluster.memory[offset] = entry
             cluster.observer.counts["restored"] += 1
-        problem = "" if entry is not None and there else "its copy cannot be read"
+        problem = "" if entry is not None and success else "its copy cannot be read"
         cluster.tell(se.RestoreDone(se.RESTORE_DONE, number, problem))
 
     def _reserve(self, number: int, place: int, size: int) -> None:

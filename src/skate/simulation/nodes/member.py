@@ -145,10 +145,10 @@ class Node(Cluster):
                     self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
                 else:
                     self.tell(se.PullDone(se.PULL_DONE, offset, False))
-            case ServeReads(there):
-                late, self.late = self.late, [each for each in self.late if each[0] != there]
+            case ServeReads(served):
+                late, self.late = self.late, [each for each in self.late if each[0] != served]
                 for oid, source, offset in late:
-                    if oid == there:
+                    if oid == served:
                         self.read(oid, source, offset)
             case _:
                 super().shell(effect)
@@ -206,6 +206,9 @@ class Node(Cluster):
             del self.peers[cid]
             self._wary = WARY_STEPS
             self.tell(se.PeerLeft(se.PEER_LEFT, cid, "was lost"))
+            self.apply()  # before anything else happens
+            if not self.alive:
+                return
         for offset in [offset for offset, source in self.reads.items() if source == number]:
             del self.reads[offset]
             self.tell(se.PullDone(se.PULL_DONE, offset, False))

@@ -14,7 +14,7 @@ from skate.core import invariants
 from skate.core.object.lifetimes import owner_of
 from skate.protocol import messages as m
 from skate.protocol.states import DEAD, GroupState
-from skate.simulation.checks import quiescence
+from skate.simulation.checks import between_nodes, quiescence
 from skate.simulation.checks.observer import Observer
 from skate.simulation.faults.rates import NO_FAULTS, PAUSES, Faults
 from skate.simulation.nodes.cluster import Cluster
@@ -230,7 +230,9 @@ class World(ABC):
         for node in self.nodes.values():
             if node.alive:
                 invariants.check_quiet(node.core.tables)
-        quiescence.check(node for node in self.nodes.values() if node.alive)
+        living = [node for node in self.nodes.values() if node.alive]
+        quiescence.check(living)
+        between_nodes.check(living)
 
     def drain(self, without_timeouts: bool) -> None:
         """End a run: no more faults, every program finishes, everything is released and must disappear."""

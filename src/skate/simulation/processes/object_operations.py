@@ -40,7 +40,7 @@ class ObjectOperations:
         packed = self.packed(frame, spec, *numbers)
         self.context.parent = parent
         if spec.streaming:
-            frame.streams.append(open_stream(self, actor_id, key, packed, None))
+            frame.streams.append(open_stream(self, actor_id, key, packed, None, spec.backpressure > 0))
         else:
             frame.refs += submission.submit(self, actor_id, key, spec.returns, packed, None)
         task_id: bytes = self.count.to_bytes(8, "little") + self.tail

@@ -96,7 +96,7 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         self.todo.clear()
         self.inbox.clear()
         self.frame.clear()
-        self.graves.clear()
+        self.pending_releases.clear()
 
     def _emit(self, message: tuple[Any, ...]) -> None:
         assert self.alive, f"{self} has ended, and sends {message}"
@@ -134,9 +134,9 @@ class Process(ClientCore, ObjectOperations, PlacementOperations):
         super()._stream_end(message)
         self.cluster.observer.saw(task_id + b"\0\0\0\0", m.INLINE, None)
 
-    def _condemned(self, message: m.Deadlock) -> None:
+    def _deadlock(self, message: m.Deadlock) -> None:
         if self.cluster.condemns(self, message[1]):
-            super()._condemned(message)
+            super()._deadlock(message)
 
     # -- parts of operations
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from skate.simulation.nodes.cluster import Cluster
 
 
+LAST_TURNS = 12  # of an actor that has exited, until its process has ended
+
+
 class Failed(Exception):
     """A program ends with an error."""
 
@@ -70,11 +73,13 @@ class Worker(Process):
         self.started = False
         self.deaf = cluster.rng.random() < 0.2  # in C code, which cannot handle the message to exit
         self.actor_id = b""
+        self.has_left = False  # an actor that has exited on its own
+        self.turns_left = 0  # what it still does before it ends
         self.stash: list[Any] = []  # an actor's own refs
         self.waited_on: Any = None  # the lease with which it last waited for others
         self.status = bytearray(SLOT_BYTES)
         self.tables = WorkerCore(
-            self.handlers, Template, self.outbox.append, self.send, self.bury, self.status
+            self.handlers, Template, self.outbox.append, self.send, self.release_later, self.status
         )
         self.handlers[m.STOP_TASK] = self._stop_task
 
@@ -175,6 +180,8 @@ class Worker(Process):
             self.take(*tables.queue.popleft())
         elif able and not (tables.leaving and rng.random() < 0.5):
             self.go_on(able[rng.randrange(len(able))])
+        elif self.turns_left:
+            self.turns_left -= 1
         elif tables.leaving:
             self.cluster.left(self)
 
@@ -219,6 +226,8 @@ class Worker(Process):
         except Interrupted:
             self.answer_for(running, m.CANCELLED, (), False)
         except Left:
+            self.has_left = True
+            self.turns_left = self.cluster.rng.randrange(LAST_TURNS)
             self.tables.exit_actor()
             self.call_ended(running)
 

@@ -34,10 +34,10 @@ class Author:
             self._submit: 10, self._call: 6, self._create: 2, self._put: 2, self._drop: 4, self._drop_actor: 1,
             self._drop_stream: 1,
             self._look: 1, self._name: 0.5, self.group_operation: 2, self._burst: 0.2,
-            self._many_calls: 0.2,
+            self._many_calls: 0.2, self._read: 0.4,
         }  # fmt: skip
         if failures:
-            kinds |= {self._cancel: 2, self._kill: 0.5}
+            kinds |= {self._cancel: 2, self._kill: 0.5, self._exit: 0.2}
         elif not free:
             kinds |= {self._whole: 1}
         self.kinds = list(kinds)
@@ -73,6 +73,12 @@ class Author:
         ]
         return ("several", (("create", *self.actor()), *calls))
 
+    def _exit(self) -> Operation:
+        """An actor that exits on its own, between calls of it."""
+        calls = [self.call(1) for _ in range(self.rng.randrange(2, 9))]
+        calls[self.rng.randrange(len(calls))].program = (("exit",),)
+        return ("several", (("create", *self.actor()), *(("call", -1, spec) for spec in calls)))
+
     def _call(self) -> Operation:
         return ("call", self.number(), self.call(2), self.picks(), self.picks())
 
@@ -96,6 +102,18 @@ class Author:
 
     def _look(self) -> Operation:
         return ("get", self.number()) if self.free and self.rng.random() < 0.5 else ("next", self.number())
+
+    def _read(self) -> Operation:
+        """Read a stream that has many items and waits for its reader."""
+        spec = self.task(1)
+        spec.streaming, spec.returns = True, 1
+        spec.backpressure = self.rng.choice((1, 2)) if self.free else 0
+        items = tuple(
+            ("item", self.rng.random() < self.theme.large, ()) for _ in range(self.rng.randrange(2, 7))
+        )
+        spec.program = (*spec.program[:1], *items)
+        reads = [("next", -1)] * self.rng.randrange(1, 6)
+        return ("several", (("submit", spec, self.picks()), *reads))
 
     def _name(self) -> Operation:
         return ("name", self.rng.choice("abc"))

@@ -30,11 +30,12 @@ class Theme:
 MIXED = Theme()
 STREAMS = Theme(
     streaming=0.7, large=0.4, fail=0.3, crash=0.15, retries=(1, 3, 3, -1), backpressure=0.4,
-    kinds={"_look": 6, "_drop": 2, "_call": 0.5},
+    kinds={"_look": 6, "_drop": 2, "_call": 0.5, "_read": 15},
 )  # fmt: skip
 ACTORS = Theme(
     crash=0.15, leave=0.08, restarts=(1, 3, -1), named=0.5, wait=0.2, held_cpu=0.5, retries=(0, 1, 3), concurrent=0.15,
-    kinds={"_call": 5, "_create": 1.5, "_submit": 0.5, "_name": 4, "_kill": 3, "_drop_actor": 2, "_cancel": 3, "_many_calls": 4},
+    kinds={"_call": 5, "_create": 1.5, "_submit": 0.5, "_name": 4, "_kill": 3, "_drop_actor": 2, "_cancel": 3, "_many_calls": 4,
+        "_exit": 15},
 )  # fmt: skip
 SHARING = Theme(
     passing=0.9, give=0.8, wait=0.35, large=0.5, fail=0.05, held_cpu=0.5, concurrent=0.6,
@@ -49,7 +50,7 @@ GROUPS = Theme(held_cpu=0.6, wait=0.2, kinds={"group_operation": 12, "_submit": 
 BURSTS = Theme(passing=0.6, wait=0.4, fail=0.05, kinds={"_burst": 20, "_cancel": 4, "_submit": 0.5})
 CALLS = Theme(
     passing=0.8, named=0.1, held_cpu=0.2, concurrent=0.1,
-    kinds={"_call": 6, "_create": 1.5, "_drop_actor": 4, "_cancel": 5, "_kill": 0.3, "_many_calls": 4},
+    kinds={"_call": 6, "_create": 1.5, "_drop_actor": 4, "_cancel": 5, "_kill": 0.3, "_many_calls": 4, "_exit": 6},
 )  # fmt: skip
 WAITERS = Theme(
     passing=0.9, wait=0.6, concurrent=0.9, held_cpu=0.9, fail=0.03, crash=0.01, leave=0.0,

@@ -58,7 +58,7 @@ class Head:
         return seconds
 
     def template(self, key: bytes, strategy: Any, request: dict[str, int] | None = None) -> bytes:
-        """Return a function, which asks for a CPU if nothing else is said."""
+        """Return a function, which requests one CPU by default."""
         asked = {"CPU": CPU} if request is None else request
         fields = {"name": "f", "function": b"", "request": asked, "strategy": strategy}
         self.core.step(self.driver, (m.TEMPLATE, key, fields), self.now)

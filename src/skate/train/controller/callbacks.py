@@ -47,7 +47,7 @@ class Callbacks:
             ControllerError: a callback raised.
         """
         self.context.reports = reports
-        self._tell("before_run")
+        self._notify("before_run")
 
     def reported(self, metrics: Sequence[Mapping[str, Any]], checkpoint: Any) -> None:
         """Notify the callbacks that all workers have reported.
@@ -57,7 +57,7 @@ class Callbacks:
         """
         self.context.reports += 1
         if self._user_callbacks:
-            self._tell("after_report", metrics=[dict(each) for each in metrics], checkpoint=checkpoint)
+            self._notify("after_report", metrics=[dict(each) for each in metrics], checkpoint=checkpoint)
 
     def failed(self, failures: Sequence[tuple[int, Exception]], described: str) -> None:
         """Notify the callbacks of failed workers.
@@ -66,7 +66,7 @@ class Callbacks:
             ControllerError: a callback raised; the message also describes the failure of the workers.
         """
         try:
-            self._tell("after_exception", worker_exceptions=dict(failures))
+            self._notify("after_exception", worker_exceptions=dict(failures))
         except ControllerError as error:
             raise ControllerError(
                 error.controller_failure, f"{error.doing}, when it was notified that {described}\nIt raised"
@@ -90,7 +90,7 @@ class Callbacks:
         if raised is not None:
             raise raised from raised.controller_failure
 
-    def _tell(self, hook: str, **what: Any) -> None:
+    def _notify(self, hook: str, **what: Any) -> None:
         for callback in self._user_callbacks:
             self._call(callback, hook, **what)
 

@@ -20,7 +20,11 @@ _TRY_SECONDS = 0.5
 
 def nodes() -> dict[str, dict[str, float]]:
     """Return the total resources of the living nodes, by node id."""
-    return {node["NodeID"]: node["Resources"] for node in skate.nodes() if node["Alive"]}
+    return {
+        node["NodeID"]: node["Resources"]
+        for node in skate.nodes()
+        if node["Alive"] and not node.get("Draining")
+    }
 
 
 def wanted(scaling: ScalingConfig) -> Resources:

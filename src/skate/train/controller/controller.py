@@ -29,6 +29,7 @@ from skate.train.controller.group import WorkerGroup
 from skate.train.controller.history import History
 from skate.train.controller.machine import Machine
 from skate.train.controller.observers import Observers
+from skate.train.controller.preemptions import Preemptions
 from skate.train.controller.validation import Validations
 from skate.train.data_config import DataConfig
 from skate.train.errors import (
@@ -41,7 +42,7 @@ from skate.train.errors import (
 from skate.train.modes import ValidationConfig
 from skate.train.run_session import with_preload
 from skate.train.storage.run_folder import RunFolder
-from skate.train.worker.session import Session
+from skate.train.worker.session import Announced, Session
 
 #: After the first rank has failed, the others have this long to fail too, so that related failures are
 #: reported together.
@@ -83,7 +84,7 @@ class Run:
 
 
 class Controller:
-    """One call of `fit`."""
+    """Runs one call of `fit`."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -103,6 +104,8 @@ class Controller:
         #: The description of the last failure, and the nodes lost with it, with their ranks.
         self._text = ""
         self._lost: dict[str, list[int]] = {}
+        self.preemptions = Preemptions()
+        self._grace_s = run.run_config.failure_config.preemption_grace_s
         self.value: Any = None
 
     # -- the loop
@@ -125,7 +128,7 @@ class Controller:
     def _execute(self) -> Any:
         try:
             cluster.check(self.run.scaling)
-            self._do(self.machine.begin(self._room()))
+            self._do(self.machine.begin(self._capacity()))
             while self.machine.state not in (machines.FINISHED, machines.ERRORED):
                 start, self._next_start = self._next_start, None
                 if start is not None:
@@ -163,7 +166,7 @@ class Controller:
             time.sleep(action.delay)
         run = self.run
         if cluster.await_capacity(run.scaling):
-            self.machine.fit(self._room())
+            self.machine.fit(self._capacity())
         workers = self.machine.workers
         self.history.note(event="start", attempt=action.attempt, workers=workers)
         self.watchers.progress.starting(action.attempt, workers)
@@ -202,7 +205,7 @@ class Controller:
             # Errors in code, unlike missing resources, would occur again.
             self.machine.state = machines.ERRORED
             raise ControllerError(error) from error
-        actions = self.machine.start_failed(error, self._room())
+        actions = self.machine.start_failed(error, self._capacity())
         again = [
             f"; trying again in {each.delay:.1f} s" for each in actions if isinstance(each, machines.Start)
         ]
@@ -223,7 +226,7 @@ class Controller:
             self.history.note(event="stop", reason=reason)
             group.close()
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """Return the number of workers for which the cluster has room now; at least the run's minimum."""
         return cluster.room(self.run.scaling, self.group.held if self.group is not None else {})
 
@@ -300,7 +303,7 @@ class Controller:
 
     def _take_failures(self, failures: list[tuple[int, Exception]]) -> None:
         """Handle failed ranks: collect further failures, and the stacks of ranks that are stuck."""
-        deadline = time.monotonic() + GRACE_SECONDS
+        deadline = time.monotonic() + GRACE_SECONDS + self._preemption_grace(failures)
         while self._training and time.monotonic() < deadline:
             ready, _ = skate.wait(list(self._training), num_returns=1, timeout=deadline - time.monotonic())
             for ref in ready:
@@ -312,9 +315,17 @@ class Controller:
         self.history.note(event="failure", ranks=[rank for rank, _ in first], error=text)
         self.watchers.callbacks.failed(first, text)
         self._text = text
-        actions = self.machine.failed(first, self._room(), bool(self._lost))
+        actions = self.machine.failed(first, self._capacity(), bool(self._lost))
         self.watchers.progress.failed(first_line(first), self.machine.state != machines.ERRORED)
         self._do(actions)
+
+    def _preemption_grace(self, failures: Sequence[tuple[int, Exception]]) -> float:
+        """Return how long other ranks may continue: for a while if a node was lost as announced."""
+        assert self.group is not None
+        where = self.group.where
+        lost = [rank for rank, error in failures if isinstance(error, ActorDiedError)]
+        announced = any(self.preemptions.includes(where[rank]["node"]) for rank in lost)
+        return self._grace_s if announced else 0.0
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
         """Return the dead nodes with their ranks; failures of other ranks are then consequences."""
@@ -333,10 +344,10 @@ class Controller:
         """Return the stacks of the ranks that answer within a second."""
         if self.group is None:
             return {}
-        asked = {rank: self.group.workers[rank].stack.remote() for rank in ranks}
+        pending = {rank: self.group.workers[rank].stack.remote() for rank in ranks}
         found = {}
         until = time.monotonic() + 1.0
-        for rank, ref in asked.items():
+        for rank, ref in pending.items():
             try:
                 found[rank] = skate.get(ref, timeout=max(0.0, until - time.monotonic()))
             except (GetTimeoutError, ActorDiedError, ActorUnavailableError, RayTaskError):
@@ -348,9 +359,9 @@ class Controller:
     def _commit(self, action: machines.Commit) -> None:
         assert self.group is not None
         checkpoint = self.history.take(action.reports, self.machine.attempt)
-        asked = action.reports[0].validation
-        if checkpoint is not None and asked:
-            self.validations.add(self.history.kept[-1].name, checkpoint, asked)
+        requested = action.reports[0].validation
+        if checkpoint is not None and requested:
+            self.validations.add(self.history.kept[-1].name, checkpoint, requested)
         self.watchers.reported(action.number, action.reports, checkpoint)
         checkpoints = (
             (self.history.latest or self.run.resume_from, self.history.reported())
@@ -368,8 +379,11 @@ class Controller:
             self._waiting_for_checkpoints.append((action.number, until))
             return
         self.watchers.spans.released("collective", action.number)
+        value = action.value
+        if isinstance(value, Announced):
+            value = self.preemptions.announced(self.group.where)
         for worker in self.group.workers:
-            worker.release.remote("collective", action.number, action.value)
+            worker.release.remote("collective", action.number, value)
 
     def _answer_checkpoints(self) -> None:
         if not self._waiting_for_checkpoints or self.group is None:
@@ -389,6 +403,8 @@ class Controller:
         """Log late ranks, fail the run for ranks that will never arrive, and look for room if the run may grow."""
         now = time.monotonic()
         self.watchers.progress.look()
+        if self._grace_s:
+            self.preemptions.look()
         if self.machine.state != machines.RUNNING:
             return
         for sync_point, missing in self.machine.unreachable_sync_points():
@@ -411,7 +427,7 @@ class Controller:
             and now - self._checked_capacity_at >= scaling.elastic_resize_monitor_interval_s
         ):
             if self._checked_capacity_at:
-                self._do(self.machine.capacity_found(self._room()))
+                self._do(self.machine.capacity_found(self._capacity()))
             self._checked_capacity_at = now
 
     # -- the end

@@ -26,7 +26,7 @@ class History:
         self.last_metrics: dict[str, Any] | None = None
         self.kept: list[KeptCheckpoint] = []
         self.rows: list[dict[str, Any]] = []
-        self._elsewhere: dict[str, Checkpoint] = {}
+        self._external: dict[str, Checkpoint] = {}
         self._status: dict[str, ReportedCheckpointStatus] = {}
         self._deleted: set[str] = set()
         self._index = 0
@@ -45,7 +45,7 @@ class History:
         if recover:
             self.recover()
         for each in list(self.kept):
-            if each.name not in self._elsewhere and not self.folder.is_complete(each.name):
+            if each.name not in self._external and not self.folder.is_complete(each.name):
                 self.kept.remove(each)
                 if recover:  # the crash came before the line of its deletion was written
                     self.journal.append({"event": "deleted", "checkpoint": each.name})
@@ -78,7 +78,7 @@ class History:
                 self.kept = [each for each in self.kept if each.name != name]
                 self.kept.append(KeptCheckpoint(name, entry["metrics"], self._index))
                 if "path" in entry:
-                    self._elsewhere[name] = _checkpoint_of(entry["path"])
+                    self._external[name] = _checkpoint_of(entry["path"])
             self._index += 1
         elif kind == "deleted":
             self._deleted.add(entry["checkpoint"])
@@ -121,7 +121,7 @@ class History:
                 }
                 checkpoint = self.folder.commit(name, manifest)
             else:
-                checkpoint = self._elsewhere[name] = elsewhere
+                checkpoint = self._external[name] = elsewhere
                 entry["path"] = _url_of(elsewhere)
             entry["checkpoint"] = name
             self.kept = [each for each in self.kept if each.name != name]
@@ -132,17 +132,17 @@ class History:
         self._index += 1
         self.journal.append(entry, durable=checkpoint is not None)
         if checkpoint is not None:
-            self._let_go()
+            self._drop_surplus()
         return checkpoint
 
-    def _let_go(self) -> None:
+    def _drop_surplus(self) -> None:
         pending = ReportedCheckpointStatus.PENDING_VALIDATION
         available = [each for each in self.kept if self._status.get(each.name) is not pending]
         for each in to_delete(available, self.config):
             self.kept.remove(each)
             self.journal.append({"event": "deleted", "checkpoint": each.name})
-            if each.name in self._elsewhere:
-                _delete(self._elsewhere.pop(each.name))
+            if each.name in self._external:
+                _delete(self._external.pop(each.name))
             else:
                 self.folder.delete(each.name)
 
@@ -157,7 +157,7 @@ class History:
             {"event": "validated", "checkpoint": name, "metrics": metrics, "status": status.value},
             durable=True,
         )
-        self._let_go()
+        self._drop_surplus()
 
     def _add_metrics(self, name: str, metrics: dict[str, Any], status: ReportedCheckpointStatus) -> None:
         self._status[name] = status
@@ -169,7 +169,7 @@ class History:
 
     def checkpoint(self, kept: KeptCheckpoint) -> Checkpoint:
         """The checkpoint of an entry."""
-        return self._elsewhere.get(kept.name) or self.folder.checkpoint(kept.name)
+        return self._external.get(kept.name) or self.folder.checkpoint(kept.name)
 
     @property
     def latest(self) -> Checkpoint | None:

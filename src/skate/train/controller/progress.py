@@ -59,10 +59,10 @@ class Progress:
         self.run_metrics.reported(metrics, with_checkpoint)
         self.look()
 
-    def failed(self, first_line: str, goes_on: bool) -> None:
+    def failed(self, first_line: str, retries: bool) -> None:
         """Note that workers have failed; the run restarts, or ends with the error that `fit` raises."""
-        if goes_on and self._level <= WARNING:
-            self._say(f"attempt {self._attempt} failed, and the run starts again: {first_line}")
+        if retries and self._level <= WARNING:
+            self._print(f"attempt {self._attempt} failed, and the run starts again: {first_line}")
             self._printed_start = True
 
     def ended(self, error: BaseException | None) -> None:
@@ -79,7 +79,7 @@ class Progress:
             if self.run_metrics.checkpoints:
                 words.append(_count(self.run_metrics.checkpoints, "checkpoint"))
             words += self._speed()[1:]
-            self._say("  ".join([*words, self.path]))
+            self._print("  ".join([*words, self.path]))
 
     def look(self) -> None:
         """Repaint if it is time to, or print that the run has started."""
@@ -89,7 +89,7 @@ class Progress:
         if not self._on_terminal:
             if not self._printed_start and self._level <= INFO:
                 self._printed_start = True
-                self._say(f"{_count(self._workers, 'worker')}, results go to {self.path}")
+                self._print(f"{_count(self._workers, 'worker')}, results go to {self.path}")
             return
         if now - self._painted < _EVERY_SECONDS:
             return
@@ -115,7 +115,7 @@ class Progress:
     def _speed(self) -> list[str]:
         return self.run_metrics.speed(time.monotonic() - self._running_since)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         # While the line is on the terminal, other output goes above it.
         print(
             f"train: run {self.name!r}: {text}", file=sys.stderr if self._live else self._stream, flush=True

@@ -30,7 +30,7 @@ class Validations:
         """True if validations are queued or running."""
         return self._running is not None or bool(self._queue)
 
-    def add(self, name: str, checkpoint: Any, asked: Any) -> None:
+    def add(self, name: str, checkpoint: Any, validation: Any) -> None:
         """Queue the validation of a checkpoint.
 
         Raises:
@@ -42,8 +42,8 @@ class Validations:
                 "validation_config=ValidationConfig(fn=...)"
             )
         task = (
-            asked
-            if isinstance(asked, ValidationTaskConfig)
+            validation
+            if isinstance(validation, ValidationTaskConfig)
             else self.config.task_config or ValidationTaskConfig()
         )
         self._queue.append((name, checkpoint, task))

@@ -10,7 +10,7 @@ Node = Mapping[str, float]
 
 
 def fitting(bundle: Resources, nodes: Sequence[Node], most: int, apart: bool = False) -> int:
-    """Return how many bundles of a kind fit onto nodes, at most `most`; with `apart` one per node."""
+    """Return how many bundles of a kind fit onto nodes, at most `most`; with `apart`, at most one per node."""
     found = 0
     for node in nodes:
         if found >= most:

@@ -15,8 +15,9 @@ class JaxConfig(BackendConfig):
     """Selects the devices of the workers.
 
     Args:
-        use_tpu: rejected. use_gpu: compute on the workers' GPUs; set by the trainer. Without it, workers
-        compute on their CPUs, through gloo.
+        use_tpu: rejected.
+        use_gpu: compute on the workers' GPUs; set by the trainer. Without it, workers compute on their CPUs, through
+            gloo.
 
     Raises:
         ValueError: TPUs are requested.

@@ -114,10 +114,10 @@ def prepare_data_loader(
 
     Args:
         data_loader: the loader, the same on all ranks.
-        add_dist_sampler: True to give each rank its part, shuffled if the loader shuffles. Loaders with a
-        custom sampler and loaders of an `IterableDataset` are left unchanged. move_to_device: True to move
-        batches to this worker's device. auto_transfer: True to copy the next batch to a GPU during the
-        computation of the current one.
+        add_dist_sampler: True to give each rank its part, shuffled if the loader shuffles. Loaders with a custom
+            sampler and loaders of an `IterableDataset` are left unchanged.
+        move_to_device: True to move batches to this worker's device.
+        auto_transfer: True to copy the next batch to a GPU during the computation of the current one.
 
     Raises:
         RuntimeError: called outside of the training function.

@@ -45,6 +45,10 @@ class Reported:
     seconds: float = 0.0
 
 
+class Announced:
+    """The value of a sync point by which workers ask for announced preemptions."""
+
+
 @dataclass
 class Session:
     """One worker's side of a run."""
@@ -188,17 +192,17 @@ def leave() -> None:
     _current[0] = None
 
 
-def current(asked: str) -> Session:
+def current(called: str) -> Session:
     """Return the session of this process.
 
     Raises:
-        RuntimeError: this process is not a worker of a run; `asked` is the called function.
+        RuntimeError: this process is not a worker of a run; `called` is the called function.
     """
     session = _current[0]
     if session is None:
         raise RuntimeError(
-            f"`{asked.rpartition('.')[2].removesuffix('()')}` cannot be used outside of a Ray Train training function: "
-            f"call ray.train.{asked} in the function that "
+            f"`{called.rpartition('.')[2].removesuffix('()')}` cannot be used outside of a Ray Train training function: "
+            f"call ray.train.{called} in the function that "
             "TorchTrainer(train_loop_per_worker=...) runs in each worker, not in the program that calls fit()"
         )
     return session

@@ -7,7 +7,7 @@ from typing import Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.modes import CheckpointConsistencyMode
-from skate.train.worker.session import Place, Session, active, current
+from skate.train.worker.session import Announced, Place, Session, active, current
 
 
 class TrainContext:
@@ -199,6 +199,13 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
 
 
 def get_preemption_info() -> Any:
-    """Information about nodes that will be preempted; None while there are none."""
-    current("get_preemption_info()")
-    return None
+    """Return a `PreemptionInfo` about nodes with workers that drain, or None while there are none.
+
+    A sync point of all workers: each has to call it as often as the others.
+    """
+    session = current("get_preemption_info()")
+    if not session.controlled:
+        return None
+    number = session.next_number("collective")
+    session.send("sync", "collective", number, Announced())
+    return session.await_release("collective", number)

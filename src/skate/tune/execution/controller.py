@@ -84,7 +84,7 @@ class Controller:
 
         Raises:
             TuneError: a trial requests more than the cluster has, or a required metric is never reported.
-        Exception: any error of a callback, a scheduler or a searcher.
+            Exception: any error of a callback, a scheduler or a searcher.
         """
         machine = self.machine
         self.journal.begin()
@@ -161,7 +161,7 @@ class Controller:
         late = [ref for ref, (kind, _, extra) in self._pending.items() if kind == "end" and now > extra[1]]
         for ref in late:
             kind, trial, extra = self._pending.pop(ref)
-            self._let_go(extra[0])
+            self._end_process(extra[0])
 
     def _take(self, kind: str, trial: Trial, extra: Any, ref: Any) -> None:
         try:
@@ -188,11 +188,11 @@ class Controller:
                 self.capacity.give_back(process.key[1])
                 self.processes.keep(process)
             else:
-                self._let_go(process)
+                self._end_process(process)
 
     def _take_failure(self, kind: str, trial: Trial, extra: Any, error: Exception) -> None:
         if kind == "end":
-            self._let_go(extra[0])
+            self._end_process(extra[0])
             return
         cause = (
             error.cause
@@ -269,15 +269,15 @@ class Controller:
             del self._pending[ref]
         if command.unwind or self.processes.reuse or self.machine.settings.can_save(trial):
             if steps:  # in the middle of a step whose result is no longer needed
-                self._let_go(process)
+                self._end_process(process)
                 return
             until = time.monotonic() + _UNWIND_SECONDS
             reusable = trial.status not in (Trial.ERROR, Trial.PENDING)  # failed processes are not reused
             self._pending[process.actor.end.remote()] = ("end", trial, (process, until, reusable))
             return
-        self._let_go(process)
+        self._end_process(process)
 
-    def _let_go(self, process: Process) -> None:
+    def _end_process(self, process: Process) -> None:
         self.processes.end(process)
         self.capacity.give_back(process.key[1])
 

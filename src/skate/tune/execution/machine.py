@@ -132,7 +132,7 @@ class Machine:
         self._note("start", trial)
         if paused:
             on_unpause = getattr(getattr(self.search_alg, "searcher", None), "on_unpause", None)
-            if on_unpause is not None and not self.scheduler_alg.tells_pauses:
+            if on_unpause is not None and not self.scheduler_alg.reports_pauses:
                 on_unpause(trial.trial_id)
         self._commands.append(Start(trial, source))
         trial.restoring = source is not None
@@ -216,10 +216,10 @@ class Machine:
     def _check_metrics(self, trial: Trial, result: dict[str, Any]) -> None:
         if not self.settings.strict_metrics or result.get("done"):
             return
-        asked: list[tuple[str, Any]] = [("TuneConfig", self.settings.metric)]
-        asked.append((type(self.scheduler_alg).__name__, self.scheduler_alg.metric))
-        asked.append(("the searcher", self.search_alg.metric))
-        for who, metrics in asked:
+        metrics_of: list[tuple[str, Any]] = [("TuneConfig", self.settings.metric)]
+        metrics_of.append((type(self.scheduler_alg).__name__, self.scheduler_alg.metric))
+        metrics_of.append(("the searcher", self.search_alg.metric))
+        for who, metrics in metrics_of:
             for metric in metrics if isinstance(metrics, (list, tuple)) else [metrics]:
                 if metric and metric not in result:
                     known = sorted(
@@ -402,7 +402,7 @@ class Machine:
         trial.status = Trial.PAUSED
         self._note("pause", trial)
         searcher = getattr(self.search_alg, "searcher", None)
-        if searcher is not None and hasattr(searcher, "on_pause") and not self.scheduler_alg.tells_pauses:
+        if searcher is not None and hasattr(searcher, "on_pause") and not self.scheduler_alg.reports_pauses:
             searcher.on_pause(trial.trial_id)
         self._commands.append(Stop(trial, unwind=True))
 

@@ -29,8 +29,8 @@ class Processes:
     """Starts and ends the processes of trials.
 
     Args:
-        reuse: keep the processes of ended trials for others with the same requirements. preload: modules to
-    preload in the processes.
+        reuse: keep the processes of ended trials for others with the same requirements.
+        preload: modules to preload in the processes.
     """
 
     def __init__(self, reuse: bool, preload: Sequence[str] = ()) -> None:

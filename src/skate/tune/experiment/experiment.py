@@ -113,11 +113,11 @@ class Experiment:
         config = self.checkpoint_config
         if inspect.isclass(self.trainable):
             return
-        asked = [name for name in ("checkpoint_frequency", "checkpoint_at_end") if getattr(config, name)]
-        if asked:
-            verb = "be set for" if asked[0] == "checkpoint_frequency" else "be used with"
+        options = [name for name in ("checkpoint_frequency", "checkpoint_at_end") if getattr(config, name)]
+        if options:
+            verb = "be set for" if options[0] == "checkpoint_frequency" else "be used with"
             raise ValueError(
-                f"'{asked[0]}' cannot {verb} a function trainable. {self.trainable_name} is a function, which saves when it "
+                f"'{options[0]}' cannot {verb} a function trainable. {self.trainable_name} is a function, which saves when it "
                 "reports: tune.report(metrics, checkpoint=...)"
             )
 
@@ -166,7 +166,7 @@ class Experiment:
             ValueError: its resource request is invalid.
         """
         own = resources_of(self.trainable, config)
-        asked = (
+        factory = (
             own
             if own is not None and self.resources_per_trial is None
             else request_of(self.resources_per_trial, config)
@@ -177,7 +177,7 @@ class Experiment:
             trial_id=trial_id,
             evaluated_params=evaluated,
             experiment_tag=tag,
-            placement_group_factory=asked,
+            placement_group_factory=factory,
             stopping_criterion=self.stopping_criterion,
             checkpoint_config=self.checkpoint_config,
             max_failures=self.max_failures,

@@ -97,7 +97,7 @@ class Trial:
         self.experiment_tag = experiment_tag
         self.placement_group_factory = placement_group_factory or PlacementGroupFactory([{"CPU": 1}])
         self.stopping_criterion: dict[str, Any] = flat(dict(stopping_criterion or {}))
-        self._said: set[str] = set()
+        self._warned_of: set[str] = set()
         self.checkpoint_config = checkpoint_config or CheckpointConfig()
         self.max_failures = max_failures
         self.experiment = experiment
@@ -333,9 +333,9 @@ class Trial:
 
     def _warn_missing(self, name: str, result: Mapping[str, Any]) -> None:
         """Log, once, that a result lacks the metric of a stopping criterion."""
-        if name in self._said:
+        if name in self._warned_of:
             return
-        self._said.add(name)
+        self._warned_of.add(name)
         known = ", ".join(
             sorted(each for each in result if each != "config" and not each.startswith("config/"))
         )

@@ -16,7 +16,7 @@ class HyperBandForBOHB(HyperBandScheduler):
     the paper).
     """
 
-    tells_pauses = True
+    reports_pauses = True
 
     def _next_halvings(self, band: list[Bracket | None]) -> int:
         return self._s_max_1 - len(band) - 1

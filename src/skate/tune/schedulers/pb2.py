@@ -145,7 +145,8 @@ def propose(
 
     Args:
         seen: time, point, score before and improvement of each observation.
-        at, score: the time and the score at which the point will be tried. seed: the seed of the candidates.
+        at, score: the time and the score at which the point will be tried.
+        seed: the seed of the candidates.
     """
     import numpy as np  # only PB2 needs it
 
@@ -169,8 +170,8 @@ def propose(
     inner = kernel(points, points, times, times) + 0.1 * np.eye(len(seen))
     inverse = np.linalg.inv(inner)
     candidates = source.random((_CANDIDATES, points.shape[1] - 1))
-    asked = np.column_stack([candidates, np.full(_CANDIDATES, (score - scores.mean()) / around)])
-    across = kernel(asked, points, np.full(_CANDIDATES, at), times)
+    candidate_points = np.column_stack([candidates, np.full(_CANDIDATES, (score - scores.mean()) / around)])
+    across = kernel(candidate_points, points, np.full(_CANDIDATES, at), times)
     mean = across @ inverse @ gains
     variance = np.maximum(1.0 - np.einsum("ij,jk,ik->i", across, inverse, across), 1e-9)
     best = int(np.argmax(mean + 1.96 * np.sqrt(variance)))

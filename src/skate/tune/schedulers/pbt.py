@@ -257,7 +257,7 @@ class PopulationBasedTraining(FIFOScheduler):
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         """Remove a member from the population."""
         self._states.pop(trial.trial_id, None)
-        self._look_again(tune_controller)
+        self._check_sync(tune_controller)
 
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
         """Remove a member from the population."""
@@ -266,9 +266,9 @@ class PopulationBasedTraining(FIFOScheduler):
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """Remove a member from the population."""
         self._states.pop(trial.trial_id, None)
-        self._look_again(tune_controller)
+        self._check_sync(tune_controller)
 
-    def _look_again(self, controller: Any) -> None:
+    def _check_sync(self, controller: Any) -> None:
         """Check whether the other trials waited only for the removed one."""
         live = [each for each in controller.get_live_trials() if each.trial_id in self._states]
         if (

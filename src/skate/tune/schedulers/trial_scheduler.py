@@ -25,7 +25,7 @@ class TrialScheduler:
     _mode: str | None = None
     _supports_buffered_results = True
     #: True if it notifies the searcher of paused and resumed trials itself.
-    tells_pauses = False
+    reports_pauses = False
     #: True if replaying the results of a journal restores its state.
     replays = False
 

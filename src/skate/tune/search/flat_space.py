@@ -15,7 +15,9 @@ class Flat:
     """One domain of a space.
 
     Attributes:
-        domain: the domain; q: the step of rounded values, None if there is none; log: True for a logarithmic scale.
+        domain: the domain.
+        q: the step of rounded values, None if there is none.
+        log: True for a logarithmic scale.
     """
 
     def __init__(self, name: str, domain: Domain) -> None:

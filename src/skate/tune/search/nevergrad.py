@@ -67,18 +67,18 @@ class NevergradSearch(LibrarySearcher):
             raise no_space("NevergradSearch")
         if self._model.budget is not None and self._model.num_ask >= self._model.budget:
             return Searcher.FINISHED
-        asked = self._model.ask()
-        self._live[trial_id] = asked
-        return nest(settled(self._domains, asked.kwargs))
+        suggestion = self._model.ask()
+        self._live[trial_id] = suggestion
+        return nest(settled(self._domains, suggestion.kwargs))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         """Pass the result to the optimizer."""
-        asked = self._live.pop(trial_id, None)
+        suggestion = self._live.pop(trial_id, None)
         value = (result or {}).get(self._metric)
-        if asked is not None and value is not None and not error:
-            self._model.tell(asked, -float(value) if self._mode == "max" else float(value))
+        if suggestion is not None and value is not None and not error:
+            self._model.tell(suggestion, -float(value) if self._mode == "max" else float(value))
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any]) -> Any:

@@ -125,17 +125,17 @@ class OptunaSearch(Searcher):
         if not self._metric or not self._mode:
             raise undefined("OptunaSearch", self._metric, self._mode)
         if callable(self._space):
-            asked = self._study.ask()
-            more = self._space(asked)
+            suggested = self._study.ask()
+            more = self._space(suggested)
             if more is not None and not isinstance(more, Mapping):
                 raise TypeError(
                     f"a define-by-run function must return a dict of constants or None, got {more!r:.80}"
                 )
-            params = {**asked.params, **(more or {})}
+            params = {**suggested.params, **(more or {})}
         else:
-            asked = self._study.ask(fixed_distributions=self._space)
-            params = asked.params
-        self._trials[trial_id] = asked
+            suggested = self._study.ask(fixed_distributions=self._space)
+            params = suggested.params
+        self._trials[trial_id] = suggested
         return nest(params)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
@@ -152,8 +152,8 @@ class OptunaSearch(Searcher):
     ) -> None:
         """Pass the result to the study; a trial without a result has failed, or was pruned."""
         optuna = _optuna()
-        asked = self._trials.get(trial_id)
-        if asked is None:
+        suggested = self._trials.get(trial_id)
+        if suggested is None:
             return
         state = optuna.trial.TrialState.COMPLETE
         values: Any = None
@@ -167,9 +167,9 @@ class OptunaSearch(Searcher):
             values = None
             state = optuna.trial.TrialState.FAIL if error else optuna.trial.TrialState.PRUNED
         try:
-            self._study.tell(asked, values, state=state)
+            self._study.tell(suggested, values, state=state)
         except ValueError:  # a shared study already has the result
-            if asked.number >= len(self._study.trials):
+            if suggested.number >= len(self._study.trials):
                 raise
 
     def add_evaluated_point(

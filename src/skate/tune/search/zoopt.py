@@ -32,8 +32,8 @@ class ZOOptSearch(LibrarySearcher):
         metric, mode: the objective.
         points_to_evaluate: configurations to try first. ZOOpt does not learn from them, only from its own draws.
         parallel_num: the number of its own trials that run at a time.
-        kwargs: arguments of `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed it for
-        reproducible points.
+        kwargs: arguments of `zoopt.Parameter`. ZOOpt draws from numpy's global generator: seed it for reproducible
+            points.
 
     Raises:
         ImportError: ZOOpt is not installed.

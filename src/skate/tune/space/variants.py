@@ -165,8 +165,8 @@ def generate_variants(
 
     Args:
         unresolved_spec: nested dicts and lists with domains and grids in them.
-        constant_grid_search: draw once for all points of the grids, instead of at each point. random_state: a
-        seed or a numpy generator; None for numpy's global one.
+        constant_grid_search: draw once for all points of the grids, instead of at each point.
+        random_state: a seed or a numpy generator; None for numpy's global one.
 
     Raises:
         RecursiveDependencyError: functions depend on each other's values.

@@ -123,18 +123,18 @@ def with_resources(trainable: Any, resources: Any) -> Any:
         ValueError: an argument has the wrong type.
     """
     if callable(resources) and not isinstance(resources, PlacementGroupFactory):
-        asked = resources
+        requested = resources
     else:
-        asked = request_of(resources, {})
+        requested = request_of(resources, {})
     if _is_class(trainable):
 
-        class Asking(trainable):  # type: ignore[misc]  # a class known at run time
+        class WithResources(trainable):  # type: ignore[misc]  # a class known at run time
             @classmethod
             def default_resource_request(cls, config: dict[str, Any]) -> Any:
-                return request_of(asked, config)
+                return request_of(requested, config)
 
-        Asking.__name__, Asking.__qualname__ = trainable.__name__, trainable.__qualname__
-        return Asking
+        WithResources.__name__, WithResources.__qualname__ = trainable.__name__, trainable.__qualname__
+        return WithResources
     if not callable(trainable) or inspect.isclass(trainable):
         raise ValueError(
             "`tune.with_resources() only works with function trainables or classes that inherit from "
@@ -142,8 +142,8 @@ def with_resources(trainable: Any, resources: Any) -> Any:
             f"{type(trainable).__name__}: {trainable!r:.80}"
         )
     if isinstance(trainable, BoundTrainable):
-        return BoundTrainable(trainable.function, trainable.values, asked)
-    return BoundTrainable(trainable, {}, asked)
+        return BoundTrainable(trainable.function, trainable.values, requested)
+    return BoundTrainable(trainable, {}, requested)
 
 
 def _is_class(trainable: Any) -> bool:
@@ -155,10 +155,10 @@ def resources_of(trainable: Any, config: dict[str, Any]) -> PlacementGroupFactor
     if _is_class(trainable):
         found = trainable.default_resource_request(config)
         return None if found is None else request_of(found, config)
-    asked = (
+    requested = (
         trainable.resources if isinstance(trainable, BoundTrainable) else getattr(trainable, _RESOURCES, None)
     )
-    return None if asked is None else request_of(asked, config)
+    return None if requested is None else request_of(requested, config)
 
 
 def name_of(trainable: Any) -> str:

@@ -56,9 +56,13 @@ def wait_for_gpu(
 
 def _memory(gpu_id: int | str) -> tuple[float, float]:
     """Return the used and the total memory, in MiB."""
-    asked = ["nvidia-smi", "--query-gpu=index,uuid,memory.used,memory.total", "--format=csv,noheader,nounits"]
+    command = [
+        "nvidia-smi",
+        "--query-gpu=index,uuid,memory.used,memory.total",
+        "--format=csv,noheader,nounits",
+    ]
     try:
-        listed = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise RuntimeError(f"wait_for_gpu needs nvidia-smi, which cannot be run: {error}") from error
     found = [[each.strip() for each in line.split(",")] for line in listed.splitlines() if line.strip()]

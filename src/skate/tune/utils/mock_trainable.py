@@ -33,7 +33,7 @@ class MyTrainableClass(Trainable):
         fails = config.get(MOCK_ERROR_KEY) and (config.get("persistent_error") or not self.restored)
         if fails and self.timestep > 0:
             raise RuntimeError(
-                f"Failing on purpose! The configuration asks for it after step {self.timestep}"
+                f"Failing on purpose! The configuration requests it after step {self.timestep}"
             )
         time.sleep(config.get("sleep", 0))
         self.timestep += 1

@@ -12,7 +12,8 @@ class UtilMonitor(threading.Thread):
     """Samples CPU and memory, and GPUs if GPUtil is installed, at intervals.
 
     Args:
-        start: True to begin immediately. delay: seconds between two samples.
+        start: True to begin immediately.
+        delay: seconds between two samples.
     """
 
     def __init__(self, start: bool = True, delay: float = 0.7) -> None:

@@ -17,8 +17,10 @@ class warn_if_slow:  # noqa: N801  # its name in Ray, where it stands behind `wi
     """Log a warning if the block takes long.
 
     Args:
-        name: the name of the block. threshold: the limit in seconds; by default TUNE_WARN_THRESHOLD_S in the
-    environment, or 0.5. message: the message, with {name} and {duration}. disable: True for no warning.
+        name: the name of the block.
+        threshold: the limit in seconds; by default TUNE_WARN_THRESHOLD_S in the environment, or 0.5.
+        message: the message, with {name} and {duration}.
+        disable: True for no warning.
     """
 
     DEFAULT_THRESHOLD = float(os.environ.get("TUNE_WARN_THRESHOLD_S", "0.5"))
@@ -55,9 +57,10 @@ def retry_fn(
 
     Args:
         fn: the function.
-        exception_type: exceptions after which it is retried. num_retries: the most calls. sleep_time: seconds
-        between two calls. timeout: the time limit of one call in seconds; a call that takes longer is
-        abandoned.
+        exception_type: exceptions after which it is retried.
+        num_retries: the most calls.
+        sleep_time: seconds between two calls.
+        timeout: the time limit of one call in seconds; a call that takes longer is abandoned.
 
     Returns:
         True if a call has succeeded.

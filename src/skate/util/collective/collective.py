@@ -26,12 +26,12 @@ if NCCLGroup.check_backend_availability():
 class Declaration:
     """The arguments of `create_collective_group`, for the members to look up."""
 
-    def __init__(self, said: dict[str, Any]) -> None:
-        self._said = said
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self._arguments = arguments
 
     def get(self) -> dict[str, Any]:
         """Return the arguments."""
-        return self._said
+        return self._arguments
 
 
 class _Groups:
@@ -43,15 +43,15 @@ class _Groups:
         #: Declarations that this process made.
         self.declared: dict[str, Any] = {}
 
-    def make(self, said: dict[str, Any], rank: int) -> BaseGroup:
+    def make(self, declaration: dict[str, Any], rank: int) -> BaseGroup:
         """Join a group."""
-        group_class = _global_registry.get(said["backend"])
+        group_class = _global_registry.get(declaration["backend"])
         if not group_class.check_backend_availability():
-            raise RuntimeError(f"The backend {said['backend']} is not available in this process")
+            raise RuntimeError(f"The backend {declaration['backend']} is not available in this process")
         takes = inspect.signature(group_class.__init__).parameters
-        extra = {"gloo_timeout": said["gloo_timeout"]} if "gloo_timeout" in takes else {}
-        group = group_class(said["world_size"], rank, said["group_name"], **extra)
-        self.groups[said["group_name"]] = group
+        extra = {"gloo_timeout": declaration["gloo_timeout"]} if "gloo_timeout" in takes else {}
+        group = group_class(declaration["world_size"], rank, declaration["group_name"], **extra)
+        self.groups[declaration["group_name"]] = group
         return group
 
     def find(self, group_name: str) -> BaseGroup:
@@ -61,11 +61,11 @@ class _Groups:
             found = self.groups.get(group_name)
             if found is not None:
                 return found
-            said = _declaration(group_name)
+            declaration = _declaration(group_name)
             me = ray.get_runtime_context().get_actor_id()
-            if said is None or me not in said["actors"]:
+            if declaration is None or me not in declaration["actors"]:
                 raise RuntimeError(f"The collective group '{group_name}' is not initialized in the process.")
-            return self.make(said, said["ranks"][said["actors"].index(me)])
+            return self.make(declaration, declaration["ranks"][declaration["actors"].index(me)])
 
 
 _groups = _Groups()
@@ -76,8 +76,8 @@ def _declaration(group_name: str) -> dict[str, Any] | None:
         actor = ray.get_actor(f"declared:{group_name}", NAMESPACE)
     except ValueError:
         return None
-    said: dict[str, Any] = ray.get(actor.get.remote())
-    return said
+    declaration: dict[str, Any] = ray.get(actor.get.remote())
+    return declaration
 
 
 def _check_inside() -> None:
@@ -123,13 +123,13 @@ def init_collective_group(
             raise RuntimeError("Trying to initialize a group a second time.")
         assert world_size > 0, f"world_size must be positive, got {world_size}"
         assert 0 <= rank < world_size, f"rank must be between 0 and {world_size - 1}, got {rank}"
-        said = {
+        declaration = {
             "world_size": world_size,
             "backend": backend,
             "group_name": group_name,
             "gloo_timeout": gloo_timeout,
         }
-        _groups.make(said, rank)
+        _groups.make(declaration, rank)
 
 
 def create_collective_group(
@@ -155,7 +155,7 @@ def create_collective_group(
         )
     if world_size <= 0:
         raise RuntimeError(f"World size must be greater than zero. Got '{world_size}'.")
-    said = {
+    declaration = {
         "actors": [actor._skate_id.hex() for actor in actors],
         "ranks": list(ranks),
         "world_size": world_size,
@@ -166,7 +166,7 @@ def create_collective_group(
     if _declaration(group_name) is not None:
         raise RuntimeError("Trying to initialize a group twice.")
     options = {"name": f"declared:{group_name}", "namespace": NAMESPACE}
-    actor = ray.remote(num_cpus=0)(Declaration).options(**options).remote(said)
+    actor = ray.remote(num_cpus=0)(Declaration).options(**options).remote(declaration)
     ray.get(actor.get.remote())
     _groups.declared[group_name] = actor
 

@@ -20,12 +20,12 @@ class Rendezvous:
 
     def __init__(self) -> None:
         self._address: Any = None
-        self._asked = 0
+        self._unanswered = 0
 
     def offer(self, address: Any, others: int) -> None:
         """Set the address at which rank 0 waits for this many others."""
         self._address = address if others else None
-        self._asked = others
+        self._unanswered = others
 
     async def ask(self, seconds: float) -> Any:
         """Return the address once it is known; None after the timeout."""
@@ -34,8 +34,8 @@ class Rendezvous:
             await asyncio.sleep(0.005)
         found = self._address
         if found is not None:
-            self._asked -= 1
-            if self._asked <= 0:
+            self._unanswered -= 1
+            if self._unanswered <= 0:
                 self._address = None
         return found
 

@@ -20,7 +20,7 @@ def enable_dask_on_ray(shuffle: str | None = "tasks", use_shuffle_optimization: 
 
     Args:
         shuffle: how dataframes are shuffled; "tasks" is the only way that does not need Dask's own scheduler.
-    use_shuffle_optimization: accepted for compatibility; shuffles always use shared memory.
+        use_shuffle_optimization: accepted for compatibility; shuffles always use shared memory.
     """
     return dask.config.set({"scheduler": ray_dask_get, "dataframe.shuffle.method": shuffle})
 

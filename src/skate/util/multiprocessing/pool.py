@@ -250,12 +250,12 @@ class Pool:
     def _share(self, func: _Function) -> SharedFunction:
         return SharedFunction(next(self._keys), skate.put(func))
 
-    def _chunksize(self, asked: int | None, count: int) -> int:
-        if asked is None:
+    def _chunksize(self, requested: int | None, count: int) -> int:
+        if requested is None:
             return max(1, -(-count // (self._processes * _CHUNKS_PER_PROCESS)))
-        if asked < 1:
-            raise ValueError(f"chunksize must be 1 or more, not {asked}")
-        return asked
+        if requested < 1:
+            raise ValueError(f"chunksize must be 1 or more, not {requested}")
+        return requested
 
     def _check_running(self) -> None:
         if self._state != _RUN:

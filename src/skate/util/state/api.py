@@ -10,6 +10,7 @@ from typing import Any
 
 from skate import lazy_loader
 from skate.client.state import inventory
+from skate.util.state import rest
 from skate.util.state.common import (
     DEFAULT_LIMIT,
     DEFAULT_RPC_TIMEOUT,
@@ -47,8 +48,9 @@ def find(
     timeout: float,
     detail: bool,
     raise_on_missing_output: bool,
+    address: str | None = None,
 ) -> list[Any]:
-    """Return the rows of a kind that pass the filters, as dataclasses."""
+    """Return the rows of a kind that pass the filters, as dataclasses; those of the dashboard at an address, if it is a URL."""
     checked = check_filters(filters, limit)
     schema = SCHEMAS[kind]
     for key, _, _ in checked:
@@ -57,6 +59,9 @@ def find(
                 f"{kind} cannot be filtered by {key!r}; the filterable columns are: "
                 f"{', '.join(sorted(schema.filterable_columns()))}"
             )
+    if rest.is_url(address):
+        assert address is not None
+        return rest.rows(address, kind, checked, limit, timeout, detail)
     detail = detail or any(key in schema.detail_columns() for key, _, _ in checked)
     try:
         found = inventory.find(kind, timeout, checked, limit, detail)
@@ -85,16 +90,16 @@ def _holds(row: dict[str, Any], condition: Filter) -> bool:
     return equal is (predicate == "=")
 
 
-def rows_of(kind: str, row_id: str, timeout: float) -> Any:
+def rows_of(kind: str, row_id: str, timeout: float, address: str | None = None) -> Any:
     """Return all rows with an id, in detail."""
-    return find(kind, [(ID_COLUMNS[kind], "=", row_id)], DEFAULT_LIMIT, timeout, True, False)
+    return find(kind, [(ID_COLUMNS[kind], "=", row_id)], DEFAULT_LIMIT, timeout, True, False, address)
 
 
 def get_actor(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> ActorState | None:
     """Return the actor with the given id, in detail; None if there is none."""
-    rows: list[ActorState] = rows_of("actors", id, timeout)
+    rows: list[ActorState] = rows_of("actors", id, timeout, address)
     return rows[0] if rows else None
 
 
@@ -102,7 +107,7 @@ def get_job(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> JobState | None:
     """Return the job with the given id, in detail; None if there is none."""
-    rows: list[JobState] = rows_of("jobs", id, timeout)
+    rows: list[JobState] = rows_of("jobs", id, timeout, address)
     return rows[0] if rows else None
 
 
@@ -110,7 +115,7 @@ def get_placement_group(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> PlacementGroupState | None:
     """Return the placement group with the given id, in detail; None if there is none."""
-    rows: list[PlacementGroupState] = rows_of("placement_groups", id, timeout)
+    rows: list[PlacementGroupState] = rows_of("placement_groups", id, timeout, address)
     return rows[0] if rows else None
 
 
@@ -118,7 +123,7 @@ def get_node(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> NodeState | None:
     """Return the node with the given id, in detail; None if there is none."""
-    rows: list[NodeState] = rows_of("nodes", id, timeout)
+    rows: list[NodeState] = rows_of("nodes", id, timeout, address)
     return rows[0] if rows else None
 
 
@@ -126,7 +131,7 @@ def get_worker(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> WorkerState | None:
     """Return the worker with the given id, in detail; None if there is none."""
-    rows: list[WorkerState] = rows_of("workers", id, timeout)
+    rows: list[WorkerState] = rows_of("workers", id, timeout, address)
     return rows[0] if rows else None
 
 
@@ -138,7 +143,7 @@ def get_task(
     A task with several attempts is a list with one row for each.
     """
     task_id = id if isinstance(id, str) else id.task_id().hex()
-    rows: list[TaskState] = rows_of("tasks", task_id, timeout)
+    rows: list[TaskState] = rows_of("tasks", task_id, timeout, address)
     if len(rows) > 1:
         return rows
     return rows[0] if rows else None
@@ -148,7 +153,7 @@ def get_objects(
     id: str, address: str | None = None, timeout: float = DEFAULT_RPC_TIMEOUT, _explain: bool = False
 ) -> list[ObjectState]:
     """Return the references to an object: one row each, none if there is no such object."""
-    rows: list[ObjectState] = rows_of("objects", id, timeout)
+    rows: list[ObjectState] = rows_of("objects", id, timeout, address)
     return rows
 
 
@@ -164,7 +169,8 @@ def list_actors(
     """List the actors of the cluster.
 
     Args:
-        address: Accepted for compatibility, and ignored: a session queries its own cluster.
+        address: The URL of a dashboard to ask, such as "http://127.0.0.1:8265". Anything else is accepted for
+            compatibility, and ignored: a session queries its own cluster.
         filters: Conditions (column, "=" or "!=", value), all of which must hold; values are compared as text where
             their types differ. None by default.
         limit: The most rows to return, 100 by default and at most 10,000.
@@ -178,7 +184,7 @@ def list_actors(
         ValueError: a filter or the limit is invalid.
         RayStateApiException: a process did not answer in time, or the rows cannot be filtered by a column.
     """
-    return find("actors", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("actors", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_placement_groups(
@@ -191,7 +197,7 @@ def list_placement_groups(
     _explain: bool = False,
 ) -> list[PlacementGroupState]:
     """List the placement groups; arguments as for `list_actors`."""
-    return find("placement_groups", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("placement_groups", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_nodes(
@@ -204,7 +210,7 @@ def list_nodes(
     _explain: bool = False,
 ) -> list[NodeState]:
     """List the nodes; arguments as for `list_actors`."""
-    return find("nodes", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("nodes", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_jobs(
@@ -217,7 +223,7 @@ def list_jobs(
     _explain: bool = False,
 ) -> list[JobState]:
     """List the jobs, which are the running drivers; arguments as for `list_actors`."""
-    return find("jobs", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("jobs", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_workers(
@@ -230,7 +236,7 @@ def list_workers(
     _explain: bool = False,
 ) -> list[WorkerState]:
     """List the worker processes and drivers; arguments as for `list_actors`."""
-    return find("workers", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("workers", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_tasks(
@@ -243,7 +249,7 @@ def list_tasks(
     _explain: bool = False,
 ) -> list[TaskState]:
     """List the attempts of tasks; arguments as for `list_actors`."""
-    return find("tasks", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("tasks", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_objects(
@@ -256,7 +262,7 @@ def list_objects(
     _explain: bool = False,
 ) -> list[ObjectState]:
     """List the objects, one row per reference that keeps one alive; arguments as for `list_actors`."""
-    return find("objects", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("objects", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_runtime_envs(
@@ -269,7 +275,7 @@ def list_runtime_envs(
     _explain: bool = False,
 ) -> list[RuntimeEnvState]:
     """List the runtime environments; arguments as for `list_actors`."""
-    return find("runtime_envs", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("runtime_envs", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 def list_cluster_events(
@@ -282,7 +288,7 @@ def list_cluster_events(
     _explain: bool = False,
 ) -> list[ClusterEventState]:
     """List the processes that the cluster lost; arguments as for `list_actors`."""
-    return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output)
+    return find("cluster_events", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 
 #: Names that Ray also defines here; their modules import this one.

@@ -14,6 +14,7 @@ from skate.util.state.common import (
     SummaryApiOptions,
     SummaryResource,
 )
+from skate.util.state.rest import is_url
 from skate.util.state.summary import summarize
 from skate.version import RAY_VERSION
 
@@ -22,7 +23,7 @@ class StateApiClient:
     """The queries of `api` as methods, for programs that hold a client.
 
     Args:
-        address: accepted for compatibility; the client queries the session of this process.
+        address: the URL of a dashboard; by default, the client queries the session of this process.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class StateApiClient:
             options.timeout,
             options.detail,
             raise_on_missing_output,
+            self.address,
         )
 
     def get(
@@ -55,7 +57,7 @@ class StateApiClient:
     ) -> Any:
         """Return the row with an id, or None; for objects and tasks, all rows."""
         timeout = DEFAULT_RPC_TIMEOUT if options is None else options.timeout
-        rows = rows_of(resource.value, id, timeout)
+        rows = rows_of(resource.value, id, timeout, self.address)
         if resource is StateResource.OBJECTS or len(rows) > 1:
             return rows
         return rows[0] if rows else None
@@ -69,11 +71,11 @@ class StateApiClient:
         _explain: bool = False,
     ) -> dict[str, Any]:
         """Return a summary, under the name of the whole cluster."""
-        return summarize(resource.value, options.timeout, raise_on_missing_output)
+        return summarize(resource.value, options.timeout, raise_on_missing_output, self.address)
 
     def get_address(self) -> str:
-        """Return the address of the session; empty without one."""
-        return session.address_of_node()
+        """Return the URL of the dashboard, or the address of the session; empty without one."""
+        return self.address if is_url(self.address) and self.address else session.address_of_node()
 
     def get_version(self) -> str:
         """Return the version of Ray's API."""

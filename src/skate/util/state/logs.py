@@ -1,20 +1,29 @@
-"""`list_logs` and `get_log`: the last output of workers. The output is not written to files; its end is kept
-in memory.
+"""`list_logs` and `get_log`: the last output of workers. Nodes keep its end in memory.
+
+A line belongs to the task that has printed it. Output of C code and of child processes belongs to a task once the task has
+printed something itself.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from skate.client.state import worker_output
+from skate.util.state import rest
 from skate.util.state.api import get_actor, get_task, list_nodes
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT
 from skate.util.state.exception import RayStateApiException
 
 SUFFIXES = ("out", "err")
+#: How often a followed stream is asked for more lines.
+FOLLOW_SECONDS = 0.25
+ENDED = ("FINISHED", "FAILED")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def list_logs(
@@ -26,8 +35,15 @@ def list_logs(
 ) -> dict[str, list[str]]:
     """Return the names of worker outputs for `get_log`, by "worker_out" and "worker_err".
 
-    Raises RayStateApiException if there is no such node.
+    With the URL of a dashboard as address, the names that it lists. Raises RayStateApiException if there is no such node.
     """
+    if rest.is_url(address):
+        assert address is not None
+        node = [("node_id", node_id)] if node_id else [("node_ip", node_ip or _head_ip(address, timeout))]
+        listed: dict[str, list[str]] = rest.ask(
+            address, "/api/v0/logs", timeout, [*node, ("glob", glob_filter or "*")]
+        )
+        return listed
     _check_node(node_id)
     found: dict[str, list[str]] = {}
     for row in _on_node(worker_output.kept(timeout), node_id, node_ip):
@@ -37,6 +53,11 @@ def list_logs(
     return found
 
 
+def _head_ip(address: str, timeout: float) -> str:
+    (head,) = list_nodes(address, [("is_head_node", "=", "True")], timeout=timeout)
+    return str(head.node_ip)
+
+
 def _on_node(rows: list[dict[str, Any]], node_id: str | None, node_ip: str | None) -> list[dict[str, Any]]:
     return [row for row in rows if node_id in (None, row["node_id"]) and node_ip in (None, row["node_ip"])]
 
@@ -44,6 +65,118 @@ def _on_node(rows: list[dict[str, Any]], node_id: str | None, node_ip: str | Non
 def _check_node(node_id: str | None) -> None:
     if node_id is not None and node_id not in [node.node_id for node in list_nodes()]:
         raise RayStateApiException(f"there is no node {node_id!r}; ray.nodes() lists them")
+
+
+class LogReader:
+    """Reads one stream of a worker, or the lines of one task in it, from the session of this process.
+
+    Args: see `get_log`.
+
+    Raises:
+        ValueError: no worker or an unknown suffix was given.
+        RayStateApiException: there is no such actor, task or node.
+    """
+
+    def __init__(
+        self,
+        node: tuple[str | None, str | None] = (None, None),
+        filename: str | None = None,
+        actor_id: str | None = None,
+        task: tuple[str, int] | None = None,
+        pid: int | None = None,
+        suffix: str = "out",
+        timeout: float = DEFAULT_RPC_TIMEOUT,
+    ) -> None:
+        if filename is not None:
+            stem, _, suffix = filename.rpartition(".")
+            number = stem.rpartition("-")[2]
+            pid = int(number) if number.isdigit() else -1
+        elif actor_id is None and task is None and pid is None:
+            raise ValueError("select the output with filename=, actor_id=, task_id= or pid=")
+        if suffix not in SUFFIXES:
+            raise ValueError(f"suffix={suffix!r} is unknown; use one of: {', '.join(SUFFIXES)}")
+        _check_node(node[0])
+        self._node, self._actor_id, self._task = node, actor_id, task
+        self._pid, self._suffix, self._timeout = pid, suffix, timeout
+        self._what = filename or actor_id or (task[0] if task else f"pid {pid}")
+        #: The number of the next line.
+        self._next = 0
+        self._began = False
+
+    def first(self, tail: int) -> str:
+        """Return the last lines that are kept; all of them if `tail` is negative. Raises RayStateApiException if none are."""
+        row = self._row()
+        if row is None and not self._exists():
+            raise RayStateApiException(f"no output is kept of {self._what}; see list_logs()")
+        lines = [] if row is None else row["lines"]
+        return _joined(lines if tail < 0 else lines[-tail:] if tail else [])
+
+    def more(self) -> str | None:
+        """Return the lines since the last call; None if no more come."""
+        ended = self._ended()  # asked first, so that no line comes after it
+        row = self._row()
+        if row is None or not (row["lines"] or row["lost"]):
+            return None if ended else ""
+        lost = f"[{row['lost']} lines are no longer kept]\n" if row["lost"] else ""
+        return lost + _joined(row["lines"])
+
+    def _row(self) -> dict[str, Any] | None:
+        """Return the stream with its next lines, or None if there is none yet."""
+        if self._task is not None:
+            rows = worker_output.lines_of_task(*self._task, self._suffix, self._timeout, self._next)
+        else:
+            rows = worker_output.lines_of(self._pid_of_now(), self._suffix, self._timeout, self._next)
+        rows = _on_node(rows, *self._node)
+        if not rows:
+            return None
+        row = rows[0]
+        if not self._began or self._task is not None:
+            # Lines that were dropped before are not lost on the way, and those of a task are not counted.
+            row["lost"] = 0
+        self._began, self._next = True, row["end"]
+        return row
+
+    def _pid_of_now(self) -> int:
+        if self._actor_id is not None:
+            actor = get_actor(self._actor_id, timeout=self._timeout)
+            pid = -1 if actor is None else actor.pid or -1
+            if self._pid not in (None, pid):
+                self._next = 0  # the actor was restarted in another process
+            self._pid = pid
+        return self._pid or -1
+
+    def _exists(self) -> bool:
+        if self._task is not None:
+            return bool(self._states())
+        return self._actor_id is not None and (self._pid or -1) > 0
+
+    def _states(self) -> list[str]:
+        """Return the state of the attempt, or nothing if there is no such attempt."""
+        assert self._task is not None
+        found = get_task(self._task[0], timeout=self._timeout)
+        attempts: list[Any] = found if isinstance(found, list) else [found]
+        return [each.state for each in attempts if each and each.attempt_number == self._task[1]]
+
+    def _ended(self) -> bool:
+        if self._task is not None:
+            states = self._states()
+            return not states or states[0] in ENDED
+        if self._actor_id is not None:
+            actor = get_actor(self._actor_id, timeout=self._timeout)
+            return actor is None or actor.state == "DEAD"
+        rows = _on_node(
+            worker_output.lines_of(self._pid or -1, self._suffix, self._timeout, 1 << 62), *self._node
+        )
+        return not any(row["open"] for row in rows)
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def without_colours(text: str) -> str:
+    """Return a text without escape codes of terminals."""
+    return _ANSI.sub("", text)
 
 
 def get_log(
@@ -68,39 +201,62 @@ def get_log(
     """Return the last lines of a worker's output, as one text; select it by pid, actor, task, or a name of `list_logs`.
 
     Args:
+        address: the URL of a dashboard to ask; by default, the session of this process is asked.
+        task_id, attempt_number: only the lines that this attempt of a task has printed.
+        submission_id: the output of a job; only with the URL of a dashboard.
         tail: the number of lines; -1 for all kept lines (64 KiB per worker).
         suffix: "out" for its standard output, "err" for its standard error.
         encoding: None for bytes.
-        follow: not supported; the text ends with the current output.
+        follow: also yield new lines as they come, until the task, the actor or the worker has ended.
 
     Raises ValueError if no worker or an unknown suffix was given, RayStateApiException if no such output is kept.
     """
-    _check_node(node_id)
-    if suffix not in SUFFIXES:
-        raise ValueError(f"suffix={suffix!r} is unknown; use one of: {', '.join(SUFFIXES)}")
-    if follow:
-        raise ValueError("follow=True is not supported; the driver prints the output of workers")
-    if filename is not None:
-        stem, _, suffix = filename.rpartition(".")
-        pid = int(stem.rpartition("-")[2]) if stem.rpartition("-")[2].isdigit() else -1
-    elif actor_id is not None:
-        actor = get_actor(actor_id, timeout=timeout)
-        pid = -1 if actor is None else actor.pid
-    elif task_id is not None:
-        task = get_task(task_id, timeout=timeout)
-        attempts: list[Any] = task if isinstance(task, list) else [task]
-        pid = next(
-            (each.worker_pid for each in attempts if each and each.attempt_number == attempt_number), -1
-        )
-    elif pid is None:
-        raise ValueError("select the output with filename=, actor_id=, task_id= or pid=")
-    rows = _on_node(worker_output.lines_of(pid or -1, suffix, timeout), node_id, node_ip)
-    if not rows:
-        raise RayStateApiException(
-            f"no output is kept of {filename or actor_id or task_id or f'pid {pid}'}; see list_logs()"
-        )
-    lines = rows[0]["lines"]
-    text = "".join(f"{line}\n" for line in (lines if tail < 0 else lines[-tail:] if tail else []))
-    if filter_ansi_code:
-        text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
-    yield text if encoding is not None else text.encode()
+    pause = FOLLOW_SECONDS if _interval is None else _interval
+    if rest.is_url(address):
+        assert address is not None
+        asked = {
+            "node_id": node_id, "node_ip": node_ip, "filename": filename, "actor_id": actor_id, "task_id": task_id, "pid": pid,
+            "lines": tail, "interval": _interval, "timeout": int(timeout), "suffix": suffix, "attempt_number": attempt_number,
+        }  # fmt: skip
+        if submission_id is not None:
+            texts = _of_job(address, submission_id, timeout)
+        else:
+            query = [(name, value) for name, value in asked.items() if value is not None]
+            texts = _over_http(address, query, follow)
+    elif submission_id is not None:
+        raise ValueError("submission_id needs the URL of a dashboard as address; or use `skate job logs`")
+    else:
+        task = None if task_id is None else (task_id, attempt_number)
+        reader = LogReader((node_id, node_ip), filename, actor_id, task, pid, suffix, timeout)
+        texts = _read(reader, tail, pause if follow else None)
+    for text in texts:
+        shown = without_colours(text) if filter_ansi_code else text
+        if shown or not follow:
+            yield shown if encoding is not None else shown.encode()
+
+
+def _read(reader: LogReader, tail: int, pause: float | None) -> Iterator[str]:
+    """Yield the kept lines, and with a pause those that come later."""
+    yield reader.first(tail)
+    while pause is not None:
+        text = reader.more()
+        if text is None:
+            return
+        if text:
+            yield text
+        else:
+            time.sleep(pause)
+
+
+def _over_http(address: str, query: list[tuple[str, Any]], follow: bool) -> Iterator[str]:
+    """Yield the lines that a dashboard sends."""
+    kind = "stream" if follow else "file"
+    waits = None if follow else float(dict(query)["timeout"]) + rest.ANSWER_SECONDS
+    with rest.opened(address, f"/api/v0/logs/{kind}", waits, query) as answer:
+        for line in answer:
+            yield line.decode(errors="replace")
+
+
+def _of_job(address: str, submission_id: str, timeout: float) -> Iterator[str]:
+    with rest.opened(address, f"/api/jobs/{submission_id}/logs", timeout + rest.ANSWER_SECONDS) as answer:
+        yield json.load(answer)["logs"] or ""

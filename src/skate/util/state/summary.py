@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from skate.util.state import rest
 from skate.util.state.api import find
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
 
@@ -122,8 +123,13 @@ def _of_objects(rows: list[Any]) -> ObjectSummaries:
     return whole
 
 
-def summarize(kind: str, timeout: float, raise_on_missing_output: bool) -> dict[str, Any]:
+def summarize(
+    kind: str, timeout: float, raise_on_missing_output: bool, address: str | None = None
+) -> dict[str, Any]:
     """Return the summary of a kind in Ray's structure: under the name of the cluster."""
+    if rest.is_url(address):
+        assert address is not None
+        return rest.summary(address, kind, timeout)
     rows = find(
         kind, None, RAY_MAX_LIMIT_FROM_API_SERVER, timeout, kind == "objects", raise_on_missing_output
     )
@@ -141,7 +147,7 @@ def summarize_tasks(
 
     Raises ServerUnavailable if no session runs, RayStateApiException if a process did not answer in time.
     """
-    return summarize("tasks", timeout, raise_on_missing_output)
+    return summarize("tasks", timeout, raise_on_missing_output, address)
 
 
 def summarize_actors(
@@ -151,7 +157,7 @@ def summarize_actors(
     _explain: bool = False,
 ) -> dict[str, Any]:
     """Count actors by class and state; errors as for `summarize_tasks`."""
-    return summarize("actors", timeout, raise_on_missing_output)
+    return summarize("actors", timeout, raise_on_missing_output, address)
 
 
 def summarize_objects(
@@ -161,4 +167,4 @@ def summarize_objects(
     _explain: bool = False,
 ) -> dict[str, Any]:
     """Summarize object references by the line of code that created the objects, with sizes in MiB."""
-    return summarize("objects", timeout, raise_on_missing_output)
+    return summarize("objects", timeout, raise_on_missing_output, address)

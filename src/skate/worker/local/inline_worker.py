@@ -39,7 +39,14 @@ class InlineWorker(CallRunner):
         self, cid: int, process: Process, step: Step, lose: Callable[[InlineWorker, str], None]
     ) -> None:
         """`step` passes a message to the node; `lose` removes a worker, for a reason."""
-        super().__init__({}, WorkerTemplate, self.tell, self.tell, process.bury, bytearray(SLOT_BYTES))
+        super().__init__(
+            {},
+            WorkerTemplate,
+            self.send_to_node,
+            self.send_to_node,
+            process.release_later,
+            bytearray(SLOT_BYTES),
+        )
         self.cid = cid
         self.step = step
         self.lose = lose
@@ -59,7 +66,7 @@ class InlineWorker(CallRunner):
 
     # -- messages, under the lock
 
-    def tell(self, message: tuple[Any, ...]) -> None:
+    def send_to_node(self, message: tuple[Any, ...]) -> None:
         """Pass a message to the node; ignore it if the worker has left."""
         if not self.gone:
             self.step(self.cid, message)
@@ -84,7 +91,7 @@ class InlineWorker(CallRunner):
     def _survey(self, message: m.Survey) -> None:
         """SURVEY: report nothing, because the driver holds this worker's refs."""
         _, survey, *_ = message
-        self.tell(m.Surveyed(m.SURVEYED, survey, {"pid": os.getpid(), "driver": False}))
+        self.push(m.Surveyed(m.SURVEYED, survey, {"pid": os.getpid(), "driver": False}))
 
     def runnable(self) -> bool:
         """Return True if the next message can run now."""
@@ -156,7 +163,7 @@ class InlineWorker(CallRunner):
         with self.lock:
             self.streams[running.task_id] = Stream(running, iter(generator))
             # Release its resources to others, as it may not resume for a long time.
-            self.tell(m.Blocked(m.BLOCKED, running.task_id))
+            self.push(m.Blocked(m.BLOCKED, running.task_id))
 
     async def stream_in_loop(self, running: Running, generator: Any) -> None:
         """Send each value of an asynchronous generator, and let its reader run before the next is produced."""
@@ -209,7 +216,7 @@ class InlineWorker(CallRunner):
     def end_actor(self, error: BaseException | None = None) -> None:
         """End the actor at its own request."""
         with self.lock:
-            self.tell(m.Exiting(m.EXITING, "exit_actor"))
+            self.push(m.Exiting(m.EXITING, "exit_actor"))
             self.lose(self, "left")
 
     # -- what a task sees

@@ -187,7 +187,7 @@ class LocalPump:
         with self.lock:
             self.changed.notify_all()
 
-    def attend(self) -> None:
+    def wake_background(self) -> None:
         """Let the user's asyncio loop, which awaits a value, step the loops of actors from time to time."""
         asyncio = sys.modules.get("asyncio")
         loop = None if asyncio is None else asyncio._get_running_loop()
@@ -332,6 +332,9 @@ class LocalHost:
                 self.unblock()
 
     def flush(self) -> None:
+        """No-op: nothing is queued."""
+
+    def throttle(self) -> None:
         """No-op: nothing is queued."""
 
     def block(self) -> bool:

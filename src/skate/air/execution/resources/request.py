@@ -13,9 +13,10 @@ class ResourceRequest:
     """Bundles that are needed at the same time.
 
     Args:
-        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; amounts of 0 are dropped. If the first bundle
-        is empty, the first task or actor requests nothing. strategy: PACK, SPREAD, STRICT_PACK or
-        STRICT_SPREAD. args, kwargs: further arguments of `ray.util.placement_group`.
+        bundles: such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`; amounts of 0 are dropped. If the first bundle is empty,
+            the first task or actor requests nothing.
+        strategy: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
+        args, kwargs: further arguments of `ray.util.placement_group`.
 
     Raises:
         ValueError: there is no bundle, or only an empty one.
@@ -76,11 +77,11 @@ class ResourceRequest:
 
         return placement_group(self.bundles, self._strategy, **self._options)
 
-    def _said(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Any, ...]:
         return (self._bundles, self._strategy, self._options, self._head_bundle_is_empty)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ResourceRequest) and self._said() == other._said()
+        return isinstance(other, ResourceRequest) and self._key() == other._key()
 
     def __hash__(self) -> int:
         bundles = tuple(tuple(sorted(bundle.items())) for bundle in self._bundles)

@@ -31,7 +31,7 @@ def list_files(
     filesystem: pafs.FileSystem,
     *,
     extensions: Sequence[str] | None = None,
-    extensions_asked: bool = True,
+    extensions_given: bool = True,
     ignore_missing: bool = False,
 ) -> list[Listed]:
     """Return all files under the paths: paths in the given order, the files of each sorted by name.
@@ -49,7 +49,7 @@ def list_files(
             inside = _inside(path, filesystem)
             found += [each for each in inside if endings is None or each.path.lower().endswith(endings)]
         elif info.type == pafs.FileType.File:
-            if endings is None or not extensions_asked or path.lower().endswith(endings):
+            if endings is None or not extensions_given or path.lower().endswith(endings):
                 found.append(Listed(path, info.size))
         elif _is_pattern(path):
             matching = _matching(path, filesystem, ignore_missing)

@@ -72,14 +72,14 @@ class FileDatasink(Datasink[Any]):
         self.write_uuid = uuid.uuid4().hex
         self.nothing_to_write = False
         info = self.filesystem.get_file_info(self.path)
-        there = info.type != pafs.FileType.NotFound
-        if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
+        exists = info.type != pafs.FileType.NotFound
+        if exists and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
                 f"Path {self.unresolved_path} already exists, and mode={self.mode.value!r} requires a path that "
                 "does not exist; use "
                 f"mode='append', 'overwrite' or 'ignore', or another path"
             )
-        if there and self.mode is SaveMode.IGNORE:
+        if exists and self.mode is SaveMode.IGNORE:
             self.nothing_to_write = True
             return
         if info.type == pafs.FileType.File:
@@ -88,7 +88,7 @@ class FileDatasink(Datasink[Any]):
             )
         # Replaced files are deleted once all new ones exist: a write that fails, or reads the files it
         # replaces, loses nothing.
-        self._before = self._all_files() if there and self.mode is SaveMode.OVERWRITE else []
+        self._before = self._all_files() if exists and self.mode is SaveMode.OVERWRITE else []
 
     def make_directory(self, below: str = "") -> str:
         """Return the directory for a file, creating it if necessary: an empty dataset creates none."""

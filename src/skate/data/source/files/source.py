@@ -133,13 +133,13 @@ class FileBasedDatasource(Datasource):
         self._parser = None if partitioning is None else PathPartitionParser(partitioning)
         self._limit: int | None = None
         resolved, self._filesystem = streams.retried(lambda: resolve(paths, filesystem), self._retried)
-        asked = file_extensions is not None and file_extensions is not self._FILE_EXTENSIONS
+        given = file_extensions is not None and file_extensions is not self._FILE_EXTENSIONS
         self._files = streams.retried(
             lambda: list_files(
                 resolved,
                 self._filesystem,
                 extensions=file_extensions,
-                extensions_asked=asked,
+                extensions_given=given,
                 ignore_missing=ignore_missing_paths,
             ),
             self._retried,
@@ -182,8 +182,8 @@ class FileBasedDatasource(Datasource):
 
     def resolve_compression(self, path: str, open_args: dict[str, Any]) -> str | None:
         """Return the compression of a file."""
-        asked = open_args.get("compression", "detect")
-        return streams.compression_of(path) if asked == "detect" else asked
+        compression = open_args.get("compression", "detect")
+        return streams.compression_of(path) if compression == "detect" else compression
 
     # -- as a datasource
 
@@ -296,10 +296,10 @@ class FileBasedDatasource(Datasource):
             ahead: deque[tuple[Piece, Future[bytes] | None]] = deque()
             for piece in pieces:
                 small = piece.size <= _FETCHED_WHOLE and piece.end is None
-                asked = None
+                fetched = None
                 if small:
-                    asked = pool.submit(streams.retried, functools.partial(fetch, piece), self._retried)
-                ahead.append((piece, asked))
+                    fetched = pool.submit(streams.retried, functools.partial(fetch, piece), self._retried)
+                ahead.append((piece, fetched))
                 if len(ahead) > 2 * _FETCHES:
                     yield _waited(*ahead.popleft())
             while ahead:
@@ -379,9 +379,9 @@ def _naming_files(error: UnlikeTypes, seen: dict[str, pa.Schema]) -> ValueError:
     for path, schema in seen.items():
         if error.column in schema.names:
             files.setdefault(str(schema.field(error.column).type), path)
-    said = " and ".join(f"{kind} in {path}" for kind, path in files.items())
+    kinds = " and ".join(f"{kind} in {path}" for kind, path in files.items())
     return ValueError(
-        f"column {error.column!r} is {said}, which are incompatible; give the column's type when reading, or "
+        f"column {error.column!r} is {kinds}, which are incompatible; give the column's type when reading, or "
         "read the files separately and cast the column in one of them"
     )
 
@@ -404,10 +404,10 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:
     """Raise unless a column that the path also has agrees with the path's value."""
-    for there in table.column(name).unique().to_pylist():
-        if there is not None and str(there) != str(value):
+    for stored in table.column(name).unique().to_pylist():
+        if stored is not None and str(stored) != str(value):
             raise ValueError(
-                f"{path}: column {name!r} has the value {there!r} in the file and {value!r} in the path"
+                f"{path}: column {name!r} has the value {stored!r} in the file and {value!r} in the path"
             )
 
 

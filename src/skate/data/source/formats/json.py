@@ -121,7 +121,7 @@ class JSONDatasource(FileBasedDatasource):
                         yield _row(value, path, None)
                         return
                 where = f", line {line + number}" if line is not None else ""
-                raise ValueError(f"{path}{where}: {_said(error)}: {each.strip()[:80]!r}") from None
+                raise ValueError(f"{path}{where}: {_error_text(error)}: {each.strip()[:80]!r}") from None
             yield _row(value, path, None if line is None else line + number)
 
     def _array(self, head: bytes, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
@@ -164,7 +164,7 @@ def _one_value(text: str) -> Any:
         return None
 
 
-def _said(error: ValueError) -> str:
+def _error_text(error: ValueError) -> str:
     return str(getattr(error, "msg", error))
 
 
@@ -194,7 +194,7 @@ def _elements(file: Any, path: str) -> Iterator[Any]:
             except RecursionError:
                 raise ValueError(f"{path}, element {count}: values are nested too deeply") from None
             except ValueError as caught:
-                error = f"{_said(caught)}: {text[at : at + 80]!r}"
+                error = f"{_error_text(caught)}: {text[at : at + 80]!r}"
             else:
                 if end < len(text) or complete:  # a number may continue in the text not read yet
                     yield value

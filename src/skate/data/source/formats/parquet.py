@@ -89,7 +89,7 @@ class ParquetDatasource(FileBasedDatasource):
         if given.get("filters") is not None:
             wanted = pq.filters_to_expression(given["filters"])
             self._filter = wanted if self._filter is None else self._filter & wanted
-        self._asked_schema: pa.Schema | None = given.get("schema")
+        self._requested_schema: pa.Schema | None = given.get("schema")
         self._batch_size: int | None = given.get("batch_size")
         self._use_threads: bool = given.get("use_threads", True)
         self._columns: list[str] | None = None if columns is None else list(columns)
@@ -106,7 +106,9 @@ class ParquetDatasource(FileBasedDatasource):
             self._files = [each for each in self._files if each.path not in skipped]
         self._footers: dict[str, Footer] = {}
         self._read_some_footers()
-        self._file_schema = self._asked_schema or one_schema({p: f.schema for p, f in self._footers.items()})
+        self._file_schema = self._requested_schema or one_schema(
+            {p: f.schema for p, f in self._footers.items()}
+        )
         if self._columns is not None:
             self._check_columns(self._columns)
 
@@ -125,15 +127,15 @@ class ParquetDatasource(FileBasedDatasource):
     def _check_columns(self, columns: Sequence[str]) -> None:
         import difflib  # only errors need it
 
-        there = [field.name for field in self._whole_schema()]
+        names = [field.name for field in self._whole_schema()]
         for name in columns:
-            if name in there or name.split(".", 1)[0] in there or len(self._footers) < len(self._files):
+            if name in names or name.split(".", 1)[0] in names or len(self._footers) < len(self._files):
                 continue
-            near = difflib.get_close_matches(name, there, 3, 0.5)
+            near = difflib.get_close_matches(name, names, 3, 0.5)
             hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise ValueError(
                 f"no column {name!r} in {self._files[0].path}{' and others' if len(self._files) > 1 else ''}; the columns are "
-                f"{', '.join(there)}{hint}"
+                f"{', '.join(names)}{hint}"
             )
 
     def _whole_schema(self) -> pa.Schema:
@@ -359,8 +361,8 @@ class ParquetDatasource(FileBasedDatasource):
             include, self._include_paths = self._include_paths, False
             table = self._with_path(table, path)
             self._include_paths = include
-        if self._asked_schema is not None:
-            table = _in_schema(table, self._asked_schema)
+        if self._requested_schema is not None:
+            table = _in_schema(table, self._requested_schema)
         if self._filter is not None:
             table = table.filter(self._filter)
         if self._columns is not None:

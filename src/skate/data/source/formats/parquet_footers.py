@@ -71,7 +71,7 @@ def footer_of(metadata: Any) -> Footer:
 def read_footers(
     paths: Sequence[str], filesystem: pafs.FileSystem, retried: Sequence[str]
 ) -> dict[str, Footer]:
-    """Read the footers of files, several at a time. Errors get the file's name."""
+    """Read the footers of files, several at a time. Errors name the file."""
 
     def one(path: str) -> Footer:
         try:

@@ -34,8 +34,8 @@ def with_ray_tensors(table: pa.Table) -> pa.Table:
         if kind is None or isinstance(field.type, pa.BaseExtensionType):
             continue
         if kind in _RAY_TENSORS:
-            told = json.loads(field.metadata[b"ARROW:extension:metadata"])
-            shape = told if isinstance(told, list) else told.get("shape")
+            declared = json.loads(field.metadata[b"ARROW:extension:metadata"])
+            shape = declared if isinstance(declared, list) else declared.get("shape")
             values = table.column(at).combine_chunks()
             flat = values.flatten().to_numpy(zero_copy_only=False)
             table = table.set_column(at, field.name, tensors.from_ndarray(flat.reshape(len(values), *shape)))

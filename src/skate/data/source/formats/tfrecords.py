@@ -58,19 +58,19 @@ class TFRecordDatasource(FileBasedDatasource):
         return pa.table({name: self._column(name, [each.get(name) for each in examples]) for name in names})
 
     def _column(self, name: str, features: list[tf_example.Feature | None]) -> pa.Array:
-        told = (self._kinds or {}).get(name)
+        declared = (self._kinds or {}).get(name)
         kinds = {feature[0] for feature in features if feature is not None and feature[0]}
         if len(kinds) > 1:
             raise ValueError(f"feature {name!r} has values of several kinds: {', '.join(sorted(kinds))}")
-        kind = kinds.pop() if kinds else told[0] if told else None
-        if told is not None and kind != told[0]:
-            raise ValueError(f"feature {name!r} has {kind} values, but tf_schema declares {told[0]}")
+        kind = kinds.pop() if kinds else declared[0] if declared else None
+        if declared is not None and kind != declared[0]:
+            raise ValueError(f"feature {name!r} has {kind} values, but tf_schema declares {declared[0]}")
         if kind is None:
             return pa.nulls(len(features))
         lists = [None if feature is None or not feature[0] else feature[1] for feature in features]
         single = all(values is None or len(values) == 1 for values in lists)
-        if told is not None:
-            single = not told[1]
+        if declared is not None:
+            single = not declared[1]
         if single:
             return pa.array([values[0] if values else None for values in lists], _TYPES[kind])
         return pa.array(lists, pa.list_(_TYPES[kind]))
@@ -123,11 +123,11 @@ class TFRecordDatasink(BlockBasedFileDatasink):
 
     def write_tables(self, tables: Iterable[pa.Table], file: Any) -> None:
         for table in tables:
-            told = self._kinds or {}
+            declared = self._kinds or {}
             kinds = {}
             for field in table.schema:
                 kinds[field.name] = (
-                    told[field.name][0] if field.name in told else kind_of(field.name, field.type)
+                    declared[field.name][0] if field.name in declared else kind_of(field.name, field.type)
                 )
             for row in rows_of(table):
                 features = {

@@ -107,12 +107,12 @@ class ClickHouseDatasink(Datasink[None]):
         table = self._given[0]
         client = self._client()
         try:
-            there = str(client.command(f"EXISTS TABLE {table}")).strip() == "1"
-            if there and self._mode is SinkMode.CREATE:
+            exists = str(client.command(f"EXISTS TABLE {table}")).strip() == "1"
+            if exists and self._mode is SinkMode.CREATE:
                 raise ValueError(f"the table {table} already exists; use mode=SinkMode.APPEND or OVERWRITE")
-            if there and self._mode is SinkMode.OVERWRITE:
+            if exists and self._mode is SinkMode.OVERWRITE:
                 client.command(f"DROP TABLE {table}")
-            if not there or self._mode is SinkMode.OVERWRITE:
+            if not exists or self._mode is SinkMode.OVERWRITE:
                 client.command(create_statement(table, schema, self._settings))
         finally:
             client.close()

@@ -74,12 +74,12 @@ class DeltaDatasink(Datasink[Any]):
         return "Delta"
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
-        there = require("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
-        if there and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
+        exists = require("deltalake", "write_delta").DeltaTable.is_deltatable(self.path, self._storage)
+        if exists and self.mode in (SaveMode.ERROR, SaveMode.CREATE):
             raise ValueError(
                 f"{self.path} is already a Delta table, and mode={self.mode.value!r} only creates new ones"
             )
-        self.nothing_to_write = there and self.mode is SaveMode.IGNORE
+        self.nothing_to_write = exists and self.mode is SaveMode.IGNORE
         if not self.nothing_to_write:
             self._files.on_write_start(schema)
 

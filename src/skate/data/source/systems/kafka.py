@@ -96,18 +96,18 @@ class KafkaDatasource(Datasource):
             consumer.close()
         self._kafka = None
 
-    def _offset(self, consumer: Any, topic: str, partition: int, asked: Any) -> int:
+    def _offset(self, consumer: Any, topic: str, partition: int, requested: Any) -> int:
         place = self._kafka.TopicPartition(topic, partition)
         low, high = consumer.get_watermark_offsets(place, timeout=self._timeout)
-        if asked == "earliest":
+        if requested == "earliest":
             return int(low)
-        if asked == "latest":
+        if requested == "latest":
             return int(high)
-        if isinstance(asked, datetime.datetime):
-            place.offset = int(asked.timestamp() * 1000)
+        if isinstance(requested, datetime.datetime):
+            place.offset = int(requested.timestamp() * 1000)
             (found,) = consumer.offsets_for_times([place], timeout=self._timeout)
             return int(found.offset if found.offset >= 0 else high)
-        return max(int(low), min(int(high), int(asked)))
+        return max(int(low), min(int(high), int(requested)))
 
     def get_name(self) -> str:
         return "Kafka"

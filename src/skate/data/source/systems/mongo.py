@@ -39,8 +39,8 @@ class MongoDatasource(Datasource):
 
     def estimate_inmemory_data_size(self) -> int | None:
         with opened(self._where[0], self._client) as client:
-            told = client[self._where[1]].command("collstats", self._where[2])
-            return int(told["size"])
+            stats = client[self._where[1]].command("collstats", self._where[2])
+            return int(stats["size"])
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None

@@ -53,10 +53,10 @@ class _OfTheRun:
         return super().get_train_dataloader() if found is None else found  # type: ignore[misc]
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        asked = self.eval_dataset if eval_dataset is None else eval_dataset
-        if isinstance(asked, str):
-            asked = self.eval_dataset[asked]
-        found = _loader(asked, self.args.eval_batch_size)
+        chosen = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(chosen, str):
+            chosen = self.eval_dataset[chosen]
+        found = _loader(chosen, self.args.eval_batch_size)
         return super().get_eval_dataloader(eval_dataset) if found is None else found  # type: ignore[misc]
 
 
