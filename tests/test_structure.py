@@ -19,7 +19,19 @@ import structure_limits as limits
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "skate"
 ENGINE = ("client", "core", "fabric", "node", "protocol", "wire", "worker")
-LIBRARIES = ("air", "dag", "dashboard", "data", "experimental", "llm", "serve", "train", "tune", "util")
+LIBRARIES = (
+    "air",
+    "dag",
+    "dashboard",
+    "data",
+    "experimental",
+    "llm",
+    "rllib",
+    "serve",
+    "train",
+    "tune",
+    "util",
+)
 
 
 @functools.cache

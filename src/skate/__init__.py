@@ -38,7 +38,7 @@ _HOMES = {
 _PACKAGES = {
     "actor", "air", "autoscaler", "client", "client_builder", "cloudpickle", "cluster_utils", "compat", "cross_language", "dag",
     "dashboard", "data", "exceptions", "experimental", "internal", "job_config", "job_submission", "remote_function",
-    "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
+    "rllib", "runtime_context", "runtime_env", "serve", "train", "tune", "util", "widgets", "types",
 }  # fmt: skip
 
 SCRIPT_MODE = 0
