@@ -1,0 +1,1 @@
+"""Parts of an algorithm: modules, learners and the names of their columns."""
