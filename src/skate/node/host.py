@@ -332,6 +332,8 @@ class NodeHost:
                 self.disk.act(effect)
             case effects.ReleasePages(ranges):
                 self.cooling.release(ranges)
+            case effects.AppendRecords():
+                raise AssertionError("a node without a store was started with records of a registry")
             case effects.LeaveCluster(reason):
                 if self.neighbours is not None:
                     self.neighbours.farewell = reason
