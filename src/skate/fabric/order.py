@@ -30,7 +30,7 @@ membership that its sender had already seen.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 #: Kinds of writes and deliveries.
@@ -133,6 +133,8 @@ class Order:
         self._waits: dict[int, list[_Lane]] = {}
         #: By (destination, source), in the order of their indices.
         self._notes: dict[tuple[int, int], _Note] = {}
+        #: A head that has replaced another one, and its first view: stamps of older views do not count for it.
+        self._void = (-1, 0)
         self._index = 0
         self._announced_max = 0  # the largest `announced` of any lane
 
@@ -315,7 +317,9 @@ class Order:
         if write.view > self.view:
             return _VIEW
         for destination, source, number, age in write.stamps:
-            if destination == self.number and age != ARRIVED and self._is_awaited(source, number):
+            if destination != self.number or age == ARRIVED or self._is_void(write.view, source):
+                continue
+            if self._is_awaited(source, number):
                 return source
         if write.kind == LEFT:
             member: int = write.frames[0][0]
@@ -340,7 +344,8 @@ class Order:
 
     def _take(self, lane: _Lane, write: Write, lanes: list[_Lane], found: list[Delivery]) -> None:
         for stamp in write.stamps:
-            self._learn(stamp)
+            if not (self._is_void(write.view, stamp[0]) or self._is_void(write.view, stamp[1])):
+                self._learn(stamp)
         if write.kind == DATA:
             found.append(Delivery(lane.peer, DATA, write.frames))
         elif write.kind == JOINED:
@@ -381,6 +386,60 @@ class Order:
         for member in sorted(self.members):
             if member not in self.closing:
                 self._write(self._lane(member), kind, (news,))
+
+    # -- another head
+
+    def change_head(
+        self, head: int, view: int, members: Mapping[int, object], info: object, reason: str
+    ) -> list[Delivery]:
+        """Continue with another head, which has the number of the last one; its lane begins anew.
+
+        Args:
+            head: the number of the head.
+            view: the view that the new head began with, greater than any of the last one.
+            members: those that the head began with, this one left out, with what is known of each.
+            info: what is known of the head.
+            reason: why the last one has left.
+        Returns:
+            The news: the head and members that the new one does not know have left, and others have joined. What the last head
+            has sent and was not delivered is lost with it.
+        """
+        news: list[Delivery] = [Delivery(head, LEFT, ((head, reason),))]
+        self._forget_lane(head)
+        for pair in [pair for pair in self._notes if head in pair]:
+            del self._notes[pair]
+        self._void = (head, view)
+        self.closing.clear()
+        self._ended.clear()
+        known = self.members - {head}
+        for member in sorted(known - members.keys()):
+            self._forget_lane(member)
+            for pair in [pair for pair in self._notes if member in pair]:
+                del self._notes[pair]
+            news.append(Delivery(head, LEFT, ((member, reason),)))
+        self.members = {head, *members}
+        self.view = view
+        news.append(Delivery(head, JOINED, ((head, info),)))
+        news += [Delivery(head, JOINED, ((each, members[each]),)) for each in sorted(members.keys() - known)]
+        waiting = [lane for lanes in self._waits.values() for lane in lanes]
+        self._waits.clear()
+        for lane in waiting:
+            lane.waits = False
+        self._advance(waiting, news)
+        return news
+
+    def _forget_lane(self, member: int) -> None:
+        lane = self._lanes.pop(member, None)
+        self._dirty.pop(member, None)
+        self._writes = [each for each in self._writes if each[0] != member]
+        for lanes in self._waits.values():
+            if lane in lanes:
+                lanes.remove(lane)
+
+    def _is_void(self, view: int, member: int) -> bool:
+        """Return True if a stamp in a write with this view names a lane of the last head."""
+        head, first = self._void
+        return member == head and view < first
 
     def _departed(self, source: int, frames: tuple[Any, ...], found: list[Delivery]) -> list[_Lane]:
         """Remove a member; return the lanes that may continue."""

@@ -57,6 +57,9 @@ class Registry(Protocol):
     def report_actor(self, actor: Actor) -> None:
         """Report a changed state of an actor."""
 
+    def actor_died(self, actor: Actor) -> None:
+        """Handle the permanent end of an actor."""
+
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
 
@@ -372,6 +375,7 @@ class ActorManager:
         if actor.owner in self.actors.owned:
             self.actors.owned[actor.owner].discard(actor.actor_id)
         self.cluster.actor_died(actor)
+        self.registry.actor_died(actor)
         unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
         early = early.union(task.task_id for task in unsent)
         waiting = [*(calls or ()), *unsent]
