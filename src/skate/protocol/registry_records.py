@@ -96,7 +96,7 @@ class ActorRecord(Record):
 
 
 class ActorStarted(Record):
-    """An actor has been alive, and has used up so many restarts."""
+    """An actor has used up so many restarts, and is alive or about to be."""
 
     tag: Literal[206]
     actor_id: ActorId

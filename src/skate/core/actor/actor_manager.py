@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
@@ -59,6 +60,9 @@ class Registry(Protocol):
 
     def actor_died(self, actor: Actor) -> None:
         """Handle the permanent end of an actor."""
+
+    def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct` when it is stored that the constructor of an actor may have begun here."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
@@ -153,9 +157,13 @@ class ActorManager:
         task.error = None
         if error is not None:
             fields["failed"] = error
-        self.emit(
-            worker.cid, m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
-        )
+        message = m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
+
+        def construct() -> None:
+            if actor.worker is worker:
+                self.emit(worker.cid, message)
+
+        self.registry.actor_starts(actor, construct)
 
     def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
         """Handle the end of the constructor, with or without an error."""

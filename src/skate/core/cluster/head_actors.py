@@ -10,17 +10,18 @@ from typing import Any
 
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
-from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.actor_directory import UNKNOWN_CLASS, ActorDirectory
 from skate.core.cluster.membership import Membership, Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.object.object_table import ObjectTable
 from skate.core.recovery.actor_records import ActorRecords
 from skate.core.recovery.record_log import Action, Records, Refusal
 from skate.core.schedule.feasibility import Feasibility
-from skate.core.task.task import Task
+from skate.core.task.task import Task, Template
 from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
-from skate.protocol.fields import ActorFacts, ActorFields
+from skate.protocol.effects import KillWorker
+from skate.protocol.fields import ActorFacts, ActorFields, Death
 from skate.protocol.states import ALIVE, CREATION, DEAD, QUEUED, RESTARTING
 
 
@@ -128,8 +129,21 @@ class HeadActors(ActorDirectory):
     # -- uses
 
     def entry(self, actor_id: bytes) -> Actor | None:
-        """Return the actor with an id, or None: no other node knows more actors than the head."""
-        return self.actors.actors.get(actor_id)
+        """Return the actor with an id, or None: no other node knows more actors than the head.
+
+        A head with a store may be asked for one that ended under the head before it.
+        """
+        actor = self.actors.actors.get(actor_id)
+        if actor is None and self.log.is_stored:
+            actor = Actor(
+                Task(actor_id, CREATION, -1, Template(b"", UNKNOWN_CLASS), b"", (), (), b""), {}, -1
+            )
+            actor.creation.actor = actor
+            actor.state = DEAD
+            text = "it ended before the head of the cluster was started again"
+            actor.death = Death("ActorDiedError", {"message": text, "actor_id": actor_id})
+            self.actors.actors[actor_id] = actor
+        return actor
 
     def is_here(self, actor: Actor) -> bool:
         """Return True if this node handles the calls to an actor."""
@@ -208,6 +222,18 @@ class HeadActors(ActorDirectory):
             self.report(actor)
             self.actor_manager.calls.flush(actor)
             self.actor_manager.end_if_unwanted(actor)
+
+    def starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct` when it is stored that the constructor of an actor may have begun on this node."""
+        self.log.commit(
+            self.records.of_start(actor), construct, lambda problem: self._unstarted(actor, problem)
+        )
+
+    def _unstarted(self, actor: Actor, problem: str) -> None:
+        if actor.worker is not None:
+            self.task_manager.out.shell(KillWorker(actor.worker.cid))
+        if actor.state != DEAD:
+            self.actor_manager.die(actor, ("ActorDiedError", {"message": problem}))
 
     def died(self, actor: Actor) -> None:
         """Record the permanent end of an actor."""

@@ -28,6 +28,7 @@ class HeadRegistry:
         self.sync_actor = actors.sync
         self.report_actor = actors.report
         self.actor_died = actors.died
+        self.actor_starts = actors.starts
         self.kill_elsewhere = actors.kill_elsewhere
 
         self.freed = groups.freed

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
-from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.actor_directory import UNKNOWN_CLASS, ActorDirectory
 from skate.core.cluster.membership import Membership, Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.object.object_table import ObjectTable
 from skate.core.task.task import Task, Template
 from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
-from skate.protocol.fields import ActorFields, ForwardFields, TemplateFields
+from skate.protocol.fields import ActorFields, ForwardFields
 from skate.protocol.states import ALIVE, CREATION, DEAD, PENDING, RESTARTING
-
-UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
 
 class MemberActors(ActorDirectory):
@@ -190,13 +188,16 @@ class MemberActors(ActorDirectory):
                 if actor.grants:
                     self.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
 
-    def ask_again(self, head: Peer) -> None:
-        """Send a new head the creations that the last one has not taken; subscribe to the places of actors."""
+    def create_again(self, head: Peer) -> None:
+        """Send a new head the creations that the last one has not taken."""
         for actor_id, forward in self._unanswered.items():
             actor = self.actors.actors[actor_id]
             actor.grants = 1
             self.task_forwarder.introduce(head, forward.template)
             self.emit(head.cid, forward)
+
+    def seek_again(self, head: Peer) -> None:
+        """Subscribe to the places of actors at a new head."""
         for actor in self.actors.actors.values():
             if actor.state != DEAD and not actor.hosted and actor.actor_id not in self._unanswered:
                 self.emit(head.cid, m.Seek(m.SEEK, actor.actor_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from skate.core.actor.actor_table import Actor
@@ -77,8 +78,9 @@ class MemberRegistry:
         """Report to a new head what the last one knew of this node, and ask what that one has not answered."""
         self.actors.register_again(head)
         self.groups.register_again(head)
+        self.actors.create_again(head)
         self.emit(head.cid, m.Registered(m.REGISTERED))
-        self.actors.ask_again(head)
+        self.actors.seek_again(head)
         asked = [request.arguments for _, _, request in self._questions.values()]
         for _, _, request in self._questions.values():
             self.emit(head.cid, request)
@@ -99,6 +101,10 @@ class MemberRegistry:
 
     def node_joined(self, peer: Peer) -> None:
         """Do nothing: the head tells a new node what it has to know."""
+
+    def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct`: the head learns from this node where its actors have begun."""
+        construct()
 
     def actor_died(self, actor: Actor) -> None:
         """Do nothing: the head has the records."""

@@ -52,6 +52,9 @@ class Registry(Protocol):
     def actor_died(self, actor: Actor) -> None:
         """Handle the permanent end of an actor."""
 
+    def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct` when it is stored that the constructor of an actor may have begun here."""
+
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
 

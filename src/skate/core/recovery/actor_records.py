@@ -59,11 +59,17 @@ class ActorRecords:
         )
         return found
 
+    def of_start(self, actor: Actor) -> list[rr.RegistryRecord]:
+        """Return the record of the start of an actor, once for each of its lives."""
+        if not self.log.is_stored or self.started.get(actor.actor_id) == actor.restarts:
+            return []
+        self.started[actor.actor_id] = actor.restarts
+        return [rr.ActorStarted(rr.ACTOR_STARTED, actor.actor_id, actor.restarts)]
+
     def changed(self, actor: Actor) -> None:
-        """Record that an actor is alive, once for each of its lives."""
-        if actor.state == ALIVE and self.log.is_stored and self.started.get(actor.actor_id) != actor.restarts:
-            self.started[actor.actor_id] = actor.restarts
-            self.log.note(rr.ActorStarted(rr.ACTOR_STARTED, actor.actor_id, actor.restarts))
+        """Record that an actor is alive."""
+        if actor.state == ALIVE:
+            self.log.note(*self.of_start(actor))
 
     def died(self, actor: Actor) -> None:
         """Record that an actor has ended for good."""

@@ -19,6 +19,7 @@ from skate.protocol import messages as m
 from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
 from skate.protocol.effects import AdoptJob
+from skate.protocol.states import CREATION
 
 if TYPE_CHECKING:
     from skate.core.parts import Parts
@@ -135,8 +136,11 @@ class HeadRecovery:
         self.actors.restore()
         for job in [job for job in core.jobs.jobs.values() if not job.home.alive]:
             core.cluster_jobs.over(job, f"the node of its driver {job.home.reason}")
-        kept, self._kept = self._kept, []
-        for cid, message in kept:
+        # New actors first: other members may use them already.
+        first = [each for each in self._kept if _makes_actors(each[1])]
+        last = [each for each in self._kept if not _makes_actors(each[1])]
+        self._kept = []
+        for cid, message in (*first, *self.actors.unknown_holds(), *last):
             core.handlers[message[0]](cid, message)
 
     def _restore_job(self, record: rr.JobRecord) -> None:
@@ -148,3 +152,8 @@ class HeadRecovery:
 
     def __repr__(self) -> str:
         return f"<HeadRecovery {len(self.absent)} members are absent, {len(self._kept)} messages are kept>"
+
+
+def _makes_actors(message: tuple[Any, ...]) -> bool:
+    """Return True for a creation that a member sends, and for what it needs."""
+    return message[0] in (m.JOB, m.FUNCTION, m.TEMPLATE) or message[0] == m.FORWARD and message[1] == CREATION

@@ -37,7 +37,7 @@ class RecordLog:
 
     def note(self, *records: RegistryRecord) -> None:
         """Append records on which nothing depends."""
-        if self.is_stored:
+        if self.is_stored and records:
             self._append(records, None, None)
 
     def commit(self, records: Records, then: Action, refused: Refusal) -> None:

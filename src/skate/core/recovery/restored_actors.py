@@ -73,6 +73,16 @@ class RestoredActors:
                 core.cluster.registry.report_actor(actor)
                 core.actor_manager.end_if_unwanted(actor)
 
+    def unknown_holds(self) -> list[tuple[int, m.Hold]]:
+        """Return the holds on actors that are not recorded, with their members."""
+        known = {record.actor_id for record in self._records}
+        return [
+            (cid, m.Hold(m.HOLD, actor_id))
+            for actor_id, holders in self._holders.items()
+            if actor_id not in known
+            for cid in holders
+        ]
+
     def _made(self, record: rr.ActorRecord) -> Actor:
         core = self._core
         owner = core.members.by_tag.get(record.node_id[:8])

@@ -161,6 +161,14 @@ class HeadlessMesh(Mesh):
     def _is_apart(self, source: int, to: int) -> bool:
         return HEAD in (source, to) and (source in self.absent or to in self.absent)
 
+    def heal(self) -> None:
+        """Stop all faults: the head lives from now on."""
+        super().heal()
+        self.deaths = 0
+        head = self.nodes[HEAD]
+        if not head.alive:
+            self.begin(Departure(head, HEAD))
+
     # -- events
 
     def channel_events(self) -> list[tuple[Any, Any]]:
