@@ -40,6 +40,7 @@ from skate.wire.status import STATUS_TABLE_BYTES, StatusTable
 
 if TYPE_CHECKING:
     from skate.node.driver.drivers import Drivers
+    from skate.node.registry.head_state import HeadState
     from skate.node.settings import Settings
     from skate.wire.channel import Channel
 
@@ -71,10 +72,17 @@ class NodeHost:
     __slots__ = (
         "_applying", "_tick_at", "arena", "control_c", "cooling", "core", "dirty", "disk", "drivers", "event_log", "guard",
         "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id", "output", "overflow", "pool",
-        "process", "pump", "session_socket", "settings", "snapshot", "status_table", "workers", "zygote_config",
+        "process", "pump", "session_socket", "settings", "snapshot", "state", "status_table", "workers", "zygote_config",
     )  # fmt: skip
 
-    def __init__(self, settings: Settings, pump: Pump, control_c: SigintHandler, head: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        pump: Pump,
+        control_c: SigintHandler,
+        head: bool = True,
+        state: HeadState | None = None,
+    ) -> None:
         self.settings = settings
         self.control_c = control_c
         self.pump = pump
@@ -93,6 +101,8 @@ class NodeHost:
         totals = settings.totals()
         if not head:
             del totals["node:__internal_head__"]
+        #: What survives this process, if it is a head with a store.
+        self.state = state
         self.core = NodeCore(
             totals,
             gpus=settings.gpu_ids,
@@ -103,6 +113,7 @@ class NodeHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
             kill_share=settings.memory_threshold,
             facts=facts(settings.node_ip_address),
+            **({} if state is None else {"records": state.records}),
         )
         self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot
@@ -333,7 +344,8 @@ class NodeHost:
             case effects.ReleasePages(ranges):
                 self.cooling.release(ranges)
             case effects.AppendRecords():
-                raise AssertionError("a node without a store was started with records of a registry")
+                assert self.state is not None, "only a core that was given records appends some"
+                self.state.append(effect)
             case effects.LeaveCluster(reason):
                 if self.neighbours is not None:
                     self.neighbours.farewell = reason

@@ -30,7 +30,7 @@ MEMBER_GONE: Final = 202
 FUNCTION: Final = 203
 TEMPLATE: Final = 204
 ACTOR: Final = 205
-ACTOR_RESTARTED: Final = 206
+ACTOR_STARTED: Final = 206
 ACTOR_GONE: Final = 207
 GROUP: Final = 208
 GROUP_GONE: Final = 209
@@ -80,7 +80,7 @@ class TemplateRecord(Record):
 
 
 class ActorRecord(Record):
-    """An actor: its creation, the node and the client id of its creator there, and its job and namespace."""
+    """An actor: its creation, the node of its creator, and the job and namespace of that."""
 
     tag: Literal[205]
     actor_id: ActorId
@@ -91,13 +91,12 @@ class ActorRecord(Record):
     parent: Parent
     life: ActorFields
     node_id: bytes
-    owner: int
     job: str
     namespace: str
 
 
-class ActorRestarted(Record):
-    """An actor has used up so many restarts."""
+class ActorStarted(Record):
+    """An actor has used up so many restarts, and is alive or about to be."""
 
     tag: Literal[206]
     actor_id: ActorId
@@ -112,14 +111,13 @@ class ActorGone(Record):
 
 
 class GroupRecord(Record):
-    """A placement group, and the node and the client id of its owner there."""
+    """A placement group, and the node of its owner."""
 
     tag: Literal[208]
     group_id: GroupId
     bundles: tuple[Bundle, ...]
     fields: GroupFields
     node_id: bytes
-    owner: int
 
 
 class GroupGone(Record):
@@ -172,7 +170,7 @@ RegistryRecord: TypeAlias = (
     | FunctionRecord
     | TemplateRecord
     | ActorRecord
-    | ActorRestarted
+    | ActorStarted
     | ActorGone
     | GroupRecord
     | GroupGone

@@ -17,7 +17,7 @@ RECORDS: Final[dict[int, type]] = {
     rr.FUNCTION: rr.FunctionRecord,
     rr.TEMPLATE: rr.TemplateRecord,
     rr.ACTOR: rr.ActorRecord,
-    rr.ACTOR_RESTARTED: rr.ActorRestarted,
+    rr.ACTOR_STARTED: rr.ActorStarted,
     rr.ACTOR_GONE: rr.ActorGone,
     rr.GROUP: rr.GroupRecord,
     rr.GROUP_GONE: rr.GroupGone,
@@ -29,7 +29,7 @@ RECORDS: Final[dict[int, type]] = {
 #: Records that end what others have begun, by the number of those.
 _ENDS: Final = {
     rr.MEMBER_GONE: (rr.MEMBER,),
-    rr.ACTOR_GONE: (rr.ACTOR, rr.ACTOR_RESTARTED),
+    rr.ACTOR_GONE: (rr.ACTOR, rr.ACTOR_STARTED),
     rr.GROUP_GONE: (rr.GROUP,),
     rr.JOB_GONE: (rr.JOB,),
     rr.ENTRY_GONE: (rr.ENTRY,),
@@ -77,6 +77,8 @@ def unpack(packed: bytes) -> RegistryRecord:
 def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     """Return the least list of records with the same meaning, in the order of their first appearance.
 
+    Only for a head that begins: one that runs names definitions that it has recorded before.
+
     Args:
         records: all records so far, oldest first.
     Returns:
@@ -89,7 +91,7 @@ def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
         if tag in _ENDS:
             for begun in _ENDS[tag]:
                 last.pop((begun, *key), None)
-        elif tag != rr.ACTOR_RESTARTED or (rr.ACTOR, *key) in last:
+        elif tag != rr.ACTOR_STARTED or (rr.ACTOR, *key) in last:
             last[(tag, *key)] = record
     used = {record.template for record in last.values() if isinstance(record, rr.ActorRecord)}
     templates = [each for each in last.values() if isinstance(each, rr.TemplateRecord) and each.key in used]

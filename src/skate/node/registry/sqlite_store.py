@@ -63,9 +63,7 @@ class SqliteStore:
         except sqlite3.DatabaseError as error:
             self.close()
             if _is_full(error):
-                raise StoreFullError(
-                    f"{self.folder} has no space for the state of a head: {error}"
-                ) from error
+                raise ValueError(f"{self.folder} has no space for the state of a head: {error}") from error
             raise ValueError(
                 f"{os.path.join(self.folder, FILE_NAME)} cannot be read as the state of a head: {error}; restore it from a "
                 "copy, or name an empty folder to begin with a new cluster"

@@ -1,7 +1,7 @@
 """The thread that writes a head's records: one commit for all that has come since the last.
 
 The loop of the node never waits for a disk. It queues numbered changes and continues; the writer reports which are durable, and
-which the store has refused. Removals are never refused: they wait, before everything that is newer, until the store takes them.
+which the store has refused.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from typing import NamedTuple, Protocol
 
 from skate.node.registry.store import Change, Store, StoreLostError
 
-#: The pause before another attempt to write removals.
-RETRY_SECONDS = 1.0
-
 
 class Reports(Protocol):
     """Receives what a writer reports, in the writer's own thread and in the order of the numbers."""
 
     def stored(self, number: int) -> None:
-        """Note that the changes up to this number are durable, but for those that were refused, and removals that wait."""
+        """Note that the changes up to this number are durable, but for those that were refused."""
 
     def refused(self, number: int, problem: str) -> None:
         """Note that the changes of this number are not in the store, and never will be."""
@@ -32,10 +29,6 @@ class Reports(Protocol):
 class _Unit(NamedTuple):
     number: int
     changes: Sequence[Change]
-
-    @property
-    def only_removes(self) -> bool:
-        return all(value is None for _, value in self.changes)
 
 
 class RecordWriter:
@@ -56,7 +49,7 @@ class RecordWriter:
         self._thread.start()
 
     def append(self, number: int, changes: Sequence[Change]) -> None:
-        """Queue changes under a number, which has to be greater than the last."""
+        """Queue changes under a number, which has to be greater than the last; nothing is reported of number 0."""
         with self._changed:
             self._queue.append(_Unit(number, changes))
             self._changed.notify()
@@ -69,38 +62,28 @@ class RecordWriter:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        waiting: list[_Unit] = []  # removals that the store has not taken yet
         try:
             while True:
                 with self._changed:
-                    seconds = RETRY_SECONDS if waiting else None
-                    self._changed.wait_for(lambda: bool(self._queue) or self._ending, seconds)
+                    self._changed.wait_for(lambda: bool(self._queue) or self._ending)
                     queue, self._queue = self._queue, []
-                    ending = self._ending
-                if queue or waiting:
-                    waiting = self._write(waiting, queue)
-                if ending and not queue:
+                if not queue:
                     return
+                self._write(queue)
         except StoreLostError as error:
             self._reports.lost(str(error))
         finally:
             self.store.close()
 
-    def _write(self, waiting: list[_Unit], queue: list[_Unit]) -> list[_Unit]:
-        """Write removals that have waited, and then what is new; return the removals that have to wait on."""
-        units = waiting + queue
-        left: list[_Unit] = []
-        problem = self._append(units)
-        for unit in units if problem else ():  # perhaps some of them fit
-            if not left:  # nothing overtakes a removal
-                problem = self._append([unit])
-            if problem and unit.only_removes:
-                left.append(unit)
-            elif problem:
+    def _write(self, queue: list[_Unit]) -> None:
+        problem = self._append(queue)
+        for unit in queue if problem else ():  # perhaps some of them fit
+            problem = self._append([unit])
+            if problem and unit.number:
                 self._reports.refused(unit.number, problem)
-        if queue:
-            self._reports.stored(queue[-1].number)
-        return left
+        numbers = [unit.number for unit in queue if unit.number]
+        if numbers:
+            self._reports.stored(numbers[-1])
 
     def _append(self, units: Sequence[_Unit]) -> str:
         """Write as one unit; return the problem if the store refuses."""
