@@ -26,7 +26,7 @@ def history(seed: int) -> list[RegistryRecord]:
                     rr.EntryRecord(rr.ENTRY, space, key, b"%d" % number),
                     rr.EntryGone(rr.ENTRY_GONE, space, key),
                     rr.FunctionRecord(rr.FUNCTION, b"f%d" % chance.randrange(3), b"code", ()),
-                    rr.ActorRestarted(rr.ACTOR_RESTARTED, actor, number),
+                    rr.ActorStarted(rr.ACTOR_STARTED, actor, number),
                     rr.ActorGone(rr.ACTOR_GONE, actor),
                 )
             )

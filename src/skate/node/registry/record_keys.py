@@ -15,7 +15,7 @@ from skate.protocol.registry_records import RegistryRecord
 #: What a record ends, by its number: the numbers of the records with the same key.
 ENDED: Final[dict[int, tuple[int, ...]]] = {
     rr.MEMBER_GONE: (rr.MEMBER,),
-    rr.ACTOR_GONE: (rr.ACTOR, rr.ACTOR_RESTARTED),
+    rr.ACTOR_GONE: (rr.ACTOR, rr.ACTOR_STARTED),
     rr.GROUP_GONE: (rr.GROUP,),
     rr.JOB_GONE: (rr.JOB,),
     rr.ENTRY_GONE: (rr.ENTRY,),
