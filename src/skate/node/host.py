@@ -39,6 +39,7 @@ from skate.wire.pump import Pump
 from skate.wire.status import STATUS_TABLE_BYTES, StatusTable
 
 if TYPE_CHECKING:
+    from skate.core.node_options import NodeOptions
     from skate.node.driver.drivers import Drivers
     from skate.node.registry.head_state import HeadState
     from skate.node.settings import Settings
@@ -101,8 +102,9 @@ class NodeHost:
         totals = settings.totals()
         if not head:
             del totals["node:__internal_head__"]
-        #: What survives this process, if it is a head with a store.
+        #: The durable state of a head that has some.
         self.state = state
+        options: NodeOptions = {} if state is None else {"records": state.records}
         self.core = NodeCore(
             totals,
             gpus=settings.gpu_ids,
@@ -113,7 +115,7 @@ class NodeHost:
             labels={**settings.labels, "ray.io/node-id": node_id.hex()},
             kill_share=settings.memory_threshold,
             facts=facts(settings.node_ip_address),
-            **({} if state is None else {"records": state.records}),
+            **options,
         )
         self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot
