@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from skate.fabric.order import DATA, EXPRESS, LEFT, Order, Receipt, Write
+from skate.fabric.order import Order
+from skate.fabric.write import DATA, EXPRESS, LEFT, Receipt, Write
 
 HELLO = "hello"
 Frame = tuple[

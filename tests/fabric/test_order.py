@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skate.fabric.order import AGE_MAX, JOINED, LEFT, Order, OrderError
+from skate.fabric.order import AGE_MAX, Order, OrderError
+from skate.fabric.write import JOINED, LEFT
 from tests.fabric.net import Net, Overtaken, read
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from skate.fabric.order import DATA, EXPRESS, JOINED, LEFT, Receipt, Write
+from skate.fabric.write import DATA, EXPRESS, JOINED, LEFT, Receipt, Write
 from skate.wire.channel import FRAME_BYTES_MAX, ChannelClosed
 from skate.wire.tls_channel import open_channel
 

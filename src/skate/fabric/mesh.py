@@ -26,9 +26,9 @@ from skate.fabric.connection import (
 from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
 from skate.fabric.lane import QUEUE_BYTES_MAX, Lane
 from skate.fabric.lanes import Lanes
-from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
 from skate.fabric.tunnel import RELAY
+from skate.fabric.write import DATA, EXPRESS, JOINED, Delivery, Receipt
 from skate.protocol.causality import BINDING
 from skate.wire.timer import Timer
 

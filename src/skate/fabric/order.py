@@ -31,13 +31,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-#: Kinds of writes and deliveries.
-DATA: Final = 0  # frames, in order
-EXPRESS: Final = 1  # frames that are delivered once, but as soon as they arrive: what the head relays
-JOINED: Final = 2  # news from the head: (member, info)
-LEFT: Final = 3  # news from the head: (member, reason)
+from skate.fabric.write import DATA, EXPRESS, JOINED, LEFT, Delivery, Receipt, Stamp, Write
 
 #: Turns after which a stamp is dropped that nobody has said anything about.
 AGE_MAX: Final = 2
@@ -46,38 +42,9 @@ ARRIVED: Final = -1  # in place of an age: the frame of a stamp has been deliver
 FRAMES_MAX: Final = 1024
 _VIEW: Final = -1  # what a lane waits for that waits for news; members are not negative
 
-#: Where a binding frame goes, where it comes from, the number of its write, and the age in turns or ARRIVED.
-Stamp = tuple[int, int, int, int]
-
 
 class OrderError(ValueError):
     """A carrier has left out a write, or a member has come back without its memory."""
-
-
-class Receipt(NamedTuple):
-    """How much of a lane has arrived, and how much of that was delivered: the numbers of the last writes."""
-
-    received: int
-    delivered: int
-
-
-class Write(NamedTuple):
-    """A numbered unit of a lane: frames that are sent together."""
-
-    number: int
-    kind: int
-    view: int
-    receipt: Receipt  # of the opposite direction
-    stamps: tuple[Stamp, ...]
-    frames: tuple[Any, ...]
-
-
-class Delivery(NamedTuple):
-    """Frames for the handler, or news: then `frames` has one pair."""
-
-    source: int
-    kind: int
-    frames: tuple[Any, ...]
 
 
 class _Lane:
@@ -401,21 +368,16 @@ class Order:
             info: what is known of the head.
             reason: why the last one has left.
         Returns:
-            The news: the head and members that the new one does not know have left, and others have joined. What the last head
-            has sent and was not delivered is lost with it.
+            The news: who has left, the last head first, and who has joined. What it sent and was not delivered is lost.
         """
         news: list[Delivery] = [Delivery(head, LEFT, ((head, reason),))]
         self._forget_lane(head)
-        for pair in [pair for pair in self._notes if head in pair]:
-            del self._notes[pair]
         self._void = (head, view)
         self.closing.clear()
         self._ended.clear()
         known = self.members - {head}
         for member in sorted(known - members.keys()):
             self._forget_lane(member)
-            for pair in [pair for pair in self._notes if member in pair]:
-                del self._notes[pair]
             news.append(Delivery(head, LEFT, ((member, reason),)))
         self.members = {head, *members}
         self.view = view
@@ -431,6 +393,8 @@ class Order:
     def _forget_lane(self, member: int) -> None:
         lane = self._lanes.pop(member, None)
         self._dirty.pop(member, None)
+        for pair in [pair for pair in self._notes if member in pair]:
+            del self._notes[pair]
         self._writes = [each for each in self._writes if each[0] != member]
         for lanes in self._waits.values():
             if lane in lanes:
