@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from skate.core.outbox import Outbox
     from skate.core.placement.placement_table import PlacementTable
     from skate.core.recovery.actor_records import ActorRecords
-    from skate.core.recovery.head_recovery import HeadRecovery
     from skate.core.recovery.record_log import RecordLog
     from skate.core.resource.capacity import Capacity
     from skate.core.schedule.feasibility import Feasibility
@@ -78,7 +77,10 @@ class Parts(Protocol):
     log: RecordLog
     members: Membership
     queries: Queries
-    recovery: HeadRecovery | None
+
+    @property
+    def recovery(self) -> object | None:
+        """What listens to the members of the last head; None once that is over."""
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""

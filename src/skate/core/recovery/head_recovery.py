@@ -43,6 +43,13 @@ class HeadRecovery:
         #: Ids of members that have not registered again.
         self.absent = {each.node_id for each in self._records if isinstance(each, rr.MemberRecord)}
         self._registered: set[int] = set()
+        #: Handlers of what members report.
+        self.reports: dict[int, Handler] = {
+            m.ACTOR_REPORT: self.actors.hosted,
+            m.HOLD: self.actors.held,
+            m.HELD_BUNDLES: self.groups.held,
+            m.REGISTERED: self.has_registered,
+        }
         self._kept: list[tuple[int, Any]] = []
         self._until: float | None = None
         self.is_over = False
@@ -55,13 +62,7 @@ class HeadRecovery:
         kept: dict[int, Handler] = {tag: real[tag] if tag in shell else self._keep for tag in real}
         for tag in _ENDS:
             kept[tag] = self._ending(real[tag])
-        reports = {
-            m.ACTOR_REPORT: self.actors.hosted,
-            m.HOLD: self.actors.held,
-            m.HELD_BUNDLES: self.groups.held,
-            m.REGISTERED: self._has_registered,
-        }
-        return kept | {tag: self._of_members(handler) for tag, handler in reports.items()}
+        return kept | {tag: self._of_members(handler) for tag, handler in self.reports.items()}
 
     def _keep(self, cid: int, message: tuple[Any, ...]) -> None:
         self._kept.append((cid, message))
@@ -70,7 +71,8 @@ class HeadRecovery:
         """Wrap a handler of reports: what a member sends when it has registered, and what others send, is kept."""
 
         def handle(cid: int, message: tuple[Any, ...]) -> None:
-            of_object = message[0] == m.HOLD and len(message[1]) == 28
+            tag, *fields = message
+            of_object = tag == m.HOLD and len(fields[0]) == 28
             if cid in self._registered or cid not in self._core.members.alive or of_object:
                 self._keep(cid, message)
             else:
@@ -82,7 +84,7 @@ class HeadRecovery:
         """Wrap the handler of a client's end: what it has sent is lost with it."""
 
         def handle(cid: int, message: tuple[Any, ...]) -> None:
-            gone = message[1]
+            _, gone, *_ = message
             peer = self._core.members.alive.get(gone)
             self._kept = [each for each in self._kept if each[0] != gone]
             real(cid, message)
@@ -93,7 +95,7 @@ class HeadRecovery:
 
         return handle
 
-    def _has_registered(self, cid: int, message: m.Registered) -> None:
+    def has_registered(self, cid: int, message: m.Registered) -> None:
         """REGISTERED: a member has reported everything."""
         self._registered.add(cid)
         self.absent.discard(self._core.members.alive[cid].node_id)
@@ -156,4 +158,5 @@ class HeadRecovery:
 
 def _makes_actors(message: tuple[Any, ...]) -> bool:
     """Return True for a creation that a member sends, and for what it needs."""
-    return message[0] in (m.JOB, m.FUNCTION, m.TEMPLATE) or message[0] == m.FORWARD and message[1] == CREATION
+    tag, *fields = message
+    return tag in (m.JOB, m.FUNCTION, m.TEMPLATE) or (tag == m.FORWARD and fields[0] == CREATION)

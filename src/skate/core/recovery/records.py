@@ -84,15 +84,15 @@ def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     Returns:
         The last record of each key; none of what has ended, and no definitions that no actor names.
     """
-    last: dict[tuple[Any, ...], RegistryRecord] = {}
+    last: dict[tuple[int, tuple[Any, ...]], RegistryRecord] = {}
     for record in records:
         tag = record[0]
         key = tuple(record[1 : 1 + _KEY_FIELDS.get(tag, 1)])
         if tag in _ENDS:
             for begun in _ENDS[tag]:
-                last.pop((begun, *key), None)
-        elif tag != rr.ACTOR_STARTED or (rr.ACTOR, *key) in last:
-            last[(tag, *key)] = record
+                last.pop((begun, key), None)
+        elif tag != rr.ACTOR_STARTED or (rr.ACTOR, key) in last:
+            last[tag, key] = record
     used = {record.template for record in last.values() if isinstance(record, rr.ActorRecord)}
     templates = [each for each in last.values() if isinstance(each, rr.TemplateRecord) and each.key in used]
     used |= {each.fields["function"] for each in templates}

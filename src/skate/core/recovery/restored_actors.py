@@ -1,4 +1,4 @@
-"""Actors of the last head, on the next one: those that members host go on, others restart or end."""
+"""Actors of the last head, on the next one: those that members host continue, others restart or end."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ class RestoredActors:
 
     def hosted(self, cid: int, message: m.ActorReport) -> None:
         """ACTOR_REPORT: a member hosts an actor, or it has ended there."""
-        self._reports[message[1]] = (cid, message)
+        report = m.ActorReport(*message)
+        self._reports[report.actor_id] = (cid, report)
 
     def held(self, cid: int, message: m.Hold) -> None:
         """HOLD: something on a member uses an actor."""
-        self._holders.setdefault(message[1], []).append(cid)
+        _, actor_id = message
+        self._holders.setdefault(actor_id, []).append(cid)
 
     def forget(self, cid: int) -> None:
         """Forget the reports of a member that was lost."""
@@ -65,7 +67,7 @@ class RestoredActors:
         for actor in actors:
             self._place(actor)
         for actor_id, (cid, report) in self._reports.items():
-            if actor_id not in core.actors.actors and report[2] != DEAD:
+            if actor_id not in core.actors.actors and report.state != DEAD:
                 # Its end was recorded, and the news of it did not arrive.
                 core.out.emit(cid, m.Kill(m.KILL, actor_id, True))
         for actor in actors:
@@ -113,7 +115,7 @@ class RestoredActors:
         return actor
 
     def _place(self, actor: Actor) -> None:
-        """Let an actor go on where it is, restart it, or end it."""
+        """Let an actor continue where it is, restart it, or end it."""
         core = self._core
         cid, report = self._reports.get(actor.actor_id, (-1, None))
         host = core.members.alive.get(cid)
