@@ -233,6 +233,21 @@ def _add_dashboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
 
 
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a head that can be started again."""
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        help="(with --head) keep the state of the cluster in this folder: other nodes stay while the head is started again",
+    )
+    parser.add_argument(
+        "--state-grace",
+        type=float,
+        metavar="SECONDS",
+        help="(with --state-dir) how long other nodes stay without the head; default: 60",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
@@ -261,17 +276,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long to wait for the head; default: %(default)g",
     )
-    parser.add_argument(
-        "--state-dir",
-        metavar="DIR",
-        help="(with --head) keep the state of the cluster in this folder: other nodes stay while the head is started again",
-    )
-    parser.add_argument(
-        "--state-grace",
-        type=float,
-        metavar="SECONDS",
-        help="(with --state-dir) how long other nodes stay without the head; default: 60",
-    )
+    _add_state(parser)
     parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
     parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")

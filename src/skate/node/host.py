@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.core.guard import Guard
@@ -24,8 +24,9 @@ from skate.node.memory.arena_file import ArenaFile
 from skate.node.memory.arena_trimmer import ArenaTrimmer
 from skate.node.memory.memory_monitor import NEVER, MemoryMonitor
 from skate.node.memory.overflow_file import OverflowFile, overflow_files
+from skate.node.node_facts import facts, options_of
 from skate.node.output.job_output import GuestOutput, JobOutput
-from skate.node.peer_links import PeerLinks, facts
+from skate.node.peer_links import PeerLinks
 from skate.node.sigint import SigintHandler
 from skate.node.spill.disk import Disk
 from skate.node.worker.launcher import PYTHON, zygote_config
@@ -39,7 +40,6 @@ from skate.wire.pump import Pump
 from skate.wire.status import STATUS_TABLE_BYTES, StatusTable
 
 if TYPE_CHECKING:
-    from skate.core.node_options import NodeOptions
     from skate.node.driver.drivers import Drivers
     from skate.node.registry.head_state import HeadState
     from skate.node.settings import Settings
@@ -96,27 +96,18 @@ class NodeHost:
         #: The overflow file that can hold values permanently.
         self.overflow = files[0]
         self.arena, self.mapping = _memory(status_table_at, settings.object_store_memory, files)
-        self.disk = Disk(self.arena, files, outside, self.mapping, self._disk_answered)
+        self.disk = Disk(self.arena, files, outside, self.mapping, self.answered)
         self.status_table = StatusTable(self.arena.fd, status_table_at)
         node_id = self.node_id = os.urandom(28)
-        totals = settings.totals()
-        if not head:
-            del totals["node:__internal_head__"]
         #: The durable state of a head that has some.
         self.state = state
-        options: NodeOptions = {} if state is None else {"records": state.records}
-        self.core = NodeCore(
-            totals,
-            gpus=settings.gpu_ids,
-            arena_bytes=settings.object_store_memory,
-            disk_bytes=[file.capacity for file in files],
-            spill_outside=outside is not None,
-            node_id=node_id,
-            labels={**settings.labels, "ray.io/node-id": node_id.hex()},
-            kill_share=settings.memory_threshold,
-            facts=facts(settings.node_ip_address),
-            **options,
+        options = options_of(settings, node_id)
+        options.update(
+            {"disk_bytes": [file.capacity for file in files], "spill_outside": outside is not None}
         )
+        if state is not None:
+            options["records"] = state.records
+        self.core = NodeCore(settings.totals(head), **options)
         self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot
         self.guard = Guard(self.core)
@@ -375,8 +366,8 @@ class NodeHost:
             case effects.EndOutput(job, cid) if self.drivers is not None:
                 self.drivers.silent_at(cid, job)
 
-    def _disk_answered(self, answers: list[se.DiskAnswer]) -> None:
-        """Pass answers of the disk to the core; called in the disk's own threads."""
+    def answered(self, answers: Sequence[se.ShellEvent]) -> None:
+        """Pass answers of a disk to the core; called in the threads of that."""
         with self.lock:
             if self.pump.closed:
                 return
@@ -444,6 +435,8 @@ class NodeHost:
                 self.pool.environments.close()
             self._await_writers()
             self.pump.close()
+            if self.state is not None:
+                self.state.close()
             self.disk.close()
             self.pool.close()
             self.output.close()

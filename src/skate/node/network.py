@@ -75,7 +75,7 @@ def connect(
     """
     try:
         # with Dask.distributed, which takes half a second
-        from skate.fabric.dask import carrier, credentials
+        from skate.fabric.dask import carrier
         from skate.fabric.directory import Timing
         from skate.fabric.lanes import BEHIND_HEAD
         from skate.fabric.mesh_head import MeshHead, Predecessor
@@ -84,10 +84,9 @@ def connect(
         raise ValueError(
             f"a cluster of several machines needs Dask.distributed ({error}): pip install 'skate[cluster]'"
         ) from error
-    token = credentials.find_token(network.token_file)
-    token_file = network.token_file or ""
+    token, token_file = _token(network, folder)
     if network.head:
-        if token is None:
+        if not token:
             raise ValueError(
                 f"the cluster at {network.head} requires its token: name its file with --token-file, or set "
                 "SKATE_AUTH_TOKEN_PATH; the head prints the path when it starts"
@@ -105,10 +104,6 @@ def connect(
             joining.close()
             raise
         return Joined(joining, joining.number, network.head, token_file, joining.begin)
-    if token is None:
-        token_file = os.path.join(network.state_dir or folder, TOKEN_NAME)
-        kept = network.state_dir and os.path.exists(token_file)
-        token = credentials.find_token(token_file) if kept else credentials.make_token(token_file)
     listening = carrier.HeadCarrier(pump, network.ip, network.port, token=token)
     listening.start()
     config: dict[str, Any] = {"python": list(sys.version_info[:2])}
@@ -122,6 +117,19 @@ def connect(
     if state is not None:
         head.numbered = state.numbered
     return Joined(head, head.number, listening.address.rpartition("://")[2], token_file, _nothing)
+
+
+def _token(network: Network, folder: str) -> tuple[str, str]:
+    """Return the token of the cluster and its file, as far as they are known; a head without one makes it."""
+    from skate.fabric.dask.credentials import find_token, make_token  # with Dask.distributed
+
+    token = find_token(network.token_file)
+    if token is not None or network.head:
+        return token or "", network.token_file or ""
+    path = os.path.join(network.state_dir or folder, TOKEN_NAME)
+    if network.state_dir and os.path.exists(path):
+        return find_token(path) or "", path
+    return make_token(path), path
 
 
 def _check_python(theirs: list[int] | None) -> None:

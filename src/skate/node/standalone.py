@@ -90,8 +90,7 @@ def run(
     state = None if network is None else _state(network)
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
-        is_head = network is None or not network.head
-        host = NodeHost(settings, pump, SigintHandler(pump), is_head, state)
+        host = NodeHost(settings, pump, SigintHandler(pump), network is None or not network.head, state)
         for ending in (signal.SIGTERM, signal.SIGINT):
             signal.signal(ending, lambda *_: _stop(host))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # survive the end of the terminal
@@ -102,8 +101,6 @@ def run(
                 output.log_folder = LogFolder(settings.log_folder)
             place.path = address.path_for(place.folder, os.getpid())
             found, number = Address(place.path), 0
-            if state is not None:
-                state.start(host)
             if network is not None:
                 joined = _join(host, network, place.folder, log)
                 found, number = Address(place.path, joined.address, joined.token_file), joined.number
@@ -128,8 +125,6 @@ def run(
     if beside is not None:
         beside.end()
     host.shutdown()
-    if state is not None:
-        state.close()
     place.leave(keep_log=bool(host.drivers.why_lost))
     return host.drivers.why_lost
 
@@ -147,11 +142,14 @@ def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined
     """Connect a node with its cluster."""
 
     def leave(reason: str) -> None:
-        log.write(f"this node leaves its cluster: {reason}\n")
-        if host.drivers is not None:
-            host.drivers.why_lost = f"it has left its cluster: {reason}"
-        host.leave()
+        with host.lock:
+            log.write(f"this node leaves its cluster: {reason}\n")
+            if host.drivers is not None:
+                host.drivers.why_lost = f"it has left its cluster: {reason}"
+            host.leave()
 
+    if host.state is not None:
+        host.state.start(host.answered, leave)
     joined = connect(network, folder, host.pump, host.info(), leave, host.state)
     from skate.runtime_env.cache import default_root  # only nodes with others
 

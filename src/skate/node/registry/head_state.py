@@ -14,7 +14,8 @@ from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
 
 if TYPE_CHECKING:
-    from skate.node.host import NodeHost
+    from collections.abc import Callable, Sequence
+
     from skate.protocol.effects import AppendRecords
     from skate.protocol.registry_records import RegistryRecord
 
@@ -52,17 +53,23 @@ class HeadState:
             self.records.insert(0, rr.EpochRecord(rr.EPOCH, self.epoch - 1))
         #: The ids of the nodes of the head before.
         self.members = frozenset(each.node_id for each in kept if isinstance(each, rr.MemberRecord))
-        self._host: NodeHost | None = None
         self._writer: RecordWriter | None = None
+        self._answer: Callable[[Sequence[se.ShellEvent]], None] = lambda events: None
+        self._leave: Callable[[str], None] = lambda reason: None
 
     @classmethod
     def in_folder(cls, folder: str) -> HeadState:
         """Open the state in a folder of this machine."""
         return cls(SqliteStore(folder))
 
-    def start(self, host: NodeHost) -> None:
-        """Write what the core of a host appends, from now on."""
-        self._host = host
+    def start(self, answer: Callable[[Sequence[se.ShellEvent]], None], leave: Callable[[str], None]) -> None:
+        """Write what a core appends, from now on.
+
+        Args:
+            answer: Passes events to the core; called in a thread of its own.
+            leave: Ends the head, with the reason; called in that thread.
+        """
+        self._answer, self._leave = answer, leave
         self._writer = RecordWriter(self.store, self)
         self._writer.append(0, [*self._useless, *self._reservation(self.newest)])
 
@@ -91,26 +98,12 @@ class HeadState:
 
     def stored(self, number: int) -> None:
         """Pass an outcome to the core."""
-        self._tell(se.RecordsStored(se.RECORDS_STORED, number))
+        self._answer([se.RecordsStored(se.RECORDS_STORED, number)])
 
     def refused(self, number: int, problem: str) -> None:
         """Pass an outcome to the core."""
-        self._tell(se.RecordsRefused(se.RECORDS_REFUSED, number, problem))
+        self._answer([se.RecordsRefused(se.RECORDS_REFUSED, number, problem)])
 
     def lost(self, problem: str) -> None:
         """End the head: another one has its state."""
-        host = self._host
-        assert host is not None
-        with host.lock:
-            if host.drivers is not None:
-                host.drivers.why_lost = problem
-            host.leave()
-
-    def _tell(self, event: se.RecordsStored | se.RecordsRefused) -> None:
-        host = self._host
-        assert host is not None
-        with host.lock:
-            if not host.pump.closed:
-                host.tell(event)
-                host.flush()
-                host.pump.wake_ready()
+        self._leave(problem)
