@@ -36,6 +36,12 @@ def test_the_head_is_killed_under_calls_and_started_again(network: Callable[...,
     driver = up(cluster)
     driver.ask("mine = Counter.options(**on('machine3')).remote()")
     assert driver.ask("ray.get(mine.add.remote(1))") == "1"
+    driver.ask(
+        "kept = Counter.options(name='of the head', max_restarts=-1, max_task_retries=1, **on('machine1')).remote()"
+    )
+    assert driver.ask("ray.get(kept.add.remote(7))") == "7"
+    driver.ask("from skate.experimental import internal_kv as kv")
+    driver.ask("kv._internal_kv_put(b'key', b'value')")
     driver.ask("group = ray.util.placement_group([on('machine3')['resources']])")
     assert driver.ask("group.wait(20)") == "True"
     count = 1
@@ -61,6 +67,8 @@ def test_the_head_is_killed_under_calls_and_started_again(network: Callable[...,
         count += 1
         assert driver.ask(NAMED) == str(count)
         driver.alive("machine1", "machine2", "machine3")
+        assert driver.ask("ray.get(kept.add.remote(1))") == "1"  # another process: it has begun again
+        assert driver.ask("kv._internal_kv_get(b'key')") == "b'value'"
         assert driver.ask("ray.util.placement_group_table(group)['state']") == "'CREATED'"
         assert driver.ask(
             "ray.get([where.options(**on(n)).remote() for n in ('machine1', 'machine2', 'machine3')])"
@@ -73,6 +81,22 @@ def test_the_head_is_killed_under_calls_and_started_again(network: Callable[...,
     cluster.down(driver)
 
 
+def test_without_space_for_records_the_rest_goes_on(network: Callable[..., Network]) -> None:
+    cluster = Cluster(network(2))
+    for command in (("mkdir", "/tmp/state"), ("mount", "-t", "tmpfs", "-o", "size=2m", "none", "/tmp/state")):
+        cluster.head.start(*command).ok()
+    driver = up(cluster)
+    cluster.head.start("sh", "-c", "cat /dev/zero > /tmp/state/filler; test -s /tmp/state/filler").ok()
+    create = "ray.get(Counter.options(name='{0}', **on('machine2')).remote().add.remote(1))"
+    error = driver.failure(create.format("new"))
+    assert "/tmp/state is full" in error, error
+    assert driver.ask(NAMED) == "2"
+    assert driver.ask("ray.get(where.options(**on('machine1')).remote())") == "'machine1'"
+    cluster.head.start("rm", "/tmp/state/filler").ok()
+    assert driver.ask(create.format("later")) == "1"
+    cluster.down(driver)
+
+
 def test_nodes_end_when_the_head_stays_away(network: Callable[..., Network]) -> None:
     cluster = Cluster(network(3))
     driver = up(cluster, "--state-grace", "4")
@@ -80,6 +104,7 @@ def test_nodes_end_when_the_head_stays_away(network: Callable[..., Network]) -> 
     waiting = driver.submit("ray.get(Counter.remote().add.remote(1))")
     line = driver.program.wait_for_output(f"^(done|failed) {waiting} .*$", 60)
     assert line.startswith("failed") and "head" in line, line
+    print(line)
     for machine in cluster.nodes:
         cluster.gone(machine, 60)
     driver.program.ok()
