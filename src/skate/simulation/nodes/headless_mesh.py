@@ -16,7 +16,7 @@ from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
 from skate.protocol.effects import AppendRecords
 from skate.simulation.nodes.member import CIDS, HEAD, Node
-from skate.simulation.nodes.mesh import Departure, Item, Mesh
+from skate.simulation.nodes.mesh import Departure, Hello, Item, Mesh
 
 if TYPE_CHECKING:
     from skate.core.node_options import NodeOptions
@@ -147,6 +147,14 @@ class HeadlessMesh(Mesh):
             for write in self.orders[source].resume(to, 0):
                 self.put(source, to, write)
         self.flush(number)
+
+    def reset(self, one: int, other: int) -> None:
+        """Break a connection: what its ends have said at its beginning is void."""
+        for wire in (self.wire(one, other), self.wire(other, one)):
+            kept = [item for item in wire.items if not isinstance(item, Hello)]
+            wire.items.clear()
+            wire.items.extend(kept)
+        super().reset(one, other)
 
     def post(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
         """Queue a frame, unless the head is not there or not known to the other end."""
