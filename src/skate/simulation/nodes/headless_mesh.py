@@ -41,6 +41,7 @@ class HeadlessMesh(Mesh):
         self.refused = 0
         super().__init__(*arguments, **options)
         self._store_all()
+        self.nodes[HEAD].driver()  # which knows all actors, to end them
 
     def identity(self, number: int) -> tuple[bytes, int, NodeOptions]:
         """Return the id of a new node; those of heads begin with their epoch."""
