@@ -132,6 +132,8 @@ class HeadRecovery:
                     self.actors.add(record)
                 case rr.ActorStarted(_, actor_id, restarts):
                     self.actors.started[actor_id] = restarts
+                case rr.ActorGone(_, actor_id):
+                    core.cluster.registry.entry(actor_id)
                 case _:
                     pass
         self.groups.restore()

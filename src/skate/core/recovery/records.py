@@ -34,6 +34,8 @@ _ENDS: Final = {
     rr.JOB_GONE: (rr.JOB,),
     rr.ENTRY_GONE: (rr.ENTRY,),
 }
+#: The last actors that have ended which are remembered.
+GONE_MAX: Final = 1000
 _KEY_FIELDS: Final = {rr.EPOCH: 0, rr.ENTRY: 2, rr.ENTRY_GONE: 2}
 
 
@@ -82,7 +84,7 @@ def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     Args:
         records: all records so far, oldest first.
     Returns:
-        The last record of each key; none of what has ended, and no definitions that no actor names.
+        The last record of each key; of what has ended only the last GONE_MAX actors, and no definitions that no actor names.
     """
     last: dict[tuple[int, tuple[Any, ...]], RegistryRecord] = {}
     for record in records:
@@ -91,8 +93,13 @@ def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
         if tag in _ENDS:
             for begun in _ENDS[tag]:
                 last.pop((begun, key), None)
+            if tag == rr.ACTOR_GONE:  # its creator may not know
+                last[tag, key] = record
         elif tag != rr.ACTOR_STARTED or (rr.ACTOR, key) in last:
             last[tag, key] = record
+    gone = [each for each in last if each[0] == rr.ACTOR_GONE]
+    for each in gone[:-GONE_MAX]:
+        del last[each]
     used = {record.template for record in last.values() if isinstance(record, rr.ActorRecord)}
     templates = [each for each in last.values() if isinstance(each, rr.TemplateRecord) and each.key in used]
     used |= {each.fields["function"] for each in templates}

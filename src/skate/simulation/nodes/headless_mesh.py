@@ -17,7 +17,7 @@ from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
 from skate.protocol.effects import AppendRecords
 from skate.simulation.nodes.member import CIDS, HEAD, Node
-from skate.simulation.nodes.mesh import Departure, Item, Mesh
+from skate.simulation.nodes.mesh import Departure, Hello, Item, Mesh
 
 if TYPE_CHECKING:
     from skate.core.node_options import NodeOptions
@@ -40,6 +40,7 @@ class HeadlessMesh(Mesh):
         self.refused = 0
         super().__init__(*arguments, **options)
         self._store_all()
+        self.nodes[HEAD].driver()  # which knows all actors, to end them
 
     def identity(self, number: int) -> tuple[bytes, int, NodeOptions]:
         """Return the id of a new node; those of heads begin with their epoch."""
@@ -151,6 +152,14 @@ class HeadlessMesh(Mesh):
             for write in self.orders[source].resume(to, first):
                 self.put(source, to, write)
         self.flush(number)
+
+    def reset(self, one: int, other: int) -> None:
+        """Break a connection: what its ends have said at its beginning is void."""
+        for wire in (self.wire(one, other), self.wire(other, one)):
+            kept = [item for item in wire.items if not isinstance(item, Hello)]
+            wire.items.clear()
+            wire.items.extend(kept)
+        super().reset(one, other)
 
     def post(self, source: int, to: int, frame: tuple[Any, ...]) -> None:
         """Queue a frame, unless the head is not there or not known to the other end."""
