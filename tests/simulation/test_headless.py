@@ -13,7 +13,7 @@ from skate.simulation.runs import OPERATIONS, run_headless
 
 SEEDS = int(os.environ.get("SKATE_SEEDS", "1000")) * 4 // 100
 #: A run in which the head dies between an answer and a record that comes too late.
-LATE = 26
+LATE = 28
 
 
 def test_seeds_without_a_head() -> None:

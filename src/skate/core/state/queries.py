@@ -102,11 +102,12 @@ class Queries:
             self.surveys.begin(cid, number, *arguments)
             return
         log = self.registry.log
-        if not log.is_stored or verb not in self.records:
+        if not log.is_stored or not of_head:
             self._answer(cid, number, verb, arguments)
             return
-        log.decide(
-            lambda: self.records[verb](cid, *arguments) if cid in self.clients else [],
+        needed = self.records.get(verb)
+        log.decide(  # also what changes nothing: it has to see the changes that the client has made before
+            lambda: needed(cid, *arguments) if needed is not None and cid in self.clients else [],
             lambda: self._answer(cid, number, verb, arguments),
             lambda problem: self._reply(cid, number, False, ("OutOfDiskError", {"message": problem})),
         )

@@ -31,7 +31,7 @@ def changes_of(records: Iterable[RegistryRecord]) -> Iterator[Change]:
         fields = record[1 : 1 + KEY_FIELDS.get(tag, 1)]
         for ended in ENDED.get(tag, ()):
             yield Change(_key(ended, fields), None)
-        if tag not in ENDED:
+        if tag not in ENDED or tag == rr.ACTOR_GONE:  # the creator of an actor may not know of its end
             yield Change(_key(tag, fields), pack(record))
 
 
