@@ -1,4 +1,4 @@
-"""The head of a cluster ends and is started again with its state; what runs on other machines goes on."""
+"""The head of a cluster ends and is started again with its state; what runs on other machines continues."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ NAMED = "ray.get(ray.get_actor('it', namespace='n').add.remote(1))"
 
 
 def up(cluster: Cluster, *flags: str) -> Driver:
-    """Start the head with state and the other nodes; return a driver on the second machine."""
+    """Start the head with state and the other nodes, and a counter on the last; return a driver on the second machine."""
     cluster.start_head(*STATE, *flags).ok()
     for program in [cluster.join(machine) for machine in cluster.nodes]:
         program.ok()
     driver = Driver(cluster.nodes[0])
     driver.alive(*(machine.name for machine in cluster.network.machines))
+    last = cluster.nodes[-1].name
     driver.ask(
-        "counter = Counter.options(name='it', namespace='n', lifetime='detached', **on('machine3')).remote()"
+        f"counter = Counter.options(name='it', namespace='n', lifetime='detached', **on('{last}')).remote()"
     )
     assert driver.ask(NAMED) == "1"
     return driver
@@ -81,7 +82,7 @@ def test_the_head_is_killed_under_calls_and_started_again(network: Callable[...,
     cluster.down(driver)
 
 
-def test_without_space_for_records_the_rest_goes_on(network: Callable[..., Network]) -> None:
+def test_without_space_for_records_the_rest_continues(network: Callable[..., Network]) -> None:
     cluster = Cluster(network(2))
     for command in (("mkdir", "/tmp/state"), ("mount", "-t", "tmpfs", "-o", "size=2m", "none", "/tmp/state")):
         cluster.head.start(*command).ok()
@@ -104,7 +105,6 @@ def test_nodes_end_when_the_head_stays_away(network: Callable[..., Network]) -> 
     waiting = driver.submit("ray.get(Counter.remote().add.remote(1))")
     line = driver.program.wait_for_output(f"^(done|failed) {waiting} .*$", 60)
     assert line.startswith("failed") and "head" in line, line
-    print(line)
     for machine in cluster.nodes:
         cluster.gone(machine, 60)
     driver.program.ok()

@@ -9,7 +9,7 @@ from tests.fabric.clusters import MeshCluster, Node, Recorder, info_of
 
 WORD = 99
 STEP = 0.1
-#: For how long members go on without a head.
+#: For how long members continue without a head.
 GRACE_S = 60.0
 
 

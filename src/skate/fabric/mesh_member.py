@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skate.wire.pump import Pump
 
 JOIN_SECONDS: Final = 30.0
-#: In the head's configuration: for how many seconds members go on without it, if it can be started again.
+#: In the head's configuration: for how many seconds members continue without it, if it can be started again.
 GRACE: Final = "grace"
 
 
@@ -91,7 +91,7 @@ class MeshMember(Mesh):
         return dict(config)
 
     def _stay(self, config: dict[str, Any]) -> None:
-        """Note for how long to go on without the head, if it can return."""
+        """Note for how long to continue without the head, if it can return."""
         if GRACE in config:
             self.timing = replace(self.timing, grace=float(config[GRACE]))
             self._head_may_return = True
@@ -159,7 +159,7 @@ class MeshMember(Mesh):
         connection.refuse(f"this node follows the head of epoch {self.epoch}")
 
     def nobody_at(self, peer: int) -> None:
-        """Go on without a head whose process is gone."""
+        """Continue without a head whose process is gone."""
         if peer == HEAD and self._head_may_return:
             self.directory.head_is_gone(self.clock())
             self._deliver(self.order.lost_head())

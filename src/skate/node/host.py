@@ -101,12 +101,9 @@ class NodeHost:
         node_id = self.node_id = os.urandom(28)
         #: The durable state of a head that has some.
         self.state = state
-        options = options_of(settings, node_id)
-        options.update(
-            {"disk_bytes": [file.capacity for file in files], "spill_outside": outside is not None}
-        )
-        if state is not None:
-            options["records"] = state.records
+        options = options_of(settings, node_id, state)
+        options["disk_bytes"] = [file.capacity for file in files]
+        options["spill_outside"] = outside is not None
         self.core = NodeCore(settings.totals(head), **options)
         self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot

@@ -34,7 +34,7 @@ class Network:
     """The network of one node. The head itself leaves `head` empty; it listens on `port`, or on any free port if that is 0.
 
     A node `behind_head` connects to no other node than the head. A head with a `state_dir` keeps its state there; while it
-    is not there, other nodes go on for `grace` seconds.
+    is not there, other nodes continue for `grace` seconds.
     """
 
     ip: str

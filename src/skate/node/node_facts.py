@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skate.core.node_options import NodeOptions
+    from skate.node.registry.head_state import HeadState
     from skate.node.settings import Settings
 
 
-def options_of(settings: Settings, node_id: bytes) -> NodeOptions:
-    """Return the options of a core that follow from the settings of its session."""
-    return {
+def options_of(settings: Settings, node_id: bytes, state: HeadState | None) -> NodeOptions:
+    """Return the options of a core that follow from the settings of its session, and from the state of a head."""
+    found: NodeOptions = {
         "gpus": settings.gpu_ids,
         "arena_bytes": settings.object_store_memory,
         "node_id": node_id,
@@ -20,6 +21,9 @@ def options_of(settings: Settings, node_id: bytes) -> NodeOptions:
         "kill_share": settings.memory_threshold,
         "facts": facts(settings.node_ip_address),
     }
+    if state is not None:
+        found["records"] = state.records
+    return found
 
 
 def facts(node_ip_address: str) -> dict[str, Any]:
