@@ -74,7 +74,9 @@ def test_a_killed_node_costs_only_its_own_requests(cluster: Cluster) -> None:
     driver.alive("machine1", "machine2")
     # Its replicas are replaced on the machines that are left.
     driver.ask("from skate import serve")
-    states = "dict(serve.status().applications['default'].deployments['Host'].replica_states) == {'RUNNING': 3}"
+    states = (
+        "dict(serve.status().applications['default'].deployments['Host'].replica_states) == {'RUNNING': 3}"
+    )
     wait_for(lambda: driver.ask(states) == "True", 30, "three replicas")
     found = answers(load)
     wrong = {text: count for text, count in found.items() if not text.startswith("v1 machine")}
@@ -82,4 +84,18 @@ def test_a_killed_node_costs_only_its_own_requests(cluster: Cluster) -> None:
     assert sum(wrong.values()) <= 4, wrong
     cluster.head.skate("serve", "shutdown", "-y").ok()
     cluster.nodes[1].skate("stop")
+    cluster.down(driver)
+
+
+def test_a_drained_node_fails_no_request(cluster: Cluster) -> None:
+    driver = cluster.up(2)
+    program(cluster.head, "deploy", "v1", "3").ok(60)
+    load = program(cluster.head, "load")
+    load.wait_for_output("^answer v1 ")
+    reason = ("--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot")
+    cluster.nodes[1].skate("drain-node", *reason).ok()
+    driver.alive("machine1", "machine2")
+    found = answers(load)
+    assert all(text.startswith("v1 machine") for text in found), found
+    cluster.head.skate("serve", "shutdown", "-y").ok()
     cluster.down(driver)

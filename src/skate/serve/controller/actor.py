@@ -426,6 +426,8 @@ class Controller:
         self.loops += 1
         now = self.looped = clock.now()
         self.update_free()
+        if self.proxies.actors:
+            self.do(self.machine.drain(spread.draining_nodes(), now))
         self.do(self.machine.tick(now))
         changed = routing_stats.step(self, now)
         self.proxies.tick(now)

@@ -28,6 +28,7 @@ from skate.serve.ingress.socket_owner import fetch_from_any
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 from skate.serve.routing.counter_page import ACCEPTING, CONNECTIONS, ONGOING, CounterPage
+from skate.serve.routing.demand import Demand
 from skate.serve.routing.table import Key, ReplicaEntry, Table
 
 if TYPE_CHECKING:
@@ -484,18 +485,3 @@ def _reuse_memory_of_bodies() -> None:
     block is never touched, so it takes no memory.
     """
     bytes(_HEAP_BLOCK_BYTES_MAX)
-
-
-class Demand:
-    """Reports to the controller which deployments connections wait for."""
-
-    def __init__(self, watching: watch.Watch) -> None:
-        self._watching = watching
-        self._last_waiting: dict[Key, int] = {}
-
-    def demand(self, waiting: dict[Key, int]) -> None:
-        """Report the current number of waiting requests."""
-        if waiting != self._last_waiting:
-            self._last_waiting = waiting
-            # Requesting the future sends the call immediately; no task ends here that would flush it.
-            self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

@@ -58,7 +58,7 @@ class NodeProxies:
         hosting = {
             node
             for record in self._controller.machine.each()
-            for one in record.living()
+            for one in record.replicas.values()
             if (node := one.info.get("node")) and one.info.get("pid")
         }
         for node in hosting - {self._own_node} - set(self.actors):
@@ -67,8 +67,9 @@ class NodeProxies:
                 self._controller.pool.later(self._try(node))
         for node in hosting:
             self._vacant_since.pop(node, None)
+        draining = self._controller.machine.draining
         for node in set(self.actors) - hosting:
-            if now - self._vacant_since.setdefault(node, now) > _DRAIN_SECONDS:
+            if node in draining or now - self._vacant_since.setdefault(node, now) > _DRAIN_SECONDS:
                 self._controller.pool.later(self._retire(node))
 
     async def _try(self, node: str) -> None:

@@ -9,7 +9,8 @@ import skate
 from skate.serve.config.http import HTTPOptions
 from skate.serve.routing import watch
 from skate.serve.routing.counter_page import View
-from skate.serve.routing.table import Key, Table
+from skate.serve.routing.demand import Demand
+from skate.serve.routing.table import Table
 
 #: The interval at which changed loads are reported, in seconds.
 _REPORT_SECONDS = 0.1
@@ -55,7 +56,7 @@ class ProxyActor:
 
         sock = await fetch_from_any(keepers)
         self.owner = SocketOwner(sock or listen(options.host, options.port))
-        self.server = FallbackServer(options, self.owner.listening, NodeDemand(watching))
+        self.server = FallbackServer(options, self.owner.listening, Demand(watching))
 
     def _update(self, table: Table) -> None:
         if self.server is not None:
@@ -106,22 +107,6 @@ class ProxyActor:
     async def live(self) -> None:
         """Never return: the controller notices when the process ends."""
         await asyncio.get_running_loop().create_future()
-
-
-class NodeDemand:
-    """Reports to the controller which deployments the connections of this process wait for."""
-
-    def __init__(self, watching: watch.Watch) -> None:
-        self.node = watching.node
-        self._watching = watching
-        self._last: dict[Key, int] = {}
-
-    def demand(self, waiting: dict[Key, int]) -> None:
-        """Report the current number of waiting requests."""
-        if waiting != self._last:
-            self._last = waiting
-            # Requesting the future sends the call immediately.
-            self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()
 
 
 def _soon(loop: asyncio.AbstractEventLoop, call: Any, table: Table) -> None:
