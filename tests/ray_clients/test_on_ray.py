@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import pytest
 
 from skate.job_submission import JobStatus, JobSubmissionClient
 from tests.conformance.waiting import wait_for
-from tests.process.programs import SOURCE
+from tests.process.programs import MARK, SOURCE, marked
 from tests.ray_clients.ray_programs import PYTHON, RAY, WITHOUT, environment
 
 pytestmark = [WITHOUT, pytest.mark.ray_clients]
@@ -40,6 +42,9 @@ def ray_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a head of real Ray with its server."""
     folder = Path(f"/tmp/skate-ray-{os.getpid()}")  # Ray's sockets need a short path
     folder.mkdir()
+    mark = uuid.uuid4().hex
+    env = environment(RAY_AUTH_MODE="disabled", **{MARK: mark})
+    del env["SKATE_TEST_RUN"]  # Ray starts workers at any time, also after a test
     gcs, client, agent, dashboard, *workers = free_ports(5)
     process = subprocess.Popen(
         [str(PYTHON), "-c", RAY, "start", "--head", "--block", "--port", str(gcs), "--ray-client-server-port", str(client),
@@ -47,8 +52,7 @@ def ray_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
          "--min-worker-port", str(workers[0] + 1),
          "--max-worker-port", str(workers[0] + 60), "--num-cpus", "2", "--include-dashboard", "true",
          "--object-store-memory", "100000000", "--temp-dir", str(folder)],
-        env=environment(RAY_AUTH_MODE="disabled"), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
+        env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     url = f"http://127.0.0.1:{dashboard}"
 
@@ -63,15 +67,17 @@ def ray_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         wait_for(answers, START_S, "Ray's server")
         yield url
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(20)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        for pid in marked(mark):  # its workers and monitors have sessions of their own
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-        subprocess.run(["rm", "-rf", str(folder)], check=True)
+        wait_for(lambda: not marked(mark), 30, "the end of Ray")
+        shutil.rmtree(folder)
 
 
 def test_skates_client_runs_a_job_on_ray(ray_url: str, tmp_path: Path) -> None:

@@ -37,7 +37,10 @@ async def apply(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     """Delete all applications, and end Serve."""
-    return _refusal(request) or await run_in_threadpool(_change, "DELETE", b"")
+    refused = _refusal(request)
+    if refused is not None:
+        return refused
+    return await run_in_threadpool(_change, "DELETE", b"")
 
 
 def _refusal(request: Request) -> Response | None:
