@@ -224,6 +224,7 @@ class NodeCore:
             self.members,
             self.peers,
             self.tasks,
+            self.task_manager.retried,
             self.history,
             self.retry_policy,
             self.function_table,

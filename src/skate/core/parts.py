@@ -80,7 +80,7 @@ class Parts(Protocol):
 
     @property
     def recovery(self) -> object | None:
-        """The part that listens to the members of the last head; None once that is over."""
+        """The listener to the members of the last head; None once that is over."""
 
     def connect(self, cid: int, job: str, namespace: str, is_driver: bool) -> None:
         """Add a process that has joined."""

@@ -335,7 +335,7 @@ class ActorManager:
                 kept.append(task)
             elif task.retries:
                 task.retries -= task.retries > 0
-                task.attempt += 1
+                self.task_manager.count_attempt(task)
                 if task.origin is not None:
                     self.cluster.task_retried(task)
                 kept.append(task)
@@ -357,7 +357,7 @@ class ActorManager:
                 self.task_manager.fail(task, cancelled_error(task))
             elif task.retries:
                 task.retries -= task.retries > 0
-                task.attempt += 1
+                self.task_manager.count_attempt(task)
                 task.state = QUEUED
                 actor.queue.appendleft(task)
             else:
@@ -384,13 +384,19 @@ class ActorManager:
             self.actors.owned[actor.owner].discard(actor.actor_id)
         self.cluster.actor_died(actor)
         self.registry.actor_died(actor)
-        unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
+        lined = [task for lane in actor.lanes.values() for task in lane]
+        for task in lined:
+            task.template.lined -= 1
+        unsent = [*actor.queue, *lined]
         early = early.union(task.task_id for task in unsent)
         waiting = [*(calls or ()), *unsent]
         actor.queue.clear()
         actor.lanes.clear()
         worker, actor.worker = actor.worker, None
         if worker is not None:
+            for task in worker.outstanding.values():
+                if task.kind == METHOD:
+                    task.left_actor()
             waiting = [*worker.outstanding.values(), *waiting]
             worker.outstanding.clear()
             self.scheduler.end_lease(worker)

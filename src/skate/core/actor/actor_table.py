@@ -26,6 +26,7 @@ class Actor:
     def __init__(self, creation: Task, fields: ActorFields, owner: int) -> None:
         self.actor_id = creation.task_id
         self.template: Template = creation.template
+        self.template.constructs = True
         self.creation = creation
         self.state: ActorState = PENDING
         self.worker: Any = None

@@ -51,6 +51,7 @@ class ActorDirectory(ABC):
         for task in list(self.tasks.values()):
             if task.kind == METHOD and task.node is peer and task.state == SENT:
                 task.node = None
+                task.template.away -= 1
                 if task.given is not None and len(task.given) == task.template.returns:
                     self.task_manager.forget(task)
                     continue

@@ -6,6 +6,8 @@ it, so a program that makes a new function for every call does not fill the node
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skate.core.actor.actor_table import ActorTable
 from skate.core.client import Client
 from skate.core.cluster.membership import Membership
@@ -45,6 +47,8 @@ class FunctionTable:
         self.templates: dict[bytes, Template] = {}
         #: Tasks that have ended and may run again on another node.
         self.kept: dict[bytes, Task] = {}
+        #: Called with each template that is dropped.
+        self.dropped: Callable[[Template], None]
         self._holders: dict[bytes, set[int]] = {}
         #: Keys that no process may use, in the order of their release, so that nothing depends on the order of hashes.
         self._loose: dict[bytes, None] = {}
@@ -114,7 +118,7 @@ class FunctionTable:
         used |= {actor.template.key for actor in self.actors.actors.values() if actor.state != DEAD}
         gone = [key for key in self._loose if key in self.templates and key not in used]
         for key in gone:
-            del self.templates[key]
+            self.dropped(self.templates.pop(key))
         called = {template.function for template in self.templates.values()}
         code = [key for key in self._loose if key in self.functions and key not in called]
         for key in code:

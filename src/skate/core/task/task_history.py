@@ -24,6 +24,8 @@ class TaskHistory:
 
     def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
         """Record a task that has failed, whether or not it ever ran."""
+        task.template.failed += 1
+        task.template.failed_again += task.attempt > 0
         name, fields = error
         if fields.get("cancelled"):
             name = "TaskCancelledError"

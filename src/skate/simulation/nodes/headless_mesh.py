@@ -1,8 +1,8 @@
 """A mesh whose head is killed, at any record and between a record and what follows from it, and begins again from its records.
 
 The disk outlives the head. A record goes to it some time after the head has appended it, and the head learns of that later: the
-head may die before, between and after. Each member finds the next head some time after that has begun. Calls between members go
-on all the time.
+head may die before, between and after. Each member finds the next head some time after that has begun. Calls between members
+continue all the time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from skate.fabric.order_lane import base_of
 from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
 from skate.protocol.effects import AppendRecords
+from skate.simulation.checks import between_nodes
 from skate.simulation.nodes.member import CIDS, HEAD, Node
 from skate.simulation.nodes.mesh import Departure, Hello, Item, Mesh
 
@@ -107,6 +108,8 @@ class HeadlessMesh(Mesh):
             super().lose(node)
             return
         self.count_lost(node)
+        recorded = {each.actor_id for each in self.disk if isinstance(each, rr.ActorRecord)}
+        between_nodes.check_recorded([each for each in self.nodes.values() if each.alive], recorded)
         for pair in list(self.detours):
             self.end_detour(self.wire(*pair))
         for wire in self.wires.values():
