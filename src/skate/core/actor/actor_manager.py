@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
@@ -56,6 +57,12 @@ class Registry(Protocol):
 
     def report_actor(self, actor: Actor) -> None:
         """Report a changed state of an actor."""
+
+    def actor_died(self, actor: Actor) -> None:
+        """Handle the permanent end of an actor."""
+
+    def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct` when it is stored that the constructor of an actor may have begun here."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
@@ -150,9 +157,13 @@ class ActorManager:
         task.error = None
         if error is not None:
             fields["failed"] = error
-        self.emit(
-            worker.cid, m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
-        )
+        message = m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
+
+        def construct() -> None:
+            if actor.worker is worker:
+                self.emit(worker.cid, message)
+
+        self.registry.actor_starts(actor, construct)
 
     def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
         """Handle the end of the constructor, with or without an error."""
@@ -372,6 +383,7 @@ class ActorManager:
         if actor.owner in self.actors.owned:
             self.actors.owned[actor.owner].discard(actor.actor_id)
         self.cluster.actor_died(actor)
+        self.registry.actor_died(actor)
         lined = [task for lane in actor.lanes.values() for task in lane]
         for task in lined:
             task.template.lined -= 1

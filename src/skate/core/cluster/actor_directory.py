@@ -17,7 +17,11 @@ from skate.core.cluster.membership import Membership, Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
+from skate.protocol.fields import TemplateFields
 from skate.protocol.states import DEAD, METHOD, QUEUED, SENT
+
+#: Of actors of which only the id is known.
+UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
 
 class ActorDirectory(ABC):

@@ -16,6 +16,7 @@ from skate.core.outbox import Outbox
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
+from skate.protocol.registry_records import FunctionRecord, TemplateRecord
 from skate.protocol.states import DEAD
 
 # With more unreferenced keys than this, `sweep` looks which of them are still in use.
@@ -70,6 +71,17 @@ class FunctionTable:
             client.calls = True
         if key not in self.templates:
             self.templates[key] = Template(key, fields)
+
+    def restore(self, record: FunctionRecord | TemplateRecord) -> None:
+        """Add a definition of the last head, which no process holds."""
+        if isinstance(record, TemplateRecord):
+            self.templates.setdefault(record.key, Template(record.key, record.fields))
+        elif record.key not in self.functions:
+            self.functions[record.key] = (record.blob, record.held)
+            for oid in record.held:
+                self.objects.pin(oid)
+        if record.key not in self._holders:
+            self._loose[record.key] = None
 
     def forget(self, cid: int, message: m.Forget) -> None:
         """FORGET: the sender will register these keys again before it uses them."""
