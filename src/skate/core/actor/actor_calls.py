@@ -96,6 +96,7 @@ class ActorCalls:
         template = self.templates[key]
         template.entered += 1
         task = Task(task_id, METHOD, cid, template, args, deps, held, parent)
+        task.since = self.clock.now
         self.tasks[task_id] = task
         self.enter_call(task, actor_id)
 

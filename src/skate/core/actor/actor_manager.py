@@ -120,6 +120,7 @@ class ActorManager:
         """Pin a new actor's arguments, and start it if possible; `refused` says why it can never start."""
         task = actor.creation
         task.actor = actor
+        task.since = self.task_manager.clock.now
         self.tasks[actor.actor_id] = task
         self.task_manager.take_arguments(task)
         if refused is not None:
@@ -344,6 +345,7 @@ class ActorManager:
         put_first(actor.queue, kept)
         creation = actor.creation
         creation.attempt += 1
+        creation.since = self.task_manager.clock.now
         self.tasks[actor.actor_id] = creation
         self.retry_policy.restart(actor, worker)
         self.registry.report_actor(actor)

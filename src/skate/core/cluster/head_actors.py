@@ -258,6 +258,7 @@ class HeadActors(ActorDirectory):
             self._tell(actor, cid, reason)
         self.actor_manager.resume_elsewhere(actor, calls, reason)
         creation.attempt += 1
+        creation.since = self.task_manager.clock.now
         creation.state = QUEUED
         self.tasks[actor.actor_id] = creation
         self.task_manager.admit(creation)

@@ -284,6 +284,7 @@ class TaskForwarder:
         peer.received += 1
         task = Task(task_id, TaskKind(kind), cid, self.templates[key], args, deps, held, parent)
         task.origin = fields
+        task.since = self.task_manager.clock.now
         task.attempt = fields["attempt"]
         task.consumed = fields.get("consumed", 0)
         if task.attempt and kind != CREATION:

@@ -92,6 +92,7 @@ class Task:
     given: set[bytes] | None = None  # results that arrived from a peer before it was lost
     #: Results that its caller knows of and that have been lost since.
     lost_results: frozenset[bytes] = frozenset()
+    since = 0.0  # when its attempt was submitted, or arrived from another node
     oom_kills = 0  # attempts killed because memory ran out
     lineage_refs = 0  # values that it could make again if they were lost
 

@@ -33,7 +33,7 @@ class TaskHistory:
         actor = task.actor if task.kind != PLAIN else None
         self.failures.append(
             (task.task_id, task.attempt, task.kind, task.template, actor, task.parent, self.clock.now, name,
-             text[-MESSAGE_MAX:])
+             text[-MESSAGE_MAX:], task.since)
         )  # fmt: skip
         if len(self.failures) > 2 * FAILURES_MAX:
             del self.failures[:FAILURES_MAX]

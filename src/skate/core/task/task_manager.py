@@ -88,6 +88,7 @@ class TaskManager:
         template = self.templates[key]
         template.entered += 1
         task = Task(task_id, PLAIN, cid, template, args, deps, held, parent)
+        task.since = self.clock.now
         self.tasks[task_id] = task
         self.enter(task)
 
@@ -169,7 +170,7 @@ class TaskManager:
         template.seconds = seconds if known < 0 else known + (seconds - known) * 0.2
         self._finished.append(
             (template.name, task_id, kind, cid, worker.pid, self.clock.now, micros, status, attempt, template,
-             task.actor, task.parent)
+             task.actor, task.parent, task.since)
         )  # fmt: skip
         if kind == CREATION:
             template.finished += status == m.OK
@@ -215,6 +216,7 @@ class TaskManager:
     def count_attempt(self, task: Task) -> None:
         """Count another attempt at a task in progress."""
         task.attempt += 1
+        task.since = self.clock.now
         self.retried[task.task_id] = task
 
     def _count_call(self, worker: Worker, template: Any) -> None:
@@ -239,9 +241,10 @@ class TaskManager:
         self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None
     ) -> None:
         """Send one result to the calling process, and to the object table if others know of the object."""
-        if task.given is not None and oid in task.given:
+        given = task.given
+        if given is not None and oid in given:
             return
-        if task.given is not None and oid in task.lost_results:
+        if given is not None and oid in task.lost_results:
             lost = self.objects.get(oid)
             if lost is not None and lost.kind == m.PENDING:
                 self.objects.refill(oid, kind, payload, held)
