@@ -38,7 +38,7 @@ def _piece(folder: LogFolder, name: str, at: int, turn: int) -> dict[str, Any]:
     lost = turn not in (-1, part.turn)
     row = _read(part, name, 0 if lost else at)
     if not row["data"] and part.is_open and turn >= 0:
-        # It may be full, and the stream goes on in the next file.
+        # It may be full, and the stream continues in the next file.
         following = folder.part(name, -1)
         if following.turn == part.turn:
             following.file.close()
