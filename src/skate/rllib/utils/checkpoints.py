@@ -1,322 +1,171 @@
-"""Checkpointable: objects that save themselves to a folder, and the pickles that Ray reads too.
-
-Class paths are written as ``ray.rllib...`` and read as ``skate.rllib...``, so that a folder opens on both.
-"""
+"""`Checkpointable`: objects whose state, and that of the objects in them, is kept in a folder."""
 
 from __future__ import annotations
 
-import abc
-import importlib
-import inspect
-import io
-import json
-import os
-import pickle
-import tempfile
-import uuid
-from collections.abc import Collection, Iterable
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+import pathlib
+from collections.abc import Collection
+from typing import Any, Self
 
-import cloudpickle
+from skate.rllib import checkpoint_folder
 
-from skate.rllib import __name__ as _OURS
-from skate.version import RAY_VERSION
-
-_THEIRS = "ray.rllib"
-_VERSION = "2.1"
-StateDict = dict[str, Any]
-C = TypeVar("C", bound="Checkpointable")
+Components = str | Collection[str] | None
 
 
-def _import_module(name: str) -> Any:
-    if name == _THEIRS or name.startswith(_THEIRS + "."):
-        name = _OURS + name[len(_THEIRS) :]
-    return importlib.import_module(name)
+class Checkpointable:
+    """Base class of what can be saved and restored: define `get_state` and `set_state`.
 
-
-class _PortablePickler(cloudpickle.Pickler):
-    """Writes classes of RLlib under Ray's paths."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        module = getattr(obj, "__module__", None) if isinstance(obj, type) else None
-        if isinstance(module, str) and module.startswith(_OURS + ".") and "<locals>" not in obj.__qualname__:
-            return getattr, (_ModuleByName(_THEIRS + module[len(_OURS) :]), obj.__qualname__)
-        if isinstance(obj, _ModuleByName):
-            return importlib.import_module, (obj.name,)
-        return super().reducer_override(obj)
-
-
-class _ModuleByName:
-    """A module that is imported when the pickle is read."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
-class _PortableUnpickler(pickle.Unpickler):
-    """Reads Ray's paths of RLlib as our own."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("importlib", "import_module"):
-            return _import_module
-        if module == _THEIRS or module.startswith(_THEIRS + "."):
-            return getattr(_import_module(module), name)
-        return super().find_class(module, name)
-
-
-def dump_portable(value: Any) -> bytes:
-    """Pickle a value so that Ray and Skate can read it."""
-    buffer = io.BytesIO()
-    _PortablePickler(buffer).dump(value)
-    return buffer.getvalue()
-
-
-def load_portable(data: bytes) -> Any:
-    """Read a pickle that Ray or Skate wrote. A pickle can run any code: read only files that you trust."""
-    return _PortableUnpickler(io.BytesIO(data)).load()
-
-
-class _LocalFiles:
-    """Files of this machine. A file appears whole, or not at all."""
-
-    def write(self, path: PurePosixPath, data: bytes) -> None:
-        os.makedirs(path.parent, exist_ok=True)
-        half = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
-        with open(half, "wb") as file:
-            file.write(data)
-        os.replace(half, path)
-
-    def read(self, path: PurePosixPath) -> bytes:
-        return Path(path).read_bytes()
-
-    def exists(self, path: PurePosixPath) -> bool:
-        return os.path.exists(path)
-
-
-class _ArrowFiles:
-    """Files of a ``pyarrow.fs.FileSystem``."""
-
-    def __init__(self, filesystem: Any) -> None:
-        self._filesystem = filesystem
-
-    def write(self, path: PurePosixPath, data: bytes) -> None:
-        self._filesystem.create_dir(path.parent.as_posix(), recursive=True)
-        with self._filesystem.open_output_stream(path.as_posix()) as file:
-            file.write(data)
-
-    def read(self, path: PurePosixPath) -> bytes:
-        with self._filesystem.open_input_stream(path.as_posix()) as file:
-            return bytes(file.read())
-
-    def exists(self, path: PurePosixPath) -> bool:
-        return self._filesystem.get_file_info(path.as_posix()).type.name != "NotFound"
-
-
-_Files = _LocalFiles | _ArrowFiles
-
-
-def _opened(path: str | os.PathLike[str], filesystem: Any) -> tuple[PurePosixPath, _Files]:
-    if filesystem is not None:
-        return PurePosixPath(path), _ArrowFiles(filesystem)
-    plain = os.fspath(path)
-    if "://" in plain and not plain.startswith("file://"):
-        from pyarrow import fs
-
-        remote, inside = fs.FileSystem.from_uri(plain)
-        return PurePosixPath(inside), _ArrowFiles(remote)
-    return PurePosixPath(os.path.abspath(plain.removeprefix("file://"))), _LocalFiles()
-
-
-class Checkpointable(abc.ABC):
-    """An object with state that can be saved to a folder, alone or as a part of another.
-
-    Subclasses write ``get_state``, ``set_state`` and ``get_ctor_args_and_kwargs``; those with parts also write
-    ``get_checkpointable_components``. Each part has a subfolder of its name.
+    An object with others inside lists them in `get_checkpointable_components`; each gets a folder of its own.
     """
 
     STATE_FILE_NAME = "state"
-    CLASS_AND_CTOR_ARGS_FILE_NAME = "class_and_ctor_args.pkl"
+    CLASS_AND_CTOR_ARGS_FILE_NAME = checkpoint_folder.CLASS_AND_ARGUMENTS
     METADATA_FILE_NAME = "metadata.json"
 
-    @abc.abstractmethod
     def get_state(
-        self,
-        components: str | Collection[str] | None = None,
-        *,
-        not_components: str | Collection[str] | None = None,
-        **kwargs: Any,
-    ) -> StateDict:
-        """Return the state.
+        self, components: Components = None, *, not_components: Components = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return the state as a dict, of all components or of some.
 
         Args:
-            components: Names of the parts to include; ``"a/b"`` is part b of part a. Default: all.
-            not_components: Names of the parts to leave out.
+            components: names, or paths such as `learner_group/learner`; None for all.
+            not_components: names or paths to leave out.
         """
+        raise NotImplementedError(f"{type(self).__name__} must define get_state() to be saved")
 
-    @abc.abstractmethod
-    def set_state(self, state: StateDict) -> None:
-        """Take the state that ``get_state`` returned; parts that are missing stay as they are."""
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Restore a state, or the part of one that the dict has."""
+        raise NotImplementedError(f"{type(self).__name__} must define set_state() to be restored")
 
-    @abc.abstractmethod
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments that make an equal object."""
+        """Return the arguments that make an object like this one."""
+        return (), {}
+
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        """Return the objects inside that are saved to folders of their own, with the folders' names."""
+        return []
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return what ``metadata.json`` of the folder holds."""
+        """Return the description that is saved with the state."""
         return {
             "class_and_ctor_args_file": self.CLASS_AND_CTOR_ARGS_FILE_NAME,
             "state_file": self.STATE_FILE_NAME,
-            "ray_version": RAY_VERSION,
-            "ray_commit": "skate",
+            "checkpoint_version": checkpoint_folder.VERSION,
         }
 
-    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
-        """Return the parts that have folders of their own, by name."""
-        return []
+    # -- folders
 
     def save_to_path(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: str | pathlib.Path | None = None,
         *,
-        state: StateDict | None = None,
+        state: dict[str, Any] | None = None,
         filesystem: Any = None,
         use_msgpack: bool = False,
     ) -> str:
-        """Save the state and what makes the object again.
+        """Save to a folder. A process that is killed meanwhile leaves the folder as it was.
 
         Args:
-            path: The folder, made if it is missing. Default: a new temporary folder.
-            state: Save this state instead of the current one.
-            filesystem: A ``pyarrow.fs.FileSystem`` that has the path. Default: by the path.
-            use_msgpack: Taken for compatibility; files are pickles.
+            path: a local folder or a URL; None for a new temporary folder.
+            state: the state to save; None for the present one.
+            filesystem: the pyarrow filesystem that the path is in.
+            use_msgpack: accepted for compatibility; files are pickled.
 
         Returns:
-            The path of the folder.
+            The path.
         """
-        if path is None:
-            path = os.path.join(tempfile.gettempdir(), str(uuid.uuid4()))
-        folder, files = _opened(path, filesystem)
-        metadata = {"checkpoint_version": _VERSION, **self.get_metadata()}
-        files.write(folder / self.METADATA_FILE_NAME, json.dumps(metadata).encode())
+        with checkpoint_folder.writing(path, filesystem) as (folder, final):
+            self.write_to(folder, self.get_state() if state is None else state)
+        return final
+
+    def write_to(self, folder: pathlib.Path, state: dict[str, Any]) -> None:
+        """Write a state to a folder, each component's to a folder inside."""
+        folder.mkdir(parents=True, exist_ok=True)
+        rest = dict(state)
+        for name, component in self.get_checkpointable_components():
+            if name in rest:
+                component.write_to(folder / name, rest.pop(name))
+        checkpoint_folder.write(folder, f"{self.STATE_FILE_NAME}.pkl", rest)
         made = {"class": type(self), "ctor_args_and_kwargs": self.get_ctor_args_and_kwargs()}
-        files.write(folder / self.CLASS_AND_CTOR_ARGS_FILE_NAME, dump_portable(made))
-        parts = self.get_checkpointable_components()
-        own = dict(state) if state is not None else self.get_state(not_components=[name for name, _ in parts])
-        for name, part in parts:
-            if state is not None and name not in state:
-                continue
-            part_state = own.pop(name) if state is not None else self.get_state(components=name)[name]
-            part.save_to_path(str(folder / name), state=part_state, filesystem=filesystem)
-        files.write(folder / f"{self.STATE_FILE_NAME}.pkl", dump_portable(own))
-        return str(folder)
+        checkpoint_folder.write(folder, self.CLASS_AND_CTOR_ARGS_FILE_NAME, made)
+        checkpoint_folder.write_metadata(folder, self.METADATA_FILE_NAME, self.STATE_FILE_NAME)
 
     def restore_from_path(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        component: str | None = None,
-        filesystem: Any = None,
-        **kwargs: Any,
+        self, path: Any, *, component: str | None = None, filesystem: Any = None, **kwargs: Any
     ) -> None:
-        """Take the state that was saved to a folder.
+        """Restore the state in a folder.
 
         Args:
-            path: The folder.
-            component: Restore only this part, for example ``"rl_module"``; the path is then the part's own folder.
-            filesystem: A ``pyarrow.fs.FileSystem`` that has the path. Default: by the path.
+            path: the folder, or a URL.
+            component: the path of a component such as `learner_group/learner/rl_module`, if the folder has its state alone.
+            filesystem: the pyarrow filesystem that the path is in.
 
         Raises:
-            FileNotFoundError: the folder does not exist.
+            FileNotFoundError: there is no checkpoint at the path.
+            ValueError: there is no such component.
         """
-        folder, files = _opened(path, filesystem)
-        if not files.exists(folder):
-            raise FileNotFoundError(f"no checkpoint at {folder}")
-        before = {name for name, _ in self.get_checkpointable_components()}
-        self._restore_parts(folder, files, component=component, filesystem=filesystem, **kwargs)
-        if component is not None:
-            return
-        file = folder / f"{self.STATE_FILE_NAME}.pkl"
-        if not files.exists(file):
-            raise FileNotFoundError(f"the checkpoint at {folder} has no {file.name}; was saving it interrupted?")
-        self.set_state(load_portable(files.read(file)))
-        # The state may have made new parts, for example policies that were added during training.
-        new = {name for name, _ in self.get_checkpointable_components()} - before
-        if new:
-            self._restore_parts(folder, files, only=new, filesystem=filesystem, **kwargs)
+        target = self._component(component)
+        with checkpoint_folder.reading(path, filesystem) as folder:
+            target.read_from(folder)
 
-    def _restore_parts(
-        self,
-        folder: PurePosixPath,
-        files: _Files,
-        *,
-        only: Collection[str] | None = None,
-        component: str | None = None,
-        filesystem: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        for name, part in self.get_checkpointable_components():
-            if only is not None and name not in only:
-                continue
-            if component is None:
-                if files.exists(folder / name):
-                    part.restore_from_path(str(folder / name), filesystem=filesystem, **kwargs)
-            elif component == name or component.startswith(name + "/"):
-                inner = component[len(name) + 1 :] or None
-                part.restore_from_path(str(folder), component=inner, filesystem=filesystem, **kwargs)
+    def read_from(self, folder: pathlib.Path) -> None:
+        """Restore from a folder, and each component from the folder inside."""
+        state = checkpoint_folder.read(folder, f"{self.STATE_FILE_NAME}.pkl")
+        if state:
+            self.set_state(state)
+        for name, component in self.get_checkpointable_components():
+            if (folder / name).is_dir():
+                component.read_from(folder / name)
+
+    def _component(self, path: str | None) -> Any:
+        found: Any = self
+        for name in (path or "").strip("/").split("/") if path else ():
+            inside = dict(found.get_checkpointable_components())
+            if name not in inside:
+                known = ", ".join(inside) or "none"
+                raise ValueError(f"{type(found).__name__} has no component {name!r}; its components are: {known}")
+            found = inside[name]
+        return found
 
     @classmethod
-    def from_checkpoint(cls: type[C], path: str | os.PathLike[str], filesystem: Any = None, **kwargs: Any) -> C:
-        """Make the object that was saved to a folder.
+    def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> Self:
+        """Make an object of the class that the folder has, with its state.
 
         Args:
-            path: The folder.
-            filesystem: A ``pyarrow.fs.FileSystem`` that has the path. Default: by the path.
-            **kwargs: Arguments of the constructor that replace saved ones.
-
-        Returns:
-            An object of the saved class, with the saved state.
+            path: the folder, or a URL.
+            filesystem: the pyarrow filesystem that the path is in.
+            kwargs: arguments of the class that replace the saved ones.
 
         Raises:
-            FileNotFoundError: the folder does not exist.
-            ValueError: the saved class is no subclass of this one.
+            FileNotFoundError: there is no checkpoint at the path.
+            ValueError: it is of another class.
         """
-        folder, files = _opened(path, filesystem)
-        file = folder / cls.CLASS_AND_CTOR_ARGS_FILE_NAME
-        if not files.exists(file):
-            raise FileNotFoundError(f"no checkpoint of a {cls.__name__} at {folder}: {file.name} is missing")
-        made = load_portable(files.read(file))
-        saved, (args, named) = made["class"], made["ctor_args_and_kwargs"]
-        if not issubclass(saved, cls):
-            raise ValueError(f"the checkpoint at {folder} has a {saved.__name__}, which is no {cls.__name__}")
-        positional, by_name, rest = list(args), dict(named), dict(kwargs)
-        for index, (name, parameter) in enumerate(inspect.signature(saved).parameters.items()):
-            if name not in rest:
-                continue
-            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and index < len(positional):
-                positional[index] = rest.pop(name)
-            else:
-                by_name[name] = rest.pop(name)
-        instance = saved(*positional, **by_name)
-        instance.restore_from_path(path, filesystem=filesystem, **rest)
-        return instance
+        with checkpoint_folder.reading(path, filesystem) as folder:
+            kind, args, saved = checkpoint_folder.class_in(folder)
+            if not issubclass(kind, cls):
+                raise ValueError(
+                    f"the checkpoint at {folder} is of a {kind.__name__}, not of a {cls.__name__}; an algorithm's "
+                    "modules are in learner_group/learner/rl_module/<module id>"
+                )
+            made = kind(*args, **{**saved, **kwargs})
+            made.read_from(folder)
+        return made  # type: ignore[no-any-return]  # the class is only known from the file
 
     @staticmethod
-    def _check_component(
-        name: str, components: str | Collection[str] | None, not_components: str | Collection[str] | None
-    ) -> bool:
-        """Return True if the part ``name`` is asked for."""
-        wanted, unwanted = _as_list(components), _as_list(not_components)
-        included = components is None or any(part == name or part.startswith(name + "/") for part in wanted)
-        return included and (not_components is None or name not in unwanted)
+    def _check_component(name: str, components: Components, not_components: Components) -> bool:
+        """True if a component is among the wanted ones."""
+        wanted, left_out = _paths(components), _paths(not_components)
+        if left_out is not None and name in left_out:
+            return False
+        return wanted is None or any(path == name or path.startswith(name + "/") for path in wanted)
 
     @staticmethod
-    def _get_subcomponents(name: str, components: str | Collection[str] | None) -> list[str] | None:
-        """Return what is asked for inside of the part ``name``; None means everything."""
-        return [part[len(name) + 1 :] for part in _as_list(components) if part.startswith(name + "/")] or None
+    def _get_subcomponents(name: str, components: Components) -> Components:
+        """Return the paths below a component, without its name; None for all."""
+        below = [path[len(name) + 1 :] for path in _paths(components) or [] if path.startswith(name + "/")]
+        return below or None
 
 
-def _as_list(names: str | Iterable[str] | None) -> list[str]:
-    if names is None:
-        return []
-    return [names] if isinstance(names, str) else list(names)
+def _paths(components: Components) -> list[str] | None:
+    if components is None:
+        return None
+    return [components] if isinstance(components, str) else list(components)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView,
 from typing import Any, TypeVar
 
 from skate.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
-from skate.rllib.utils.checkpoints import StateDict
 
 T = TypeVar("T")
 
@@ -175,7 +174,7 @@ class MultiRLModule(RLModule):
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
         **kwargs: Any,
-    ) -> StateDict:
+    ) -> dict[str, Any]:
         return {
             module_id: module.get_state(
                 components=self._get_subcomponents(module_id, components),
@@ -186,7 +185,7 @@ class MultiRLModule(RLModule):
             if self._check_component(module_id, components, not_components)
         }
 
-    def set_state(self, state: StateDict) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         for module_id, module_state in state.items():
             if module_id in self:
                 self._rl_modules[module_id].set_state(module_state)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate.rllib.core import DEFAULT_MODULE_ID
-from skate.rllib.utils.checkpoints import Checkpointable, StateDict
+from skate.rllib.utils.checkpoints import Checkpointable
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -142,10 +142,10 @@ class RLModule(Checkpointable):
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
         **kwargs: Any,
-    ) -> StateDict:
+    ) -> dict[str, Any]:
         return {}
 
-    def set_state(self, state: StateDict) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         return None
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -13,7 +13,6 @@ from torch import nn
 from skate.rllib.core.distribution.torch.torch_distribution import TorchCategorical, TorchDiagGaussian
 from skate.rllib.core.rl_module.apis.inference_only_api import InferenceOnlyAPI
 from skate.rllib.core.rl_module.rl_module import RLModule
-from skate.rllib.utils.checkpoints import StateDict
 
 
 class TorchRLModule(nn.Module, RLModule):
@@ -77,7 +76,7 @@ class TorchRLModule(nn.Module, RLModule):
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
         **kwargs: Any,
-    ) -> StateDict:
+    ) -> dict[str, Any]:
         """Return the parameters as numpy arrays by name.
 
         Args:
@@ -94,7 +93,7 @@ class TorchRLModule(nn.Module, RLModule):
             if not any(name == part or name.startswith(part + ".") for part in left_out)
         }
 
-    def set_state(self, state: StateDict) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """Take parameters by name, as arrays or tensors.
 
         Raises:
