@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from skate.rllib.algorithms import restoring, trial_resources
-from skate.rllib.algorithms.acting import Acting
+from skate.rllib.algorithms import restoration, trial_resources
+from skate.rllib.algorithms.actions import Acting
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.evaluation import Evaluation
 from skate.rllib.algorithms.machine_usage import usage
@@ -263,7 +263,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
             if name in state:
                 part.set_state(state[name])
         if COMPONENT_METRICS_LOGGER in state:
-            restoring.restore_metrics(self.metrics, state[COMPONENT_METRICS_LOGGER])
+            restoration.restore_metrics(self.metrics, state[COMPONENT_METRICS_LOGGER])
         self._weights_seq_no = state.get("weights_seq_no", self._weights_seq_no)
         self._iteration = state.get("training_iteration", self._iteration)
         trainable = state.get("trainable", {})
@@ -284,7 +284,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
 
     def read_from(self, folder: Any) -> None:
         """Restore from a folder, one of Ray's as well."""
-        restoring.read_algorithm(self, folder)
+        restoration.read_algorithm(self, folder)
         self._send_weights()
         self.callbacks.run("on_checkpoint_loaded", algorithm=self, metrics_logger=self.metrics)
 
@@ -301,7 +301,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
             FileNotFoundError: there is no checkpoint at the path.
             ValueError: it is not one of such an algorithm.
         """
-        return restoring.algorithm_from(cls, path, filesystem, kwargs.get("config"))
+        return restoration.algorithm_from(cls, path, filesystem, kwargs.get("config"))
 
     # -- as a trial of Tune
 
@@ -319,7 +319,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
         Returns:
             A `Checkpoint`; it also has itself as `checkpoint`, and the last result as `metrics`.
         """
-        return restoring.SavedCheckpoint(super().save(checkpoint_dir))
+        return restoration.SavedCheckpoint(super().save(checkpoint_dir))
 
     @classmethod
     def default_resource_request(cls, config: Any) -> Any:

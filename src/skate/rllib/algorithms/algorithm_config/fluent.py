@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from skate.rllib.algorithms.algorithm_config.field import Fields, NotProvided, takes
 from skate.rllib.algorithms.algorithm_config.offline import OFFLINE_DATA
-from skate.rllib.algorithms.algorithm_config.reporting import (
+from skate.rllib.algorithms.algorithm_config.reports import (
     CALLBACKS,
     CHECKPOINTING,
     DEBUGGING,
