@@ -15,7 +15,7 @@ from skate.rllib.algorithms.algorithm_config.field import (
     defaults_of,
     nearest,
 )
-from skate.rllib.algorithms.algorithm_config.old_names import NEW_NAMES, RENAMED, REMOVED
+from skate.rllib.algorithms.algorithm_config.old_names import NEW_NAMES, REMOVED, RENAMED
 
 #: The tables of all fluent methods, by the method's name.
 TABLES: dict[str, Fields] = {

@@ -77,7 +77,8 @@ class PPOLearner(Learner):
             state["coefficients"] = {
                 "kl": dict(self.curr_kl_coeffs_per_module),
                 "entropy": {
-                    i: schedule.get_current_value() for i, schedule in self.entropy_coeff_schedulers_per_module.items()
+                    i: schedule.get_current_value()
+                    for i, schedule in self.entropy_coeff_schedulers_per_module.items()
                 },
             }
         return state

@@ -59,7 +59,9 @@ def by_module(given: Any, known: Sequence[str]) -> dict[str, Any]:
     elif hasattr(given, "policy_batches"):
         return by_module(dict(given.policy_batches), known)
     if len(known) != 1 and DEFAULT_MODULE_ID not in known:
-        raise ValueError(f"a batch without module ids was given to a learner of {sorted(known)}; pass a dict by id")
+        raise ValueError(
+            f"a batch without module ids was given to a learner of {sorted(known)}; pass a dict by id"
+        )
     return {known[0] if len(known) == 1 else DEFAULT_MODULE_ID: given}
 
 

@@ -61,7 +61,9 @@ class Optimizers:
         self._optimizer_lr_schedules[optimizer] = schedule
         self._set_optimizer_lr(optimizer, schedule.get_current_value())
 
-    def get_optimizer(self, module_id: str = DEFAULT_MODULE_ID, optimizer_name: str = DEFAULT_OPTIMIZER) -> Any:
+    def get_optimizer(
+        self, module_id: str = DEFAULT_MODULE_ID, optimizer_name: str = DEFAULT_OPTIMIZER
+    ) -> Any:
         """Return an optimizer.
 
         Args:
@@ -82,7 +84,9 @@ class Optimizers:
         names = self._module_optimizers.get(module_id, [])
         return [(name[len(module_id) + 1 :], self._named_optimizers[name]) for name in names]
 
-    def filter_param_dict_for_optimizer(self, param_dict: dict[Hashable, Any], optimizer: Any) -> dict[Hashable, Any]:
+    def filter_param_dict_for_optimizer(
+        self, param_dict: dict[Hashable, Any], optimizer: Any
+    ) -> dict[Hashable, Any]:
         """Return the entries of a dict by parameter that belong to an optimizer."""
         mine = self._optimizer_parameters[optimizer]
         return {ref: param_dict[ref] for ref in mine if param_dict.get(ref) is not None}
@@ -101,7 +105,9 @@ class Optimizers:
 
     def _check_registered_optimizer(self, optimizer: Any, params: Sequence[Any]) -> None:
         if not isinstance(params, list):
-            raise ValueError(f"register_optimizer(params=...) has to be a list of parameters, not {type(params).__name__}")
+            raise ValueError(
+                f"register_optimizer(params=...) has to be a list of parameters, not {type(params).__name__}"
+            )
 
     @staticmethod
     def _set_optimizer_lr(optimizer: Any, lr: float) -> None:

@@ -18,7 +18,9 @@ class Scheduler:
         device: Taken for compatibility.
     """
 
-    def __init__(self, fixed_value_or_schedule: Schedule, *, framework: str = "torch", device: Any = None) -> None:
+    def __init__(
+        self, fixed_value_or_schedule: Schedule, *, framework: str = "torch", device: Any = None
+    ) -> None:
         self.use_schedule = isinstance(fixed_value_or_schedule, list | tuple)
         self._points: list[tuple[float, float]] = []
         if isinstance(fixed_value_or_schedule, list | tuple):

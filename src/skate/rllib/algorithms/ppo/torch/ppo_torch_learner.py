@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+import torch
 from skate.rllib.algorithms.ppo.ppo_learner import (
     LEARNER_RESULTS_KL_KEY,
     LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY,
@@ -21,6 +20,7 @@ from skate.rllib.core.learner.batches import Batch, joined, numeric, rows_of
 from skate.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
 from skate.rllib.core.learner.torch.torch_learner import TorchLearner, explained_variance
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
+from torch import Tensor
 
 # Rows per forward pass when values are estimated: enough to keep all cores busy, little enough for images.
 _VALUE_ROWS = 4096
@@ -48,6 +48,7 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
             ENTROPY_KEY: mean(entropy),
             VF_LOSS_KEY: zero,
             LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: zero,
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: zero,
             LEARNER_RESULTS_KL_KEY: zero,
         }
 

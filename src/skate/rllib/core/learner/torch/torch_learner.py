@@ -11,7 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from skate.rllib.core import ALL_MODULES, COMPONENT_OPTIMIZER
-from skate.rllib.core.learner.batches import Batch, by_module, joined, length_of, minibatches, numeric, rows_of, steps_in
+from skate.rllib.core.learner.batches import (
+    Batch,
+    by_module,
+    joined,
+    length_of,
+    minibatches,
+    numeric,
+    rows_of,
+    steps_in,
+)
 from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
 
@@ -133,7 +142,9 @@ class TorchLearner(Learner):
             self._params[ref].grad = gradient
         if not finite:
             if getattr(self.config, "torch_skip_nan_gradients", False):
-                _log.warning("gradients are not finite: this update is left out (torch_skip_nan_gradients=True)")
+                _log.warning(
+                    "gradients are not finite: this update is left out (torch_skip_nan_gradients=True)"
+                )
                 return
             _log.warning(
                 "gradients are not finite: these elements become zero; lower the learning rate, set grad_clip, or "
@@ -179,7 +190,9 @@ class TorchLearner(Learner):
         self._check_is_built()
         self.before_gradient_based_update(timesteps=timesteps or {})
         batches = self.make_batches(rollouts, episodes=episodes, batch=batch)
-        batches = {i: b for i, b in batches.items() if self.should_module_be_updated(i, batches) and length_of(b)}
+        batches = {
+            i: b for i, b in batches.items() if self.should_module_be_updated(i, batches) and length_of(b)
+        }
         self._weights_seq_no += 1
         steps = dict.fromkeys(batches, 0)
         count = 0
@@ -312,7 +325,10 @@ class TorchLearner(Learner):
 
     def _get_optimizer_state(self) -> dict[str, Any]:
         return {
-            name: {"module_id": self._optimizer_name_to_module[name], "state": _to_numpy(optimizer.state_dict())}
+            name: {
+                "module_id": self._optimizer_name_to_module[name],
+                "state": _to_numpy(optimizer.state_dict()),
+            }
             for name, optimizer in self._named_optimizers.items()
         }
 
@@ -320,7 +336,9 @@ class TorchLearner(Learner):
         for name, saved in state.items():
             optimizer = self._named_optimizers.get(name)
             if optimizer is None:
-                _log.warning("the state has optimizer %s, which this learner does not have; it is left out", name)
+                _log.warning(
+                    "the state has optimizer %s, which this learner does not have; it is left out", name
+                )
                 continue
             inner = {key: to_tensors(value, self._device) for key, value in saved["state"]["state"].items()}
             for values in inner.values():
@@ -346,7 +364,11 @@ def global_norm(gradients: Iterable[Tensor | None]) -> Tensor:
 
 
 def clip_gradients(
-    gradients: dict[Hashable, Any], *, grad_clip: float, grad_clip_by: str = "value", norm: Tensor | None = None
+    gradients: dict[Hashable, Any],
+    *,
+    grad_clip: float,
+    grad_clip_by: str = "value",
+    norm: Tensor | None = None,
 ) -> None:
     """Clip gradients in place.
 
