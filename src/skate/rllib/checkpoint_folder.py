@@ -7,7 +7,6 @@ one whole checkpoint.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -185,9 +184,3 @@ def class_in(folder: pathlib.Path) -> tuple[Any, tuple[Any, ...], dict[str, Any]
         raise ValueError(f"the checkpoint at {folder} is of a {kind.name}, which is not available")
     args, kwargs = found["ctor_args_and_kwargs"]
     return kind, tuple(args), dict(kwargs)
-
-
-def load_class(path: str) -> Any:
-    """Return the class of an import path."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)

@@ -122,7 +122,9 @@ class Checkpointable:
             inside = dict(found.get_checkpointable_components())
             if name not in inside:
                 known = ", ".join(inside) or "none"
-                raise ValueError(f"{type(found).__name__} has no component {name!r}; its components are: {known}")
+                raise ValueError(
+                    f"{type(found).__name__} has no component {name!r}; its components are: {known}"
+                )
             found = inside[name]
         return found
 

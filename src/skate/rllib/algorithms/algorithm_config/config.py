@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from skate.rllib.algorithms.algorithm_config import validation
@@ -60,10 +60,18 @@ class AlgorithmConfig(ModuleSpecs):
 
     def get_evaluation_config_object(self) -> AlgorithmConfig | None:
         """Return the configuration of evaluation, or None if there is no evaluation."""
-        if not self.evaluation_interval and not self.evaluation_num_env_runners and not self.evaluation_config:
+        if (
+            not self.evaluation_interval
+            and not self.evaluation_num_env_runners
+            and not self.evaluation_config
+        ):
             return None
         given = self.evaluation_config
-        config = given.copy(copy_frozen=False) if isinstance(given, AlgorithmConfig) else self.copy(copy_frozen=False)
+        config = (
+            given.copy(copy_frozen=False)
+            if isinstance(given, AlgorithmConfig)
+            else self.copy(copy_frozen=False)
+        )
         if isinstance(given, Mapping):
             config.update_from_dict(given)
         config.in_evaluation = True
@@ -84,6 +92,10 @@ class AlgorithmConfig(ModuleSpecs):
         """
         if self._validate_config:
             validation.check(self)
+
+    def _checks(self) -> Iterator[str]:
+        """Yield what is wrong with the fields; subclasses add to it."""
+        yield from validation.complaints(self)
 
     # -- building
 
@@ -160,7 +172,9 @@ class AlgorithmConfig(ModuleSpecs):
     def __repr__(self) -> str:
         default = type(self)()
         changed = {
-            name: value for name, value in vars(self).items() if name[:1] != "_" and value != default.get(name)
+            name: value
+            for name, value in vars(self).items()
+            if name[:1] != "_" and value != default.get(name)
         }
         changed.pop("policy_mapping_fn", None)
         inner = ", ".join(f"{name}={copy.copy(value)!r:.60}" for name, value in changed.items())

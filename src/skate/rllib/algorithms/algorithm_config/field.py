@@ -66,7 +66,6 @@ def takes(*tables: Fields, first: str = "") -> Callable[[Method], Method]:
             kind = positional if name == first else named
             parameters.append(inspect.Parameter(name, kind, default=NotProvided))
         vars(method)["__signature__"] = inspect.Signature(parameters)
-        vars(method)["fields"] = fields
         lines = [f"    {name}: {field.meaning}" for name, field in fields.items()]
         method.__doc__ = "\n".join([inspect.cleandoc(method.__doc__ or ""), "", "Args:", *lines])
         return method

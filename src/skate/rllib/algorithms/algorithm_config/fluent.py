@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from skate.rllib.algorithms.algorithm_config.field import NotProvided, takes
+from skate.rllib.algorithms.algorithm_config.field import Fields, NotProvided, takes
 from skate.rllib.algorithms.algorithm_config.offline import OFFLINE_DATA
 from skate.rllib.algorithms.algorithm_config.reporting import (
     CALLBACKS,
@@ -40,6 +40,9 @@ _CLIPPED_BY = ("value", "norm", "global_norm")
 class FluentMethods(Settings):
     """The methods that set fields by group."""
 
+    #: Fields of one algorithm, which `training` sets as well.
+    _own_fields: ClassVar[Fields] = {}
+
     @takes(ENVIRONMENT, first="env")
     def environment(self, env: Any = NotProvided, **settings: Any) -> Self:
         """Set the environment and how it is used; `env_config` is merged into the one there is."""
@@ -71,7 +74,6 @@ class FluentMethods(Settings):
         Raises:
             ValueError: `grad_clip_by` is unknown, or a schedule is not one.
         """
-        fields = type(self).training.fields  # type: ignore[attr-defined]  # `takes` adds it
         if "num_sgd_iter" in settings:
             warnings.warn("num_sgd_iter is now called num_epochs", DeprecationWarning, stacklevel=2)
             settings["num_epochs"] = settings.pop("num_sgd_iter")
@@ -80,7 +82,7 @@ class FluentMethods(Settings):
             raise ValueError(f"`grad_clip_by` ({by}) must be one of: 'value', 'norm', or 'global_norm'!")
         if isinstance(settings.get("model"), dict):
             settings["model"] = {**self.model, **settings["model"]}
-        return self._set("training", settings, fields)
+        return self._set("training", settings, {**self._own_fields, **TRAINING})
 
     @takes(CALLBACKS, first="callbacks_class")
     def callbacks(self, callbacks_class: Any = NotProvided, **settings: Any) -> Self:
@@ -186,7 +188,9 @@ class FluentMethods(Settings):
         Raises:
             ValueError: always.
         """
-        raise ValueError("`AlgorithmConfig.rollouts(..)` has been deprecated. Use `AlgorithmConfig.env_runners(..)` instead.")
+        raise ValueError(
+            "`AlgorithmConfig.rollouts(..)` has been deprecated. Use `AlgorithmConfig.env_runners(..)` instead."
+        )
 
     def exploration(self, *args: Any, **kwargs: Any) -> Self:
         """Refused: `env_runners(explore=...)` sets it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,24 +53,24 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         Raises:
             NotImplementedError: the algorithm has none.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no default module; set rl_module(rl_module_spec=...)")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no default module; set rl_module(rl_module_spec=...)"
+        )
 
     def get_default_learner_class(self) -> Any:
-        """Return the class of the algorithm's learner, or its import path.
+        """Return the class of the algorithm's learner.
 
         Raises:
             NotImplementedError: the algorithm has none.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no default learner; set learners(learner_class=...)")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no default learner; set learners(learner_class=...)"
+        )
 
     @property
     def learner_class(self) -> Any:
         """The class of learners."""
-        found = self._learner_class or self.get_default_learner_class()
-        if isinstance(found, str):
-            module, _, name = found.rpartition(".")
-            return getattr(importlib.import_module(module), name)
-        return found
+        return self._learner_class or self.get_default_learner_class()
 
     def get_rl_module_spec(
         self,
@@ -138,12 +137,19 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         return result
 
     def _filled(
-        self, spec: Any, module_id: str, env: Any, spaces: Mapping[str, Any] | None, inference_only: bool | None
+        self,
+        spec: Any,
+        module_id: str,
+        env: Any,
+        spaces: Mapping[str, Any] | None,
+        inference_only: bool | None,
     ) -> Any:
         spec = dataclasses.replace(spec)
         policy = self.policies.get(module_id)
         observations, actions = self._spaces_of(module_id, env, spaces)
-        spec.observation_space = spec.observation_space or getattr(policy, "observation_space", None) or observations
+        spec.observation_space = (
+            spec.observation_space or getattr(policy, "observation_space", None) or observations
+        )
         spec.action_space = spec.action_space or getattr(policy, "action_space", None) or actions
         config = self.get_config_for_module(module_id)
         own = spec.model_config

@@ -25,6 +25,9 @@ OFFLINE_DATA: Fields = {
     "prelearner_buffer_class": Field(None, "the class of its buffer"),
     "prelearner_buffer_kwargs": Field({}, "arguments of its buffer"),
     "prelearner_module_synch_period": Field(10, "batches between two updates of its module"),
+    "prelearner_use_recorded_module_states": Field(
+        False, "start a recorded sequence from its recorded state"
+    ),
     "dataset_num_iters_per_learner": Field(None, "batches of an iteration of each learner"),
     "input_config": Field({}, "settings of an own reader"),
     "actions_in_input_normalized": Field(False, "recorded actions are in [-1, 1]"),

@@ -6,21 +6,33 @@ from skate.rllib.algorithms.algorithm_config.field import Field, Fields
 
 EVALUATION: Fields = {
     "evaluation_interval": Field(None, "iterations between two evaluations; None for none"),
-    "evaluation_duration": Field(10, "episodes or steps of an evaluation; auto to last as long as the training step"),
+    "evaluation_duration": Field(
+        10, "episodes or steps of an evaluation; auto to last as long as the training step"
+    ),
     "evaluation_duration_unit": Field("episodes", "episodes or timesteps"),
     "evaluation_auto_duration_min_env_steps_per_sample": Field(100, "fewest steps of a sample with auto"),
     "evaluation_auto_duration_max_env_steps_per_sample": Field(2000, "most steps of a sample with auto"),
     "evaluation_sample_timeout_s": Field(120.0, "seconds until an evaluation without an answer is given up"),
-    "evaluation_parallel_to_training": Field(False, "evaluate while training continues; needs remote runners"),
+    "evaluation_parallel_to_training": Field(
+        False, "evaluate while training continues; needs remote runners"
+    ),
     "evaluation_unhealthy_workers_timeout_s": Field(0.0, "seconds to wait for runners that are restarted"),
-    "evaluation_error_after_n_consecutive_skips": Field(None, "evaluations without a result until train() raises"),
+    "evaluation_error_after_n_consecutive_skips": Field(
+        None, "evaluations without a result until train() raises"
+    ),
     "evaluation_force_reset_envs_before_iteration": Field(True, "begin every evaluation with new episodes"),
     "evaluation_config": Field(None, "settings that differ in evaluation, such as {'explore': False}"),
     "off_policy_estimation_methods": Field({}, "must be empty: off-policy estimation is not available"),
     "ope_split_batch_by_episode": Field(True, "accepted for compatibility"),
-    "evaluation_num_env_runners": Field(0, "remote runners for evaluation; 0 to evaluate in the algorithm's process"),
-    "custom_evaluation_function": Field(None, "a function of (algorithm, runners) that returns (results, steps, agent steps)"),
+    "evaluation_num_env_runners": Field(
+        0, "remote runners for evaluation; 0 to evaluate in the algorithm's process"
+    ),
+    "custom_evaluation_function": Field(
+        None, "a function of (algorithm, runners) that returns (results, steps, agent steps)"
+    ),
     "offline_evaluation_interval": Field(None, "must be None: offline evaluation is not available"),
+    "offline_evaluation_duration": Field(1, "offline evaluation: rounds"),
+    "offline_evaluation_parallel_to_training": Field(False, "offline evaluation: beside training"),
     "num_offline_eval_runners": Field(0, "offline evaluation: remote runners"),
     "offline_evaluation_type": Field("eval_loss", "offline evaluation: the figure"),
     "offline_eval_runner_class": Field(None, "offline evaluation: the class of runners"),
@@ -34,7 +46,9 @@ EVALUATION: Fields = {
     "num_gpus_per_offline_eval_runner": Field(0, "offline evaluation: GPUs of a runner"),
     "custom_resources_per_offline_eval_runner": Field({}, "offline evaluation: other resources of a runner"),
     "offline_evaluation_timeout_s": Field(120.0, "offline evaluation: seconds until it is given up"),
-    "max_requests_in_flight_per_offline_eval_runner": Field(1, "offline evaluation: calls of a runner outstanding"),
+    "max_requests_in_flight_per_offline_eval_runner": Field(
+        1, "offline evaluation: calls of a runner outstanding"
+    ),
     "broadcast_offline_eval_runner_states": Field(False, "offline evaluation: send states to runners"),
     "validate_offline_eval_runners_after_construction": Field(True, "offline evaluation: check runners"),
     "restart_failed_offline_eval_runners": Field(True, "offline evaluation: restart runners"),
@@ -47,12 +61,16 @@ EVALUATION: Fields = {
 REPORTING: Fields = {
     "keep_per_episode_custom_metrics": Field(False, "accepted for compatibility"),
     "metrics_episode_collection_timeout_s": Field(60.0, "accepted for compatibility, in seconds"),
-    "metrics_num_episodes_for_smoothing": Field(100, "episodes that means of returns and lengths are taken over"),
+    "metrics_num_episodes_for_smoothing": Field(
+        100, "episodes that means of returns and lengths are taken over"
+    ),
     "min_time_s_per_iteration": Field(None, "fewest seconds of an iteration"),
     "min_train_timesteps_per_iteration": Field(0, "fewest trained steps of an iteration"),
     "min_sample_timesteps_per_iteration": Field(0, "fewest sampled steps of an iteration"),
     "log_gradients": Field(False, "report the norm of gradients per module"),
-    "custom_stats_cls_lookup": Field({}, "own classes of statistics, by the name of a reduction", "stats_cls_lookup"),
+    "custom_stats_cls_lookup": Field(
+        {}, "own classes of statistics, by the name of a reduction", "stats_cls_lookup"
+    ),
 }
 
 EVENTS = (

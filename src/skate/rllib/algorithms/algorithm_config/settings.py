@@ -53,9 +53,6 @@ _INNER = {
     "in_evaluation": False,
     "sync_filters_on_rollout_workers_timeout_s": 10.0,
     "input_spaces_jsonable": True,
-    "prelearner_use_recorded_module_states": False,
-    "offline_evaluation_duration": 1,
-    "offline_evaluation_parallel_to_training": False,
     "replay_sequence_length": None,
     "_is_online": True,
     "_prior_exploration_config": None,
@@ -158,12 +155,11 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a new dict, for example as the `param_space` of a `Tuner`."""
-        found = {
+        return {
             ITEM_NAMES.get(name, name): _copied(value)
             for name, value in vars(self).items()
             if name not in _NOT_IN_A_DICT
         }
-        return found
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any]) -> Self:
@@ -239,7 +235,11 @@ def _refuse(owner: str, method: str, name: str, fields: Fields) -> None:
 def _copied(value: Any) -> Any:
     """Return a copy of the containers of a value; environments, spaces and functions are shared."""
     if isinstance(value, dict):
-        return type(value)((name, _copied(each)) for name, each in value.items()) if type(value) is dict else value
+        return (
+            type(value)((name, _copied(each)) for name, each in value.items())
+            if type(value) is dict
+            else value
+        )
     if isinstance(value, list):
         return [_copied(each) for each in value]
     return set(value) if type(value) is set else value

@@ -37,7 +37,11 @@ class BatchSizes(Settings):
         """
         if self.rollout_fragment_length != "auto":
             return int(self.rollout_fragment_length)
-        runners, lanes, total = self.num_env_runners or 1, self.num_envs_per_env_runner, self.total_train_batch_size
+        runners, lanes, total = (
+            self.num_env_runners or 1,
+            self.num_envs_per_env_runner,
+            self.total_train_batch_size,
+        )
         length = total // (lanes * runners)
         rest = total - length * lanes * runners
         return length + 1 if rest and math.ceil(rest / lanes) >= worker_index else max(length, 1)

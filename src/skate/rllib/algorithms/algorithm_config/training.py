@@ -20,7 +20,9 @@ TRAINING: Fields = {
     "grad_clip_by": Field("global_norm", "the quantity that is bounded: value, norm or global_norm"),
     "train_batch_size": Field(32, "steps per update of all learners together"),
     "train_batch_size_per_learner": Field(
-        None, "steps per update of each learner; None to use train_batch_size", "_train_batch_size_per_learner"
+        None,
+        "steps per update of each learner; None to use train_batch_size",
+        "_train_batch_size_per_learner",
     ),
     "num_epochs": Field(1, "passes over a batch"),
     "minibatch_size": Field(None, "rows of a gradient step; None for the whole batch"),
@@ -36,7 +38,9 @@ LEARNERS: Fields = {
     "num_gpus_per_learner": Field(0, "GPUs of each learner"),
     "custom_resources_per_learner": Field({}, "other resources of each remote learner"),
     "num_aggregator_actors_per_learner": Field(0, "processes that prepare batches for each learner"),
-    "max_requests_in_flight_per_aggregator_actor": Field(3, "batches that may wait for each of those processes"),
+    "max_requests_in_flight_per_aggregator_actor": Field(
+        3, "batches that may wait for each of those processes"
+    ),
     "local_gpu_idx": Field(0, "the index of the GPU of a local learner"),
     "max_requests_in_flight_per_learner": Field(3, "batches that may wait for each learner"),
     **LEARNER_PARTS,
@@ -79,7 +83,9 @@ FRAMEWORK: Fields = {
 
 RESOURCES: Fields = {
     "num_cpus_for_main_process": Field(1, "CPUs of the algorithm's own process, in a trial"),
-    "custom_resources_for_main_process": Field({}, "other resources of the algorithm's own process, in a trial"),
+    "custom_resources_for_main_process": Field(
+        {}, "other resources of the algorithm's own process, in a trial"
+    ),
     "num_gpus": Field(0, "must be 0: learners(num_gpus_per_learner=...) gives learners GPUs"),
     "_fake_gpus": Field(False, "accepted for compatibility"),
     "placement_strategy": Field("PACK", "the strategy of the placement group of a trial"),
@@ -94,7 +100,9 @@ EXPERIMENTAL: Fields = {
     "_validate_config": Field(True, "check the configuration before an algorithm is built"),
     "_use_msgpack_checkpoints": Field(False, "must be False: checkpoints are pickled"),
     "_torch_grad_scaler_class": Field(None, "the class that scales losses and gradients in mixed precision"),
-    "_torch_lr_scheduler_classes": Field(None, "classes of torch.optim.lr_scheduler, one list or one per module"),
+    "_torch_lr_scheduler_classes": Field(
+        None, "classes of torch.optim.lr_scheduler, one list or one per module"
+    ),
     "_tf_policy_handles_more_than_one_loss": Field(False, "accepted for compatibility"),
     "_disable_preprocessor_api": Field(False, "accepted for compatibility"),
     "_disable_action_flattening": Field(False, "accepted for compatibility"),

@@ -28,13 +28,19 @@ _MUST_BE: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+def complaints(config: AlgorithmConfig) -> Iterator[str]:
+    """Yield what is wrong with the fields that all algorithms have."""
+    for rule in _RULES:
+        yield from rule(config)
+
+
 def check(config: AlgorithmConfig) -> None:
     """Check a configuration.
 
     Raises:
         ValueError: fields contradict each other, or are not available; all are listed.
     """
-    found = [message for rule in _RULES for message in rule(config)]
+    found = list(config._checks())
     if found:
         hint = "To suppress all validation errors, set `config.experimental(_validate_config=False)` at your own risk."
         raise ValueError("\n".join([*found, hint]))
@@ -61,7 +67,11 @@ def _counts(config: AlgorithmConfig) -> Iterator[str]:
         yield f"`rollout_fragment_length` ({fragment!r}) must be an int of 1 or more, or 'auto'"
     if not isinstance(config.gamma, int | float) or not 0 <= config.gamma <= 1:
         yield f"`gamma` ({config.gamma!r}) must be a number between 0 and 1"
-    if config.num_learners > 0 and config.num_gpus_per_learner not in (0, 1) and config.num_gpus_per_learner > 1:
+    if (
+        config.num_learners > 0
+        and config.num_gpus_per_learner not in (0, 1)
+        and config.num_gpus_per_learner > 1
+    ):
         yield f"`num_gpus_per_learner` ({config.num_gpus_per_learner}) must be at most 1"
 
 
@@ -88,15 +98,16 @@ def _evaluation(config: AlgorithmConfig) -> Iterator[str]:
 
 
 def _schedules(config: AlgorithmConfig) -> Iterator[str]:
-    for name in ("lr", "entropy_coeff", "epsilon", "actor_lr", "critic_lr", "alpha_lr"):
-        yield from schedule_errors(name, config.get(name))
+    yield from schedule_errors("lr", config.lr)
 
 
 def schedule_errors(name: str, value: Any) -> Iterator[str]:
     """Yield a complaint unless a value is None, a number, or a schedule [[timestep, value], ...] from 0 on."""
     if value is None or isinstance(value, int | float):
         return
-    pairs = isinstance(value, list | tuple) and all(isinstance(e, list | tuple) and len(e) == 2 for e in value)
+    pairs = isinstance(value, list | tuple) and all(
+        isinstance(e, list | tuple) and len(e) == 2 for e in value
+    )
     times = [pair[0] for pair in value] if pairs else []
     if len(times) < 2 or times[0] != 0 or sorted(times) != times:
         meaning = {"lr": "learning rate"}.get(name, name)

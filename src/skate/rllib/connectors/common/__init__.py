@@ -1,0 +1,1 @@
+"""Connectors that stand on either way."""
