@@ -68,7 +68,9 @@ def write_modules() -> None:
         if module.is_stateful():
             batch["state_in"] = state_of(module)
         outs = module.forward_inference(batch)
-        arrays = {f"in/{k}": v for k, v in flat(batch).items()} | {f"out/{k}": v for k, v in flat(outs).items()}
+        arrays = {f"in/{k}": v for k, v in flat(batch).items()} | {
+            f"out/{k}": v for k, v in flat(outs).items()
+        }
         arrays["values"] = module.compute_values(batch).detach().numpy()
         arrays |= {f"state/{k}": v for k, v in module.get_state().items()}
         deterministic = module.get_inference_action_dist_cls().from_logits(outs["action_dist_inputs"])
@@ -120,7 +122,14 @@ def write_losses() -> None:
         learner.after_gradient_based_update(timesteps={"num_env_steps_sampled_lifetime": 32})
         arrays["kl_coeff"] = np.asarray(float(learner.curr_kl_coeffs_per_module["default_policy"]))
         stats = learner.metrics.reduce()["default_policy"]
-        for key in ("policy_loss", "vf_loss", "vf_loss_unclipped", "vf_explained_var", "entropy", "mean_kl_loss"):
+        for key in (
+            "policy_loss",
+            "vf_loss",
+            "vf_loss_unclipped",
+            "vf_explained_var",
+            "entropy",
+            "mean_kl_loss",
+        ):
             value = stats[key]
             arrays[f"stat/{key}"] = np.asarray(float(value.peek() if hasattr(value, "peek") else value))
         np.savez_compressed(HERE / f"ppo_loss_{name}.npz", **arrays)

@@ -20,7 +20,9 @@ class PPOCatalog(Catalog):
         model_config_dict: A ``DefaultModelConfig`` or a dict with some of its fields.
     """
 
-    def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any) -> None:
+    def __init__(
+        self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any
+    ) -> None:
         super().__init__(observation_space, action_space, model_config_dict)
         self.actor_critic_encoder_config = ActorCriticEncoderConfig(
             base_encoder_config=self._encoder_config, shared=self._model_config_dict["vf_share_layers"]

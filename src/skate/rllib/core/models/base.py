@@ -44,7 +44,9 @@ class ModelConfig(abc.ABC):
             ValueError: the inputs are not one-dimensional.
         """
         if self.input_dims is None or len(self.input_dims) != 1:
-            raise ValueError(f"{type(self).__name__} needs input_dims of one dimension, got {self.input_dims}")
+            raise ValueError(
+                f"{type(self).__name__} needs input_dims of one dimension, got {self.input_dims}"
+            )
         return int(self.input_dims[0])
 
 

@@ -49,7 +49,9 @@ class Catalog:
         ValueError: no default network exists for the observation space.
     """
 
-    def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any) -> None:
+    def __init__(
+        self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any
+    ) -> None:
         self.observation_space = observation_space
         self.action_space = action_space
         self._model_config_dict = completed_model_config(model_config_dict)
@@ -74,7 +76,9 @@ class Catalog:
         return self._get_dist_cls_from_action_space(self.action_space, framework=framework)
 
     @classmethod
-    def get_tokenizer_config(cls, observation_space: gym.Space[Any], model_config_dict: dict[str, Any]) -> ModelConfig:
+    def get_tokenizer_config(
+        cls, observation_space: gym.Space[Any], model_config_dict: dict[str, Any]
+    ) -> ModelConfig:
         """Return the config of the encoder in front of a recurrent layer."""
         return cls._get_encoder_config(observation_space, {**model_config_dict, "use_lstm": False})
 
@@ -117,7 +121,9 @@ class Catalog:
             return TorchMultiCategorical.get_partial_dist_cls(space=action_space, input_lens=lengths)
         if isinstance(action_space, spaces.Box):
             if np.issubdtype(action_space.dtype, np.integer):
-                raise ValueError(f"no action distribution for {action_space}; use MultiDiscrete, or a Box of floats")
+                raise ValueError(
+                    f"no action distribution for {action_space}; use MultiDiscrete, or a Box of floats"
+                )
             if len(action_space.shape) > 1:
                 raise UnsupportedSpaceException(
                     f"no action distribution for {action_space} of {len(action_space.shape)} dimensions; "
@@ -147,7 +153,11 @@ def completed_model_config(model_config: Any) -> dict[str, Any]:
     Raises:
         ValueError: a field looks like a misspelled one.
     """
-    given = dataclasses.asdict(model_config) if dataclasses.is_dataclass(model_config) else dict(model_config or {})  # type: ignore[arg-type]
+    given = (
+        dataclasses.asdict(model_config)
+        if dataclasses.is_dataclass(model_config)
+        else dict(model_config or {})
+    )  # type: ignore[arg-type]
     defaults = dataclasses.asdict(DefaultModelConfig())
     for name in given:
         near = difflib.get_close_matches(name, defaults, n=1, cutoff=0.9)

@@ -88,7 +88,9 @@ class FreeLogStdMLPHeadConfig(_MLPConfig):
     def build(self, framework: str = "torch") -> TorchFreeLogStdMLPHead:
         check_framework(framework)
         if self.output_dims[0] % 2:
-            raise ValueError(f"free log standard deviations need an even output_layer_dim, got {self.output_dims[0]}")
+            raise ValueError(
+                f"free log standard deviations need an even output_layer_dim, got {self.output_dims[0]}"
+            )
         return TorchFreeLogStdMLPHead(self)
 
 
@@ -111,7 +113,9 @@ class CNNEncoderConfig(ModelConfig):
     @property
     def output_dims(self) -> tuple[int, ...]:
         if self.input_dims is None or len(self.input_dims) != 3:
-            raise ValueError(f"CNNEncoderConfig needs input_dims of height, width, channels; got {self.input_dims}")
+            raise ValueError(
+                f"CNNEncoderConfig needs input_dims of height, width, channels; got {self.input_dims}"
+            )
         height, width, depth = (int(size) for size in self.input_dims)
         for specifier in self.cnn_filter_specifiers:
             depth, kernel, stride, padding = filter_of(specifier)
@@ -208,5 +212,7 @@ class MultiStreamEncoderConfig(ModelConfig):
     def build(self, framework: str = "torch") -> TorchMultiStreamEncoder:
         check_framework(framework)
         if not self.base_encoder_configs:
-            raise ValueError("MultiStreamEncoderConfig needs base_encoder_configs, a dict of at least one encoder")
+            raise ValueError(
+                "MultiStreamEncoderConfig needs base_encoder_configs, a dict of at least one encoder"
+            )
         return TorchMultiStreamEncoder(self)

@@ -40,7 +40,9 @@ class MultiRLModule(RLModule):
         specs = {module_id: copy.copy(spec) for module_id, spec in (rl_module_specs or {}).items()}
         for module_id, spec in specs.items():
             if not isinstance(spec, RLModuleSpec):
-                raise ValueError(f"the spec of module {module_id!r} is a {type(spec).__name__}, not an RLModuleSpec")
+                raise ValueError(
+                    f"the spec of module {module_id!r} is a {type(spec).__name__}, not an RLModuleSpec"
+                )
         if inference_only is None:
             inference_only = all(spec.inference_only for spec in specs.values())
         for spec in specs.values():

@@ -59,7 +59,9 @@ class RLModule(Checkpointable):
         self.action_dist_cls: Any = None
         if catalog_class is not None:
             self.catalog = catalog_class(
-                observation_space=observation_space, action_space=action_space, model_config_dict=self.model_config
+                observation_space=observation_space,
+                action_space=action_space,
+                model_config_dict=self.model_config,
             )
             self.action_dist_cls = self.catalog.get_action_dist_cls(framework=self.framework or "torch")
         self._is_stateful: bool | None = None
@@ -131,7 +133,9 @@ class RLModule(Checkpointable):
             state = self.get_initial_state()
             if not isinstance(state, dict):
                 kind = type(state).__name__
-                raise TypeError(f"get_initial_state() of {type(self).__name__} has to return a dict, not {kind}")
+                raise TypeError(
+                    f"get_initial_state() of {type(self).__name__} has to return a dict, not {kind}"
+                )
             self._is_stateful = bool(state)
         return self._is_stateful
 
@@ -198,7 +202,9 @@ class RLModuleSpec:
 
     def __post_init__(self) -> None:
         if self.model_config_dict is not None:
-            raise ValueError("RLModuleSpec(model_config_dict=...) is gone; use RLModuleSpec(model_config=...)")
+            raise ValueError(
+                "RLModuleSpec(model_config_dict=...) is gone; use RLModuleSpec(model_config=...)"
+            )
 
     def build(self) -> Any:
         """Build the module.
@@ -210,9 +216,13 @@ class RLModuleSpec:
             ValueError: no class or no observation space is set.
         """
         if self.module_class is None:
-            raise ValueError("RLModuleSpec.build() without a module_class; set RLModuleSpec(module_class=...)")
+            raise ValueError(
+                "RLModuleSpec.build() without a module_class; set RLModuleSpec(module_class=...)"
+            )
         if self.observation_space is None:
-            raise ValueError("RLModuleSpec.build() without an observation_space; set RLModuleSpec(observation_space=...)")
+            raise ValueError(
+                "RLModuleSpec.build() without an observation_space; set RLModuleSpec(observation_space=...)"
+            )
         return self.module_class(
             observation_space=self.observation_space,
             action_space=self.action_space,
@@ -226,7 +236,9 @@ class RLModuleSpec:
     def from_module(cls, module: Any) -> RLModuleSpec:
         """Return a spec that builds modules like the given one."""
         if RLModule._multi_class is not None and isinstance(module, RLModule._multi_class):
-            raise ValueError("RLModuleSpec.from_module() of a MultiRLModule; use MultiRLModuleSpec.from_module()")
+            raise ValueError(
+                "RLModuleSpec.from_module() of a MultiRLModule; use MultiRLModuleSpec.from_module()"
+            )
         return cls(
             module_class=type(module),
             observation_space=module.observation_space,
@@ -245,7 +257,9 @@ class RLModuleSpec:
             override: Replace what is set here; else fill in only what is not.
         """
         if not isinstance(other, RLModuleSpec):
-            raise ValueError(f"an RLModuleSpec can be updated with another one only, not with {type(other).__name__}")
+            raise ValueError(
+                f"an RLModuleSpec can be updated with another one only, not with {type(other).__name__}"
+            )
         for name in (
             "module_class", "observation_space", "action_space", "model_config", "catalog_class", "load_state_path",
         ):  # fmt: skip

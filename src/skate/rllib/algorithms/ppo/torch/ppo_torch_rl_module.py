@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule as PPOTorchRLModule
+from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import (
+    DefaultPPOTorchRLModule as PPOTorchRLModule,
+)
 
 __all__ = ["PPOTorchRLModule"]

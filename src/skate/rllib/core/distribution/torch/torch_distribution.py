@@ -256,7 +256,9 @@ class TorchSquashedGaussian(TorchDiagGaussian):
         raise ValueError("the entropy of TorchSquashedGaussian has no closed form; use -logp of samples")
 
     def kl(self, other: Any, **kwargs: Any) -> Tensor:
-        raise ValueError("the KL divergence of TorchSquashedGaussian is not available; use a TorchDiagGaussian")
+        raise ValueError(
+            "the KL divergence of TorchSquashedGaussian is not available; use a TorchDiagGaussian"
+        )
 
     def to_deterministic(self) -> TorchDeterministic:
         return TorchDeterministic(loc=self.loc)

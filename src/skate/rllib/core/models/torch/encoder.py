@@ -152,7 +152,9 @@ class TorchActorCriticEncoder(TorchModel):
             self.encoder: TorchModel = build(framework="torch")
         else:
             self.actor_encoder: TorchModel = build(framework="torch")
-            self.critic_encoder: TorchModel | None = None if config.inference_only else build(framework="torch")
+            self.critic_encoder: TorchModel | None = (
+                None if config.inference_only else build(framework="torch")
+            )
 
     def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         if self.config.shared:
@@ -187,7 +189,10 @@ class TorchStatefulActorCriticEncoder(TorchModel):
         if self.config.shared:
             state: State = self.encoder.get_initial_state()
             return state
-        return {ACTOR: self.actor_encoder.get_initial_state(), CRITIC: self.critic_encoder.get_initial_state()}
+        return {
+            ACTOR: self.actor_encoder.get_initial_state(),
+            CRITIC: self.critic_encoder.get_initial_state(),
+        }
 
     def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         if self.config.shared:
@@ -214,16 +219,26 @@ class TorchMultiStreamEncoder(TorchModel):
         super().__init__(config)
         self._streams = sorted(config.base_encoder_configs)
         parts = {name: config.base_encoder_configs[name] for name in self._streams}
-        self.base_encoders = nn.ModuleDict({name: part.build(framework="torch") for name, part in parts.items()})
+        self.base_encoders = nn.ModuleDict(
+            {name: part.build(framework="torch") for name, part in parts.items()}
+        )
         embedded = sum(int(part.output_dims[0]) for part in parts.values())
         self.hidden_activation = (get_activation_fn(config.hidden_layer_activation) or nn.Identity)()
         layers = []
         width = embedded
         for size in config.hidden_layer_dims or ():
             layer = nn.Linear(width, size, bias=config.hidden_layer_use_bias)
-            fill(layer.weight, config.hidden_layer_weights_initializer, config.hidden_layer_weights_initializer_config)
+            fill(
+                layer.weight,
+                config.hidden_layer_weights_initializer,
+                config.hidden_layer_weights_initializer_config,
+            )
             if config.hidden_layer_use_bias:
-                fill(layer.bias, config.hidden_layer_bias_initializer, config.hidden_layer_bias_initializer_config)
+                fill(
+                    layer.bias,
+                    config.hidden_layer_bias_initializer,
+                    config.hidden_layer_bias_initializer_config,
+                )
             layers.append(layer)
             width = size + embedded
         self.fusion_layers = nn.ModuleList(layers)
@@ -232,7 +247,11 @@ class TorchMultiStreamEncoder(TorchModel):
             self.output_activation = (get_activation_fn(config.output_layer_activation) or nn.Identity)()
             self.output_layer = nn.Linear(width, config.output_layer_dim, bias=config.output_layer_use_bias)
             weights = self.output_layer.weight
-            fill(weights, config.output_layer_weights_initializer, config.output_layer_weights_initializer_config)
+            fill(
+                weights,
+                config.output_layer_weights_initializer,
+                config.output_layer_weights_initializer_config,
+            )
             if config.output_layer_use_bias:
                 bias = self.output_layer.bias
                 fill(bias, config.output_layer_bias_initializer, config.output_layer_bias_initializer_config)

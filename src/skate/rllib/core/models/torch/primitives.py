@@ -47,7 +47,9 @@ def get_activation_fn(name: Activation = None, framework: str = "torch") -> Call
         return None
     found = getattr(nn, name, None) or _ACTIVATIONS.get(name.lower())
     if found is None:
-        raise ValueError(f"unknown activation {name!r}; use one of {', '.join(sorted(_ACTIVATIONS))} or linear")
+        raise ValueError(
+            f"unknown activation {name!r}; use one of {', '.join(sorted(_ACTIVATIONS))} or linear"
+        )
     return found  # type: ignore[no-any-return]
 
 
@@ -232,7 +234,9 @@ class LayerNorm1D(nn.Module):
 def filter_of(specifier: Sequence[Any]) -> tuple[int, tuple[int, int], tuple[int, int], str]:
     """Return channels, kernel, stride and padding of one filter specifier."""
     if len(specifier) not in (3, 4):
-        raise ValueError(f"a filter is [channels, kernel, stride] or [channels, kernel, stride, padding], got {specifier}")
+        raise ValueError(
+            f"a filter is [channels, kernel, stride] or [channels, kernel, stride, padding], got {specifier}"
+        )
     padding = specifier[3] if len(specifier) == 4 else "same"
     return int(specifier[0]), _pair(specifier[1]), _pair(specifier[2]), str(padding)
 

@@ -11,7 +11,14 @@ class SelfSupervisedLossAPI(abc.ABC):
 
     @abc.abstractmethod
     def compute_self_supervised_loss(
-        self, *, learner: Any, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any], **kwargs: Any
+        self,
+        *,
+        learner: Any,
+        module_id: str,
+        config: Any,
+        batch: dict[str, Any],
+        fwd_out: dict[str, Any],
+        **kwargs: Any,
     ) -> Any:
         """Return the loss of the module.
 

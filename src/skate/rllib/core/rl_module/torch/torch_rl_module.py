@@ -67,7 +67,11 @@ class TorchRLModule(nn.Module, RLModule):
             return self._forward(batch, **kwargs)
 
     def forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return self.forward_exploration(batch, **kwargs) if self.inference_only else self.forward_train(batch, **kwargs)
+        return (
+            self.forward_exploration(batch, **kwargs)
+            if self.inference_only
+            else self.forward_train(batch, **kwargs)
+        )
 
     def get_state(
         self,
@@ -147,5 +151,7 @@ def to_tensors(columns: Mapping[str, Any], device: Any = None) -> dict[str, Any]
         elif isinstance(value, np.ndarray) and value.dtype != object:
             moved[name] = torch.as_tensor(_writable(value), device=device)
         else:
-            moved[name] = value.to(device) if device is not None and isinstance(value, torch.Tensor) else value
+            moved[name] = (
+                value.to(device) if device is not None and isinstance(value, torch.Tensor) else value
+            )
     return moved
