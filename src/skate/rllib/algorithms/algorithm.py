@@ -12,6 +12,7 @@ from skate.rllib.algorithms.actions import Acting
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.evaluation import Evaluation
 from skate.rllib.algorithms.machine_usage import usage
+from skate.rllib.algorithms.torch_threads import torch_threads
 from skate.rllib.core import (
     COMPONENT_ENV_RUNNER,
     COMPONENT_EVAL_ENV_RUNNER,
@@ -133,7 +134,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run one iteration: training steps until it is long enough, and an evaluation if one is due."""
-        with self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
+        with torch_threads(self.config), self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
             calls = self.evaluation.around(self._train_long_enough)
         result = self._compiled(calls)
         self.callbacks.run("on_train_result", algorithm=self, metrics_logger=self.metrics, result=result)
@@ -185,7 +186,8 @@ class Algorithm(Checkpointable, Acting, Trainable):
         Raises:
             ValueError: the configuration has no evaluation.
         """
-        self.evaluation.run()
+        with torch_threads(self.config):
+            self.evaluation.run()
         found = self.metrics.peek(EVALUATION_RESULTS, default={})
         return dict(found)
 
@@ -206,8 +208,13 @@ class Algorithm(Checkpointable, Acting, Trainable):
     def _send_weights(self) -> None:
         """Send the learners' weights to the runners."""
         with self.metrics.log_time((TIMERS, SYNCH_WORKER_WEIGHTS_TIMER)):
-            state = self.learner_group.get_weights(inference_only=True)
-            self.env_runner_group.sync_weights(state, self._weights_seq_no)
+            self.env_runner_group.sync_weights(self.acting_weights(), self._weights_seq_no)
+
+    def acting_weights(self) -> dict[str, Any]:
+        """Return the weights of each module, without the parts that only learning needs."""
+        state = self.learner_group.get_state("learner/rl_module", inference_only=True)
+        weights: dict[str, Any] = state["learner"]["rl_module"]
+        return weights
 
     def _next_weights(self) -> None:
         self._weights_seq_no += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skate.rllib.algorithms.algorithm_config import offline, reports, sampling, training
 from skate.rllib.algorithms.algorithm_config.field import (
@@ -16,6 +16,9 @@ from skate.rllib.algorithms.algorithm_config.field import (
     nearest,
 )
 from skate.rllib.algorithms.algorithm_config.old_names import NEW_NAMES, REMOVED, RENAMED
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: The tables of all fluent methods, by the method's name.
 TABLES: dict[str, Fields] = {
