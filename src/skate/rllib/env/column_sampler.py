@@ -64,7 +64,9 @@ class ColumnSampler:
         }
 
     @torch.no_grad()
-    def sample(self, num_steps: int, explore: bool, t: int = 0, t_per_step: int | None = None) -> Rollout:
+    def sample(
+        self, num_steps: int, explore: bool, t: int = 0, t_per_step: int | None = None, random_actions: bool = False
+    ) -> Rollout:
         """Sample a fragment.
 
         Args:
@@ -72,6 +74,7 @@ class ColumnSampler:
             explore: True for exploration, False for the most likely actions.
             t: Steps sampled so far by all runners.
             t_per_step: Growth of ``t`` with each step of the lanes; default their number.
+            random_actions: True to act at random, without the module.
         """
         count = self.lanes.num_lanes
         growth = count if t_per_step is None else t_per_step
@@ -82,10 +85,11 @@ class ColumnSampler:
         state_in = None if self.state is None else {key: value.cpu().numpy().copy() for key, value in self.state.items()}
         seen = torch.from_numpy(block)
         for index in range(num_steps):
-            batch = self._batch(seen[index])
-            out = self.source.forward(batch, explore, t + index * growth)
-            out = self._after(out)
-            drawn = self.source.actions(out, explore).cpu().numpy()
+            if random_actions:
+                out, drawn = {}, self.actions.random(count, self.source.generator)
+            else:
+                out = self._after(self.source.forward(self._batch(seen[index]), explore, t + index * growth))
+                drawn = self.source.actions(out, explore).cpu().numpy()
             step = self.lanes.step(self.actions.for_env(drawn))
             fragment.add(index, out, drawn, step)
             self.observations.write(block[index + 1], step.observations)

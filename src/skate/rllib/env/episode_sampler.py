@@ -55,6 +55,14 @@ class EpisodeSampler:
         self.episodes = []
         self.to_module = None
 
+    def get_state(self) -> dict[str, Any]:
+        """Return the running episodes."""
+        return {"episodes": self.episodes, "chunks": self.chunks, "to_module": self.to_module}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on with another sampler's episodes."""
+        self.episodes, self.chunks, self.to_module = state["episodes"], state["chunks"], state["to_module"]
+
     def reset(self, explore: bool) -> None:
         """Begin a new episode in every lane."""
         runner = self.runner
@@ -112,9 +120,8 @@ class EpisodeSampler:
         """Return the actions to keep, those for the environments, and the other outputs."""
         runner = self.runner
         if random_actions or runner.module is None:
-            space = runner.env.single_action_space
-            drawn = [space.sample() for _ in range(runner.num_envs)]
-            return drawn, drawn, {}
+            drawn = runner._random_actions(runner.num_envs)
+            return list(drawn), list(runner._action_plan.for_env(drawn)), {}
         t, growth = runner._lifetime_and_growth()
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
             if explore:
@@ -236,19 +243,22 @@ class EpisodeSampler:
             self.chunks.setdefault(chunk.id_, []).append(chunk)
         return chunks
 
-    def sample_rollout(self, num_steps: int, explore: bool) -> Rollout:
+    def sample_rollout(self, num_steps: int, explore: bool, random_actions: bool = False) -> Rollout:
         """Sample a fragment of columns through the connectors.
 
         Args:
             num_steps: Steps of each lane.
             explore: True to explore.
+            random_actions: True to act at random.
         """
         runner = self.runner
         if runner._needs_initial_reset or not self.episodes:
             self.reset(explore)
         state = (self.to_module or {}).get(Columns.STATE_IN)
         state_in = None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
-        taken = [self._advance(explore, False, index * runner.num_envs)[0] for index in range(num_steps)]
+        taken = [
+            self._advance(explore, random_actions, index * runner.num_envs)[0] for index in range(num_steps)
+        ]
         self._cut()
         self.chunks.clear()
         return columns_of(taken, state_in, runner.num_envs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from typing import Any
@@ -138,16 +139,17 @@ class SingleAgentEnvRunner(EnvRunner):
         fused = building.is_default(self._env_to_module) and building.is_default(self._module_to_env)
         return fused and building.is_flat(self.env.single_observation_space, self._env_to_module) and self._action_plan.is_simple
 
-    @property
+    @functools.cached_property
     def _action_plan(self) -> ActionPlan:
         return building.action_plan_of(self.config, self.env.single_action_space)
 
-    def sample_rollout(self, num_steps: int, explore: bool | None = None) -> Rollout:
+    def sample_rollout(self, num_steps: int, explore: bool | None = None, random_actions: bool = False) -> Rollout:
         """Sample a fragment of columns.
 
         Args:
             num_steps: Steps of each environment.
             explore: True to explore, False for the most likely actions; default ``config.explore``.
+            random_actions: True to act at random, without the module.
 
         Returns:
             The fragment; its observations are those that the module saw.
@@ -157,9 +159,9 @@ class SingleAgentEnvRunner(EnvRunner):
         before = self._meter.num_episodes
         with self.metrics.log_time(names.SAMPLE_TIMER):
             if self.samples_columns:
-                rollout = self._column_sampler().sample(num_steps, explore, *self._lifetime_and_growth())
+                rollout = self._column_sampler().sample(num_steps, explore, *self._lifetime_and_growth(), random_actions)
             else:
-                rollout = self._episode_sampler().sample_rollout(num_steps, explore)
+                rollout = self._episode_sampler().sample_rollout(num_steps, explore, random_actions)
         rollout.weights_seq_no = self._weights_seq_no
         self._log_end(rollout.num_steps, self._meter.num_episodes - before)
         return rollout
@@ -211,6 +213,9 @@ class SingleAgentEnvRunner(EnvRunner):
         self._log_end(steps, self._meter.num_episodes - before)
         return samples
 
+    def _random_actions(self, count: int) -> Any:
+        return self._action_plan.random(count, self._generator)
+
     def _fragment_length(self) -> int:
         get = getattr(self.config, "get_rollout_fragment_length", None)
         return int(get(self.worker_index) if get is not None else self.config.rollout_fragment_length)
@@ -225,18 +230,21 @@ class SingleAgentEnvRunner(EnvRunner):
             return None
         return [seed_of(self._seed, LANE, self.worker_index, lane) for lane in range(self.num_envs)]
 
-    def _column_sampler(self) -> ColumnSampler:
+    def _make_column_sampler(self) -> ColumnSampler:
         if self._columns is None:
             plan = SpacePlan(self.env.single_observation_space)
             source = ActionSource(self.module, self._generator)
             self._columns = ColumnSampler(self._lanes, plan, self._action_plan, source, self._meter, self._device)
-            self._needs_initial_reset = self._needs_initial_reset or self._episodes is not None
-        if self._needs_initial_reset or self._columns.row is None:
-            self._columns.reset(self._lane_seeds())
+        return self._columns
+
+    def _column_sampler(self) -> ColumnSampler:
+        sampler = self._make_column_sampler()
+        if self._needs_initial_reset or sampler.row is None:
+            sampler.reset(self._lane_seeds())
             self._needs_initial_reset = False
             if self._episodes is not None:
                 self._episodes.forget()
-        return self._columns
+        return sampler
 
     def _episode_sampler(self) -> EpisodeSampler:
         if self._episodes is None:
@@ -299,6 +307,36 @@ class SingleAgentEnvRunner(EnvRunner):
             self._weights_seq_no = version or self._weights_seq_no
         if names.NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
             self.num_env_steps_sampled_lifetime = state[names.NUM_ENV_STEPS_SAMPLED_LIFETIME]
+
+    def get_lane_state(self) -> dict[str, Any]:
+        """Return the environments, their episodes and the random stream, so that another runner can go on from here."""
+        return {
+            "envs": self.env.envs,
+            "generator": self._generator.get_state(),
+            "needs_initial_reset": self._needs_initial_reset,
+            "meter": self._meter.get_state(),
+            "steps": self.num_env_steps_sampled_lifetime,
+            "columns": None if self._columns is None else (self._columns.row, self._columns.state),
+            "episodes": None if self._episodes is None else self._episodes.get_state(),
+        }
+
+    def set_lane_state(self, state: dict[str, Any]) -> None:
+        """Go on where another runner was."""
+        for env in self.env.envs:
+            env.close()
+        self.env.envs[:] = state["envs"]
+        self._generator.set_state(state["generator"])
+        self._meter.set_state(state["meter"])
+        self.num_env_steps_sampled_lifetime = state["steps"]
+        self._needs_initial_reset = True
+        self._columns = self._episodes = None
+        if state["columns"] is not None:
+            sampler = self._make_column_sampler()
+            sampler.row, sampler.state = state["columns"]
+        if state["episodes"] is not None:
+            self._episodes = EpisodeSampler(self)
+            self._episodes.set_state(state["episodes"])
+        self._needs_initial_reset = state["needs_initial_reset"]
 
     def assert_healthy(self) -> None:
         assert self.env is not None and self.module is not None
