@@ -12,6 +12,7 @@ from skate.rllib.algorithms.actions import Acting
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.evaluation import Evaluation
 from skate.rllib.algorithms.machine_usage import usage
+from skate.rllib.algorithms.runner_states import RunnerStates
 from skate.rllib.algorithms.torch_threads import torch_threads
 from skate.rllib.core import (
     COMPONENT_ENV_RUNNER,
@@ -271,18 +272,20 @@ class Algorithm(Checkpointable, Acting, Trainable):
                 part.set_state(state[name])
         if COMPONENT_METRICS_LOGGER in state:
             restoration.restore_metrics(self.metrics, state[COMPONENT_METRICS_LOGGER])
-        self._weights_seq_no = state.get("weights_seq_no", self._weights_seq_no)
+        # Runners refuse weights of an older version than theirs, so the version never goes back.
+        self._weights_seq_no = max(self._weights_seq_no + 1, state.get("weights_seq_no", 0))
         self._iteration = state.get("training_iteration", self._iteration)
         trainable = state.get("trainable", {})
         self._time_total = trainable.get("time_total", self._time_total)
 
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Return the runners and the learners, with their folders' names."""
-        found = [(COMPONENT_LEARNER_GROUP, self.learner_group)]
-        if self.env_runner is not None:
-            found.insert(0, (COMPONENT_ENV_RUNNER, self.env_runner_group))
+        found = [
+            (COMPONENT_ENV_RUNNER, RunnerStates(self.env_runner_group)),
+            (COMPONENT_LEARNER_GROUP, self.learner_group),
+        ]
         if self.evaluation.group is not None:
-            found.append((COMPONENT_EVAL_ENV_RUNNER, self.evaluation.group))
+            found.append((COMPONENT_EVAL_ENV_RUNNER, RunnerStates(self.evaluation.group)))
         return found
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
