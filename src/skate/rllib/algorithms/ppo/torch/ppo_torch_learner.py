@@ -60,7 +60,7 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
             statistics[VF_LOSS_KEY] = mean(bounded)
             statistics[LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY] = mean(errors)
             self._values_of_last_minibatch[module_id] = (batch[Columns.VALUE_TARGETS], values.detach())
-        total = mean(losses)
+        total: Tensor = mean(losses)
 
         if config.use_kl_loss:
             before = module.get_exploration_action_dist_cls().from_logits(batch[Columns.ACTION_DIST_INPUTS])
