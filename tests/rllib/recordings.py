@@ -1,4 +1,4 @@
-"""What was recorded of Ray's modules: see ray_fixtures/generate.py."""
+"""Recordings of Ray's modules: see ray_fixtures/generate.py."""
 
 from __future__ import annotations
 

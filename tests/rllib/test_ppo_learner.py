@@ -228,7 +228,7 @@ def test_equal_seeds_give_equal_weights_and_other_seeds_others() -> None:
 
 
 class Regularized(PPOTorchLearner):
-    """What users override in a learner."""
+    """A learner with a loss and optimizers of its own."""
 
     def compute_loss_for_module(self, *, module_id: str, config: Any, batch: Any, fwd_out: Any) -> Any:
         loss = super().compute_loss_for_module(

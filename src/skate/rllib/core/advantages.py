@@ -38,7 +38,7 @@ def generalized_advantages(
     errors = rewards + gamma * np.where(terminateds, np.float32(0), next_values) - values
     errors = np.where(valid, errors, np.float32(0)).astype(np.float32)
     carried = np.where(ends, np.float32(0), np.float32(gamma * lambda_)).astype(np.float32)
-    advantages = np.empty_like(errors)
+    advantages: np.ndarray = np.empty_like(errors)
     behind = np.zeros(errors.shape[1:], np.float32)
     for t in range(len(errors) - 1, -1, -1):
         behind = errors[t] + carried[t] * behind

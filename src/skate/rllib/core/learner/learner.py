@@ -49,7 +49,7 @@ class Learner(Optimizers, Checkpointable):
     def __init__(self, *, config: Any, module_spec: Any = None, module: Any = None) -> None:
         Optimizers.__init__(self)
         self.config: Any = config.copy(copy_frozen=False) if hasattr(config, "copy") else config
-        self._module_spec = module_spec
+        self._module_spec: Any = module_spec
         self._module_obj = module
         self._module: Any = None
         self._device: Any = None
@@ -244,8 +244,9 @@ class Learner(Optimizers, Checkpointable):
         if self.rl_module_is_compatible(self.module[module_id]):
             self.configure_optimizers_for_module(module_id=module_id, config=self.config_of(module_id))
         self._log_trainable_parameters()
-        self._module_spec = MultiRLModuleSpec.from_module(self.module)
-        return self._module_spec
+        specs = MultiRLModuleSpec.from_module(self.module)
+        self._module_spec = specs
+        return specs
 
     def remove_module(self, module_id: str, *, new_should_module_be_updated: Any = None) -> MultiRLModuleSpec:
         """Remove a module and its optimizers.
@@ -262,8 +263,9 @@ class Learner(Optimizers, Checkpointable):
         self.module.remove_module(module_id)
         self._set_modules_to_update(new_should_module_be_updated)
         self.metrics.stats.pop(module_id, None)
-        self._module_spec = MultiRLModuleSpec.from_module(self.module)
-        return self._module_spec
+        specs = MultiRLModuleSpec.from_module(self.module)
+        self._module_spec = specs
+        return specs
 
     def _set_modules_to_update(self, which: Any) -> None:
         if which is not None:
@@ -298,7 +300,6 @@ class Learner(Optimizers, Checkpointable):
         minibatch_size: int | None = None,
         shuffle_batch_per_epoch: bool = False,
         num_total_minibatches: int = 0,
-        _no_metrics_reduce: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Update the modules from samples.

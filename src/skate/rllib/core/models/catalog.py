@@ -153,11 +153,10 @@ def completed_model_config(model_config: Any) -> dict[str, Any]:
     Raises:
         ValueError: a field looks like a misspelled one.
     """
-    given = (
-        dataclasses.asdict(model_config)
-        if dataclasses.is_dataclass(model_config)
-        else dict(model_config or {})
-    )  # type: ignore[arg-type]
+    if dataclasses.is_dataclass(model_config) and not isinstance(model_config, type):
+        given = dataclasses.asdict(model_config)
+    else:
+        given = dict(model_config or {})
     defaults = dataclasses.asdict(DefaultModelConfig())
     for name in given:
         near = difflib.get_close_matches(name, defaults, n=1, cutoff=0.9)

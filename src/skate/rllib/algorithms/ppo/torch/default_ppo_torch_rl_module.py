@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from skate.rllib.algorithms.ppo.default_ppo_rl_module import DefaultPPORLModule
 from skate.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.base import ACTOR, CRITIC, ENCODER_OUT
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
-from torch import Tensor
 
 
 class DefaultPPOTorchRLModule(TorchRLModule, DefaultPPORLModule):

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from skate.rllib.algorithms.ppo.ppo_learner import (
     LEARNER_RESULTS_KL_KEY,
     LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY,
@@ -20,7 +21,6 @@ from skate.rllib.core.learner.batches import Batch, joined, numeric, rows_of
 from skate.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
 from skate.rllib.core.learner.torch.torch_learner import TorchLearner, explained_variance
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
-from torch import Tensor
 
 # Rows per forward pass when values are estimated: enough to keep all cores busy, little enough for images.
 _VALUE_ROWS = 4096
@@ -60,7 +60,7 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
             statistics[VF_LOSS_KEY] = mean(bounded)
             statistics[LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY] = mean(errors)
             self._values_of_last_minibatch[module_id] = (batch[Columns.VALUE_TARGETS], values.detach())
-        total = mean(losses)
+        total: Tensor = mean(losses)
 
         if config.use_kl_loss:
             before = module.get_exploration_action_dist_cls().from_logits(batch[Columns.ACTION_DIST_INPUTS])

@@ -309,11 +309,11 @@ class TorchMultiCategorical(TorchDistribution):
         self._cats = list(categoricals)
 
     @classmethod
-    def from_logits(cls, logits: Tensor, input_lens: Sequence[int], **kwargs: Any) -> Any:
+    def from_logits(cls, logits: Tensor, input_lens: Sequence[int] = (), **kwargs: Any) -> Any:
         lengths = [int(length) for length in input_lens]
         if sum(lengths) != logits.shape[-1]:
             raise ValueError(f"{logits.shape[-1]} logits per row given, but {lengths} need {sum(lengths)}")
-        return cls([TorchCategorical(logits=part) for part in logits.split(lengths, dim=-1)])
+        return cls([TorchCategorical(logits=part) for part in torch.split(logits, lengths, dim=-1)])
 
     @staticmethod
     def required_input_dim(space: Any, **kwargs: Any) -> int:
@@ -352,9 +352,10 @@ class TorchMultiDistribution(TorchDistribution):
 
     @classmethod
     def from_logits(
-        cls, logits: Tensor, child_distribution_cls_struct: Any, input_lens: Sequence[int], **kwargs: Any
+        cls, logits: Tensor, child_distribution_cls_struct: Any = (), input_lens: Sequence[int] = (), **kwargs: Any
     ) -> Any:
-        parts = iter(logits.split([int(length) for length in leaves_of(input_lens)], dim=-1))
+        lengths = [int(length) for length in leaves_of(input_lens)]
+        parts = iter(torch.split(logits, lengths, dim=-1))
         return cls(map_leaves(lambda kind: kind.from_logits(next(parts)), child_distribution_cls_struct))
 
     @staticmethod
@@ -387,7 +388,7 @@ class TorchMultiDistribution(TorchDistribution):
             else:
                 loc: Any = getattr(child, "loc", None)
                 widths.append(1 if loc is None or loc.dim() == 1 else loc.shape[-1])
-        return value.split(widths, dim=-1)
+        return torch.split(value, widths, dim=-1)
 
     def entropy(self, **kwargs: Any) -> Tensor:
         return torch.stack([child.entropy() for child in self._flat_child_distributions]).sum(0)

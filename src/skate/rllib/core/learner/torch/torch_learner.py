@@ -184,7 +184,6 @@ class TorchLearner(Learner):
         minibatch_size: int | None = None,
         shuffle_batch_per_epoch: bool = False,
         num_total_minibatches: int = 0,
-        _no_metrics_reduce: bool = False,
         **kwargs: Any,
     ) -> Any:
         self._check_is_built()
@@ -216,7 +215,7 @@ class TorchLearner(Learner):
             self.metrics.log_value((module_id, "module_train_batch_size_mean"), mean, reduce="mean")
         self._log_steps_trained(steps, max(steps.values(), default=0))
         self.after_gradient_based_update(timesteps=timesteps or {})
-        return None if _no_metrics_reduce else self.metrics.reduce()
+        return self.metrics.reduce()
 
     def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Do one step on a minibatch; returns outputs, losses, and nothing."""

@@ -45,12 +45,12 @@ def get_activation_fn(name: Activation = None, framework: str = "torch") -> Call
         return name
     if name.lower() == "linear":
         return None
-    found = getattr(nn, name, None) or _ACTIVATIONS.get(name.lower())
+    found: Callable[[], nn.Module] | None = getattr(nn, name, None) or _ACTIVATIONS.get(name.lower())
     if found is None:
         raise ValueError(
             f"unknown activation {name!r}; use one of {', '.join(sorted(_ACTIVATIONS))} or linear"
         )
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def get_initializer_fn(name: Initializer, framework: str = "torch") -> Callable[..., Any] | None:
