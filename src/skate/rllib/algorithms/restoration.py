@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.rllib import checkpoint_folder
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.utils.checkpoints import Checkpointable
+from skate.rllib.utils.metrics.metrics_logger import SEPARATOR, MetricsLogger
 from skate.train.checkpoint import Checkpoint
-
-if TYPE_CHECKING:
-    from skate.rllib.algorithms.algorithm import Algorithm
-    from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ def config_from(kind: Any, saved: Mapping[str, Any]) -> AlgorithmConfig:
     return config
 
 
-def algorithm_from(cls: type[Algorithm], path: Any, filesystem: Any, config: Any) -> Any:
+def algorithm_from(cls: Any, path: Any, filesystem: Any, config: Any) -> Any:
     """Return a new algorithm from a checkpoint; see `Algorithm.from_checkpoint`."""
     with checkpoint_folder.reading(path, filesystem) as folder:
         kind, args, kwargs = checkpoint_folder.class_in(folder)
@@ -75,11 +72,20 @@ def algorithm_from(cls: type[Algorithm], path: Any, filesystem: Any, config: Any
     return algorithm
 
 
-def read_algorithm(algorithm: Algorithm, folder: pathlib.Path) -> None:
+def read_algorithm(algorithm: Checkpointable, folder: pathlib.Path) -> None:
     """Restore an algorithm from a folder."""
     Checkpointable.read_from(algorithm, folder)
 
 
 def restore_metrics(metrics: MetricsLogger, state: Mapping[str, Any]) -> None:
-    """Restore the logger's state, and leave out statistics that are not known."""
-    metrics.set_state(state)
+    """Restore the logger's state; of Ray's, the sums over all iterations and the newest values of windows."""
+    own = {key: each for key, each in state["stats"].items() if "stats_cls_identifier" not in each}
+    metrics.set_state({"stats": own})
+    for key, each in state["stats"].items():
+        reduce, newest = each.get("stats_cls_identifier"), each.get("latest_merged")
+        path = tuple(key.split(SEPARATOR))
+        if reduce == "lifetime_sum":
+            throughput = each.get("track_throughputs") or None
+            metrics.log_value(path, each["lifetime_sum"], reduce=reduce, with_throughput=throughput)
+        elif reduce in ("mean", "min", "max") and isinstance(newest, list) and newest and each.get("window"):
+            metrics.log_value(path, float(newest[0]), reduce=reduce, window=each["window"])
