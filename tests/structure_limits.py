@@ -70,6 +70,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "llm": 4,
     "node": 3,
     "private_names": 11,
+    "rllib": 31,
     "runtime_env": 8,
     "serve": 15,
     "simulation": 4,

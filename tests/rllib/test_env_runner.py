@@ -119,15 +119,37 @@ def test_each_mode_of_reset_gives_the_same_episodes(mode: AutoresetMode) -> None
 
 
 def test_columns_hold_the_last_observation_where_an_episode_ended() -> None:
-    runner = SingleAgentEnvRunner(config=config(Counting, num_envs_per_env_runner=2, env_config={"length": 3}))
+    runner = SingleAgentEnvRunner(
+        config=config(Counting, num_envs_per_env_runner=2, env_config={"length": 3})
+    )
     rollout = runner.sample_rollout(7)
     at, after = rollout.columns[Columns.OBS][:, 0, 1], rollout.next_obs[:, 0, 1]
     assert at.tolist() == [0, 1, 2, 0, 1, 2, 0] and after.tolist() == [1, 2, 3, 1, 2, 3, 1]
-    assert rollout.columns[Columns.TERMINATEDS][:, 0].tolist() == [False, False, True, False, False, False, False]
-    assert rollout.columns[Columns.TRUNCATEDS][:, 0].tolist() == [False, False, False, False, False, True, False]
+    assert rollout.columns[Columns.TERMINATEDS][:, 0].tolist() == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert rollout.columns[Columns.TRUNCATEDS][:, 0].tolist() == [
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert rollout.columns[Columns.REWARDS][:, 0].tolist() == [1, 2, 3, 1, 2, 3, 1]
     results = MetricsLogger.peek_results(runner.get_metrics())
-    assert results["num_episodes"] == 4 and results["episode_return_mean"] == 6 and results["episode_len_mean"] == 3
+    assert (
+        results["num_episodes"] == 4
+        and results["episode_return_mean"] == 6
+        and results["episode_len_mean"] == 3
+    )
 
 
 def test_episodes_carry_every_step_once() -> None:
@@ -142,7 +164,10 @@ def test_episodes_carry_every_step_once() -> None:
     for parts in chunks.values():
         rewards = np.concatenate([part.get_rewards() for part in parts]).tolist()
         assert rewards == list(range(1, len(rewards) + 1))
-        assert len(parts) == 1 or parts[1].get_observations(-1, neg_index_as_lookback=True)[1] == parts[1].t_started - 1
+        assert (
+            len(parts) == 1
+            or parts[1].get_observations(-1, neg_index_as_lookback=True)[1] == parts[1].t_started - 1
+        )
     whole = runner.sample(num_episodes=3)
     assert len(whole) == 3 and all(episode.is_done and len(episode) == 5 for episode in whole)
 
@@ -193,7 +218,9 @@ def test_callbacks_come_in_order_with_their_arguments() -> None:
     seen: list[tuple[str, int]] = []
 
     class Notes(RLlibCallback):
-        def on_environment_created(self, *, env_runner: Any, env: Any, env_context: Any, **kwargs: Any) -> None:
+        def on_environment_created(
+            self, *, env_runner: Any, env: Any, env_context: Any, **kwargs: Any
+        ) -> None:
             assert env.envs[0].unwrapped.length == 2 and env_context.worker_index == 0
             seen.append(("environment", 0))
 
@@ -235,7 +262,9 @@ def test_bounded_actions_are_scaled_and_random_ones_fit() -> None:
     rollout = runner.sample_rollout(20)
     taken = np.stack(runner.env.envs[0].taken)
     chosen = rollout.columns[Columns.ACTIONS][:, 0]
-    np.testing.assert_allclose(taken, np.clip((chosen + 1) / 2 * [10, 8] + [0, -4], [0, -4], [10, 4]), rtol=1e-5)
+    np.testing.assert_allclose(
+        taken, np.clip((chosen + 1) / 2 * [10, 8] + [0, -4], [0, -4], [10, 4]), rtol=1e-5
+    )
     assert rollout.columns[Columns.OBS].shape == (20, 1, 4 + 3 + 2 + 5)
     runner.sample_rollout(20, random_actions=True)
     assert len(runner.env.envs[0].taken) == 40

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.acting import ActionSource
 from skate.rllib.env.action_plan import ActionPlan
+from skate.rllib.env.action_source import ActionSource
 from skate.rllib.env.episode_meter import EpisodeMeter
 from skate.rllib.env.lanes import Lanes, Step
 from skate.rllib.env.rollout import Rollout
@@ -65,7 +65,12 @@ class ColumnSampler:
 
     @torch.no_grad()
     def sample(
-        self, num_steps: int, explore: bool, t: int = 0, t_per_step: int | None = None, random_actions: bool = False
+        self,
+        num_steps: int,
+        explore: bool,
+        t: int = 0,
+        t_per_step: int | None = None,
+        random_actions: bool = False,
     ) -> Rollout:
         """Sample a fragment.
 
@@ -82,7 +87,11 @@ class ColumnSampler:
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
         fragment = _Fragment(num_steps, count, block)
-        state_in = None if self.state is None else {key: value.cpu().numpy().copy() for key, value in self.state.items()}
+        state_in = (
+            None
+            if self.state is None
+            else {key: value.cpu().numpy().copy() for key, value in self.state.items()}
+        )
         seen = torch.from_numpy(block)
         for index in range(num_steps):
             if random_actions:
@@ -94,7 +103,13 @@ class ColumnSampler:
             fragment.add(index, out, drawn, step)
             self.observations.write(block[index + 1], step.observations)
             self.meter.add(step.rewards, step.stepped)
-            if step.finals or step.restarted or step.stepped is not None or any(step.terminateds) or any(step.truncateds):
+            if (
+                step.finals
+                or step.restarted
+                or step.stepped is not None
+                or any(step.terminateds)
+                or any(step.truncateds)
+            ):
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
         columns = fragment.columns
@@ -184,7 +199,7 @@ class _Fragment:
             self.truncateds[index - 1, lane] = True
 
     def next_obs(self) -> np.ndarray:
-        following = self.block[1:]
+        following: np.ndarray = self.block[1:]
         if not self.finals:
             return following
         following = following.copy()

@@ -46,7 +46,9 @@ class EnvRunnerGroup:
             self._remote = RemoteRunners(config, runner_class, self.num_env_runners, kwargs)
         try:
             spaces = self._remote.start() if self._remote is not None else {}
-            if self._remote is None or (local_env_runner and getattr(config, "create_local_env_runner", True)):
+            if self._remote is None or (
+                local_env_runner and getattr(config, "create_local_env_runner", True)
+            ):
                 known = {"spaces": spaces} if spaces else {}
                 self._local = runner_class(
                     config=config, worker_index=0, num_workers=self.num_env_runners, **{**kwargs, **known}
@@ -169,7 +171,11 @@ class EnvRunnerGroup:
         if local_env_runner and self._local is not None:
             first = func[0] if isinstance(func, list) else func
             given = kwargs[0] if isinstance(kwargs, list) else kwargs or {}
-            results.append(getattr(self._local, first)(**given) if isinstance(first, str) else first(self._local, **given))
+            results.append(
+                getattr(self._local, first)(**given)
+                if isinstance(first, str)
+                else first(self._local, **given)
+            )
         if self._remote is not None:
             results += self._remote.each(func, kwargs, remote_worker_ids, timeout_seconds)
         return results
@@ -202,7 +208,9 @@ class EnvRunnerGroup:
         if self.num_env_runners and any(len(state) for state in self.get_connector_states().values()):
             self.set_connector_states(self.get_connector_states())
 
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Return the state of a runner with the connectors' states of all; arguments as of the runner's."""
         if self._local is not None and self._remote is None:
             local: dict[str, Any] = self._local.get_state(components, not_components=not_components, **kwargs)
@@ -210,7 +218,9 @@ class EnvRunnerGroup:
         state = self.get_connector_states()
         state[NUM_ENV_STEPS_SAMPLED_LIFETIME] = sum(
             each.get(NUM_ENV_STEPS_SAMPLED_LIFETIME, 0)
-            for each in self.foreach_env_runner("get_state", kwargs={"components": []}, local_env_runner=False)
+            for each in self.foreach_env_runner(
+                "get_state", kwargs={"components": []}, local_env_runner=False
+            )
         )
         return state
 

@@ -60,7 +60,7 @@ class EpisodeSampler:
         return {"episodes": self.episodes, "chunks": self.chunks, "to_module": self.to_module}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on with another sampler's episodes."""
+        """Continue from another sampler's episodes."""
         self.episodes, self.chunks, self.to_module = state["episodes"], state["chunks"], state["to_module"]
 
     def reset(self, explore: bool) -> None:
@@ -116,7 +116,9 @@ class EpisodeSampler:
         return made
 
     @torch.no_grad()
-    def _act(self, explore: bool, random_actions: bool, steps: int) -> tuple[list[Any], Any, dict[str, list[Any]]]:
+    def _act(
+        self, explore: bool, random_actions: bool, steps: int
+    ) -> tuple[list[Any], Any, dict[str, list[Any]]]:
         """Return the actions to keep, those for the environments, and the other outputs."""
         runner = self.runner
         if random_actions or runner.module is None:
@@ -125,7 +127,9 @@ class EpisodeSampler:
         t, growth = runner._lifetime_and_growth()
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
             if explore:
-                out = runner.module.forward_exploration(self.to_module, t=t + steps * (growth // runner.num_envs))
+                out = runner.module.forward_exploration(
+                    self.to_module, t=t + steps * (growth // runner.num_envs)
+                )
             else:
                 out = runner.module.forward_inference(self.to_module)
         out = runner._module_to_env(
@@ -140,7 +144,9 @@ class EpisodeSampler:
         actions = out.pop(Columns.ACTIONS)
         return actions, out.pop(Columns.ACTIONS_FOR_ENV, actions), out
 
-    def _advance(self, explore: bool, random_actions: bool, steps: int) -> tuple[Acted, list[SingleAgentEpisode]]:
+    def _advance(
+        self, explore: bool, random_actions: bool, steps: int
+    ) -> tuple[Acted, list[SingleAgentEpisode]]:
         """Step all lanes once; return the step and the episodes that ended."""
         runner = self.runner
         seen = self.to_module or {}
@@ -208,7 +214,12 @@ class EpisodeSampler:
             self._call("on_episode_start", lane)
 
     def sample(
-        self, num_timesteps: int | None, num_episodes: int | None, explore: bool, random_actions: bool, force_reset: bool
+        self,
+        num_timesteps: int | None,
+        num_episodes: int | None,
+        explore: bool,
+        random_actions: bool,
+        force_reset: bool,
     ) -> tuple[list[SingleAgentEpisode], int]:
         """Sample steps or whole episodes; see `SingleAgentEnvRunner.sample`.
 
@@ -218,7 +229,8 @@ class EpisodeSampler:
         runner = self.runner
         if force_reset or num_episodes is not None or runner._needs_initial_reset or not self.episodes:
             self.reset(explore)
-        steps, done = 0, []
+        steps = 0
+        done: list[SingleAgentEpisode] = []
         while steps < num_timesteps if num_timesteps is not None else len(done) < (num_episodes or 0):
             acted, ended = self._advance(explore, random_actions, steps)
             stepped = acted.step.stepped
@@ -234,7 +246,7 @@ class EpisodeSampler:
         return samples, steps
 
     def _cut(self) -> list[SingleAgentEpisode]:
-        """Return the running chunks that have steps, and go on with new ones."""
+        """Return the running chunks that have steps, and continue in new ones."""
         lookback = getattr(self.runner.config, "episode_lookback_horizon", 1)
         running = self.episodes
         self.episodes = [episode.cut(lookback) if episode.is_reset else episode for episode in running]
@@ -255,7 +267,9 @@ class EpisodeSampler:
         if runner._needs_initial_reset or not self.episodes:
             self.reset(explore)
         state = (self.to_module or {}).get(Columns.STATE_IN)
-        state_in = None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
+        state_in = (
+            None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
+        )
         taken = [
             self._advance(explore, random_actions, index * runner.num_envs)[0] for index in range(num_steps)
         ]

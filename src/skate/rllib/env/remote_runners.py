@@ -11,7 +11,7 @@ import skate
 from skate.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.runner_actor import RunnerActor
-from skate.rllib.flow.gathering import Ask, Command, Fail, Finish, Gathering, Kill, Policy, Restart
+from skate.rllib.flow.sample_round import Ask, Command, Fail, Finish, Gathering, Kill, Policy, Restart
 from skate.train.run_session import ensure_session, with_preload
 from skate.tune import registry
 
@@ -73,7 +73,9 @@ class RemoteRunners:
             "runtime_env": with_preload(None, PRELOAD),
         }
         actor_class: Any = skate.remote(RunnerActor)
-        return actor_class.options(**options).remote(self._runner_class, creator, {**given, "recreated_worker": recreated})
+        return actor_class.options(**options).remote(
+            self._runner_class, creator, {**given, "recreated_worker": recreated}
+        )
 
     def healthy(self) -> list[int]:
         """Return the indices of runners that can sample."""
@@ -99,9 +101,7 @@ class RemoteRunners:
             round_.drop()
             raise
 
-    def each(
-        self, func: Any, kwargs: Any, indices: list[int] | None, timeout: float | None
-    ) -> list[Any]:
+    def each(self, func: Any, kwargs: Any, indices: list[int] | None, timeout: float | None) -> list[Any]:
         """Run a function on each runner; see `EnvRunnerGroup.foreach_env_runner`."""
         self._revive()
         chosen = [index for index in self.healthy() if indices is None or index in indices]
@@ -109,7 +109,9 @@ class RemoteRunners:
         for place, index in enumerate(chosen):
             each = func[place] if isinstance(func, list) else func
             given = kwargs[place] if isinstance(kwargs, list) else kwargs or {}
-            skate.get(self._actors[index].take.remote(self._weights)) if self._weights[1] is not None else None
+            skate.get(self._actors[index].take.remote(self._weights)) if self._weights[
+                1
+            ] is not None else None
             refs.append(self._actors[index].call.remote(each, (), given))
         results = []
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -175,21 +177,25 @@ class _Round:
     def run(self) -> tuple[list[Rollout], list[dict[str, Any]]]:
         self.carry_out(self.machine.begin(time.monotonic()))
         for index, one in self.machine.runners.items():
-            if one.state == "restarting" and not any(command.runner == index for command in self.open.values()):
+            if one.state == "restarting" and not any(
+                command.runner == index for command in self.open.values()
+            ):
                 self.open[self.runners._actors[index].ready.remote()] = Restart(index)
-        while self.end is None:
+        while not self.is_over():
             following = self.machine.next_time()
             wait = None if following is None else max(following - time.monotonic(), 0.0)
             done = skate.wait(list(self.open), num_returns=1, timeout=wait)[0] if self.open else []
             for ref in done:
                 command = self.open.pop(ref)
                 self.note(ref, command)
-                if self.end is not None:
+                if self.is_over():
                     break
-            if self.end is None and not done:
+            if not done:
                 self.carry_out(self.machine.tick(time.monotonic()))
         if isinstance(self.end, Fail):
-            raise self.runners._causes.get(self.end.runner) or RuntimeError("no env runner is left; see the log for their errors")
+            raise self.runners._causes.get(self.end.runner) or RuntimeError(
+                "no env runner is left; see the log for their errors"
+            )
         if not self.results:
             causes = self.runners._causes
             raise RuntimeError("no env runner is left that could sample; their errors are in the log") from (
@@ -197,6 +203,9 @@ class _Round:
             )
         order = sorted(self.results)
         return [self.results[slot][0] for slot in order], [self.results[slot][1] for slot in order]
+
+    def is_over(self) -> bool:
+        return self.machine.over
 
     def note(self, ref: Any, command: Ask | Restart) -> None:
         now = time.monotonic()
@@ -220,7 +229,7 @@ class _Round:
         runners = self.runners
         for command in commands:
             if isinstance(command, Ask):
-                # A runner that was made anew has fresh lanes; it goes on where its predecessor began.
+                # A runner that was made anew has fresh lanes; it begins where its predecessor began.
                 again = command.attempt > 1 and self.machine.slots[command.slot].home == command.runner
                 lanes = self.before.get(command.runner) if again else None
                 ref = runners._actors[command.runner].sample_part.remote(runners._weights, lanes, self.kwargs)
@@ -231,7 +240,9 @@ class _Round:
                 self.open[runners._actors[command.runner].ready.remote()] = command
             elif isinstance(command, Kill):
                 seconds = self.machine.policy.timeout_s
-                error = TimeoutError(f"env runner {command.runner} did not sample its part within sample_timeout_s={seconds}")
+                error = TimeoutError(
+                    f"env runner {command.runner} did not sample its part within sample_timeout_s={seconds}"
+                )
                 runners._note(command.runner, error)
                 self.open = {ref: each for ref, each in self.open.items() if each.runner != command.runner}
                 runners._kill(command.runner)
@@ -272,7 +283,6 @@ def own_error(error: BaseException) -> BaseException:
     if isinstance(cause, ActorDiedError) and isinstance(cause.cause, RayTaskError):
         cause = cause.cause
     if isinstance(cause, RayTaskError) and hasattr(cause, "as_instanceof_cause"):
-        own: BaseException = cause.as_instanceof_cause()
-        return own
-    return cause
-
+        cause = cause.as_instanceof_cause()
+    found: BaseException = cause
+    return found

@@ -26,7 +26,9 @@ class RunnerActor:
         kwargs: Arguments of the runner.
     """
 
-    def __init__(self, runner_class: Any, creator: tuple[str, Callable[..., Any]] | None, kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, runner_class: Any, creator: tuple[str, Callable[..., Any]] | None, kwargs: dict[str, Any]
+    ) -> None:
         # Runners share the cores with each other and with the learner.
         torch.set_num_threads(1)
         if creator is not None:
@@ -48,12 +50,14 @@ class RunnerActor:
         if reference is not None and version > self.runner._weights_seq_no:
             self.runner.set_state({COMPONENT_RL_MODULE: skate.get(reference), "weights_seq_no": version})
 
-    def sample_part(self, state: list[Any], lanes: bytes | None, kwargs: dict[str, Any]) -> tuple[Any, Any, bytes | None]:
+    def sample_part(
+        self, state: list[Any], lanes: bytes | None, kwargs: dict[str, Any]
+    ) -> tuple[Any, Any, bytes | None]:
         """Sample one fragment.
 
         Args:
             state: See `take`.
-            lanes: State of the lanes to begin with; None to go on.
+            lanes: State of the lanes to begin with; None to continue.
             kwargs: Arguments of ``sample_rollout``.
 
         Returns:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from skate.rllib.flow.gathering import Ask, Command, Fail, Finish, Gathering, Kill, Policy, Restart
+from skate.rllib.flow.sample_round import Ask, Command, Fail, Finish, Gathering, Kill, Policy, Restart
 
 
 def test_a_quiet_round() -> None:
@@ -149,7 +149,9 @@ def test_thousands_of_scenes(start: int) -> None:
                 finished += 1
                 done = {slot for slot, state in enumerate(states) if state == "done"}
                 assert done == set(scene.counted), f"seed {seed}: {scene.machine}"
-                assert scene.policy.ignore or len(done) == len(states), f"seed {seed} finished a part of a round"
+                assert scene.policy.ignore or len(done) == len(states), (
+                    f"seed {seed} finished a part of a round"
+                )
             else:
                 failed += 1
                 assert not scene.policy.ignore, f"seed {seed} failed although failures are ignored"

@@ -55,7 +55,7 @@ class Policy:
 
     Attributes:
         restart: True to make lost runners anew.
-        ignore: True to go on without the lost runners' slots if they cannot be made anew.
+        ignore: True to continue without the lost runners' slots if they cannot be made anew.
         max_restarts: Restarts of all runners together, over the life of the group.
         delay_s: Seconds between two restarts of one runner that sampled nothing in between.
         timeout_s: Seconds after which a runner counts as hung; None for never.
@@ -158,7 +158,9 @@ class Gathering:
     def expects(self, runner: int, slot: int, attempt: int) -> bool:
         """True if an answer with these numbers counts."""
         one = self.runners[runner]
-        return not self.over and one.state == "busy" and one.slot == slot and self.slots[slot].attempt == attempt
+        return (
+            not self.over and one.state == "busy" and one.slot == slot and self.slots[slot].attempt == attempt
+        )
 
     def lost(self, runner: int, now: float, raised: bool = False) -> list[Command]:
         """Take note of a runner that died, raised, or failed to restart.
@@ -272,7 +274,14 @@ class Gathering:
             home = self.runners[slot.home]
             chosen = slot.home if home.state == "free" else None
             if home.state in ("gone", "waiting"):
-                chosen = next((index for index, one in self.runners.items() if one.state == "free" and self._idle(index)), None)
+                chosen = next(
+                    (
+                        index
+                        for index, one in self.runners.items()
+                        if one.state == "free" and self._idle(index)
+                    ),
+                    None,
+                )
                 if chosen is None and all(each.state == "gone" for each in self.runners.values()):
                     slot.state = "given up"
                     continue
@@ -292,7 +301,9 @@ class Gathering:
         """Raise AssertionError if the machine contradicts itself."""
         busy = {one.slot: index for index, one in self.runners.items() if one.state == "busy"}
         assert all(one.slot is None or one.state == "busy" for one in self.runners.values())
-        assert len(busy) == sum(one.state == "busy" for one in self.runners.values()), "a slot has two runners"
+        assert len(busy) == sum(one.state == "busy" for one in self.runners.values()), (
+            "a slot has two runners"
+        )
         if not self.over:
             asked = {number for number, slot in enumerate(self.slots) if slot.state == "asked"}
             assert asked == set(busy), f"asked slots {asked} and busy runners {busy} differ"
