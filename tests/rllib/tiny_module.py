@@ -40,7 +40,11 @@ class Gauss(Choice):
     """A normal distribution of width 1, cut to what a test can read."""
 
     def sample(self, generator: torch.Generator | None = None) -> torch.Tensor:
-        return self.logits if self.deterministic else self.logits + torch.randn(self.logits.shape, generator=generator)
+        return (
+            self.logits
+            if self.deterministic
+            else self.logits + torch.randn(self.logits.shape, generator=generator)
+        )
 
     def to_deterministic(self) -> Gauss:
         return Gauss(self.logits, True)

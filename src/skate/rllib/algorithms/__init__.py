@@ -1,7 +1,7 @@
 """Algorithms and their configurations.
 
 algorithm_config/   the settings of any algorithm
-algorithm.py        training in iterations; evaluation.py, acting.py, restoring.py: its parts
+algorithm.py        training in iterations; evaluation.py, acting.py, restoration.py: its parts
 ppo/, dqn/, sac/    one algorithm each: settings, training step, module, learner
 """
 

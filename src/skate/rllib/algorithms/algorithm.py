@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from skate.rllib.algorithms import restoring, trial_resources
-from skate.rllib.algorithms.acting import Acting
+from skate.rllib.algorithms import restoration, trial_resources
+from skate.rllib.algorithms.actions import Acting
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.evaluation import Evaluation
 from skate.rllib.algorithms.machine_usage import usage
+from skate.rllib.algorithms.runner_states import RunnerStates
+from skate.rllib.algorithms.torch_threads import torch_threads
 from skate.rllib.core import (
     COMPONENT_ENV_RUNNER,
     COMPONENT_EVAL_ENV_RUNNER,
@@ -133,7 +135,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run one iteration: training steps until it is long enough, and an evaluation if one is due."""
-        with self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
+        with torch_threads(self.config), self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
             calls = self.evaluation.around(self._train_long_enough)
         result = self._compiled(calls)
         self.callbacks.run("on_train_result", algorithm=self, metrics_logger=self.metrics, result=result)
@@ -185,7 +187,8 @@ class Algorithm(Checkpointable, Acting, Trainable):
         Raises:
             ValueError: the configuration has no evaluation.
         """
-        self.evaluation.run()
+        with torch_threads(self.config):
+            self.evaluation.run()
         found = self.metrics.peek(EVALUATION_RESULTS, default={})
         return dict(found)
 
@@ -206,8 +209,13 @@ class Algorithm(Checkpointable, Acting, Trainable):
     def _send_weights(self) -> None:
         """Send the learners' weights to the runners."""
         with self.metrics.log_time((TIMERS, SYNCH_WORKER_WEIGHTS_TIMER)):
-            state = self.learner_group.get_weights(inference_only=True)
-            self.env_runner_group.sync_weights(state, self._weights_seq_no)
+            self.env_runner_group.sync_weights(self.acting_weights(), self._weights_seq_no)
+
+    def acting_weights(self) -> dict[str, Any]:
+        """Return the weights of each module, without the parts that only learning needs."""
+        state = self.learner_group.get_state("learner/rl_module", inference_only=True)
+        weights: dict[str, Any] = state["learner"]["rl_module"]
+        return weights
 
     def _next_weights(self) -> None:
         self._weights_seq_no += 1
@@ -263,19 +271,21 @@ class Algorithm(Checkpointable, Acting, Trainable):
             if name in state:
                 part.set_state(state[name])
         if COMPONENT_METRICS_LOGGER in state:
-            restoring.restore_metrics(self.metrics, state[COMPONENT_METRICS_LOGGER])
-        self._weights_seq_no = state.get("weights_seq_no", self._weights_seq_no)
+            restoration.restore_metrics(self.metrics, state[COMPONENT_METRICS_LOGGER])
+        # Runners refuse weights of an older version than theirs, so the version never goes back.
+        self._weights_seq_no = max(self._weights_seq_no + 1, state.get("weights_seq_no", 0))
         self._iteration = state.get("training_iteration", self._iteration)
         trainable = state.get("trainable", {})
         self._time_total = trainable.get("time_total", self._time_total)
 
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Return the runners and the learners, with their folders' names."""
-        found = [(COMPONENT_LEARNER_GROUP, self.learner_group)]
-        if self.env_runner is not None:
-            found.insert(0, (COMPONENT_ENV_RUNNER, self.env_runner_group))
+        found = [
+            (COMPONENT_ENV_RUNNER, RunnerStates(self.env_runner_group)),
+            (COMPONENT_LEARNER_GROUP, self.learner_group),
+        ]
         if self.evaluation.group is not None:
-            found.append((COMPONENT_EVAL_ENV_RUNNER, self.evaluation.group))
+            found.append((COMPONENT_EVAL_ENV_RUNNER, RunnerStates(self.evaluation.group)))
         return found
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -284,7 +294,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
 
     def read_from(self, folder: Any) -> None:
         """Restore from a folder, one of Ray's as well."""
-        restoring.read_algorithm(self, folder)
+        restoration.read_algorithm(self, folder)
         self._send_weights()
         self.callbacks.run("on_checkpoint_loaded", algorithm=self, metrics_logger=self.metrics)
 
@@ -301,7 +311,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
             FileNotFoundError: there is no checkpoint at the path.
             ValueError: it is not one of such an algorithm.
         """
-        return restoring.algorithm_from(cls, path, filesystem, kwargs.get("config"))
+        return restoration.algorithm_from(cls, path, filesystem, kwargs.get("config"))
 
     # -- as a trial of Tune
 
@@ -319,7 +329,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
         Returns:
             A `Checkpoint`; it also has itself as `checkpoint`, and the last result as `metrics`.
         """
-        return restoring.SavedCheckpoint(super().save(checkpoint_dir))
+        return restoration.SavedCheckpoint(super().save(checkpoint_dir))
 
     @classmethod
     def default_resource_request(cls, config: Any) -> Any:

@@ -90,7 +90,7 @@ class Evaluation:
         )
 
     def _weights(self) -> tuple[Any, int]:
-        return self._algorithm.learner_group.get_weights(inference_only=True), self._algorithm._weights_seq_no
+        return self._algorithm.acting_weights(), self._algorithm._weights_seq_no
 
     def _log(self, metrics: list[Any]) -> None:
         self._algorithm.metrics.aggregate(metrics, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))

@@ -20,7 +20,9 @@ class RLlibCallback:
             kwargs: For later additions.
         """
 
-    def on_train_result(self, *, algorithm: Any, metrics_logger: Any = None, result: dict[str, Any], **kwargs: Any) -> None:
+    def on_train_result(
+        self, *, algorithm: Any, metrics_logger: Any = None, result: dict[str, Any], **kwargs: Any
+    ) -> None:
         """Run after each ``Algorithm.train()``; changes of ``result`` are returned to the caller.
 
         Args:
@@ -54,7 +56,13 @@ class RLlibCallback:
         """Run after an evaluation on recorded data."""
 
     def on_env_runners_recreated(
-        self, *, algorithm: Any, env_runner_group: Any, env_runner_indices: list[int], is_evaluation: bool, **kwargs: Any
+        self,
+        *,
+        algorithm: Any,
+        env_runner_group: Any,
+        env_runner_indices: list[int],
+        is_evaluation: bool,
+        **kwargs: Any,
     ) -> None:
         """Run after env runners died and were made anew.
 
@@ -67,7 +75,12 @@ class RLlibCallback:
         """
 
     def on_offline_eval_runners_recreated(
-        self, *, algorithm: Any, offline_eval_runner_group: Any, offline_eval_runner_indices: list[int], **kwargs: Any
+        self,
+        *,
+        algorithm: Any,
+        offline_eval_runner_group: Any,
+        offline_eval_runner_indices: list[int],
+        **kwargs: Any,
     ) -> None:
         """Run after runners of evaluations on recorded data were made anew."""
 
@@ -88,8 +101,15 @@ class RLlibCallback:
         """
 
     def on_episode_created(
-        self, *, episode: Any, env_runner: Any = None, metrics_logger: Any = None, env: Any = None, env_index: int,
-        rl_module: Any = None, **kwargs: Any,
+        self,
+        *,
+        episode: Any,
+        env_runner: Any = None,
+        metrics_logger: Any = None,
+        env: Any = None,
+        env_index: int,
+        rl_module: Any = None,
+        **kwargs: Any,
     ) -> None:
         """Run when an episode is made, before its environment is reset.
 
@@ -104,20 +124,42 @@ class RLlibCallback:
         """  # fmt: skip
 
     def on_episode_start(
-        self, *, episode: Any, env_runner: Any = None, metrics_logger: Any = None, env: Any = None, env_index: int,
-        rl_module: Any = None, **kwargs: Any,
+        self,
+        *,
+        episode: Any,
+        env_runner: Any = None,
+        metrics_logger: Any = None,
+        env: Any = None,
+        env_index: int,
+        rl_module: Any = None,
+        **kwargs: Any,
     ) -> None:
         """Run after the episode's environment was reset; arguments as in `on_episode_created`."""  # fmt: skip
 
     def on_episode_step(
-        self, *, episode: Any, env_runner: Any = None, metrics_logger: Any = None, env: Any = None, env_index: int,
-        rl_module: Any = None, **kwargs: Any,
+        self,
+        *,
+        episode: Any,
+        env_runner: Any = None,
+        metrics_logger: Any = None,
+        env: Any = None,
+        env_index: int,
+        rl_module: Any = None,
+        **kwargs: Any,
     ) -> None:
         """Run after each step of the episode, the last one too; arguments as in `on_episode_created`."""  # fmt: skip
 
     def on_episode_end(
-        self, *, episode: Any, prev_episode_chunks: list[Any] | None = None, env_runner: Any = None,
-        metrics_logger: Any = None, env: Any = None, env_index: int, rl_module: Any = None, **kwargs: Any,
+        self,
+        *,
+        episode: Any,
+        prev_episode_chunks: list[Any] | None = None,
+        env_runner: Any = None,
+        metrics_logger: Any = None,
+        env: Any = None,
+        env_index: int,
+        rl_module: Any = None,
+        **kwargs: Any,
     ) -> None:
         """Run when the episode has ended.
 
@@ -132,7 +174,9 @@ class RLlibCallback:
             kwargs: For later additions.
         """  # fmt: skip
 
-    def on_sample_end(self, *, env_runner: Any = None, metrics_logger: Any = None, samples: list[Any], **kwargs: Any) -> None:
+    def on_sample_end(
+        self, *, env_runner: Any = None, metrics_logger: Any = None, samples: list[Any], **kwargs: Any
+    ) -> None:
         """Run after each ``EnvRunner.sample()``.
 
         Args:

@@ -8,7 +8,13 @@ from typing import Any
 from skate.rllib.callbacks.callbacks import RLlibCallback
 
 #: Moments for which an env runner has to have an episode object at hand.
-EPISODE_MOMENTS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end", "on_sample_end")
+EPISODE_MOMENTS = (
+    "on_episode_created",
+    "on_episode_start",
+    "on_episode_step",
+    "on_episode_end",
+    "on_sample_end",
+)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -56,7 +56,9 @@ class ConnectorPipelineV2(ConnectorV2):
         prefix = tuple(kwargs.get("metrics_prefix_key", ()))
         with metrics.log_time((*prefix, CONNECTOR_PIPELINE_TIMER)):
             for connector in self.connectors:
-                with metrics.log_time((*prefix, TIMERS, CONNECTOR_TIMERS, snake_case(type(connector).__name__))):
+                with metrics.log_time(
+                    (*prefix, TIMERS, CONNECTOR_TIMERS, snake_case(type(connector).__name__))
+                ):
                     batch = self._run(connector, rl_module, batch, episodes, explore, shared, metrics, kwargs)
         return batch
 
@@ -70,7 +72,9 @@ class ConnectorPipelineV2(ConnectorV2):
             **{**others, "data": batch},
         )  # fmt: skip
         if not isinstance(returned, dict):
-            raise ValueError(f"{connector} returned {returned!r:.80}; __call__() has to return the batch, which is a dict")
+            raise ValueError(
+                f"{connector} returned {returned!r:.80}; __call__() has to return the batch, which is a dict"
+            )
         return returned
 
     def _place(self, name_or_class: str | type) -> int:
@@ -144,7 +148,9 @@ class ConnectorPipelineV2(ConnectorV2):
             connector.input_observation_space = observations
             observations, actions = connector.observation_space, connector.action_space
 
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Return the states of the connectors that have one, by class name."""
         found = ((type(connector).__name__, connector.get_state()) for connector in self.connectors)
         return {name: state for name, state in found if state}

@@ -141,7 +141,9 @@ class ConnectorV2(abc.ABC):
                 items, at = zip_with_batch_column.get(key, []), taken.get(key, 0)
                 taken[key] = at + 1
             if at >= len(items):
-                raise ValueError(f"zip_with_batch_column has no item number {at} for {episode}; it needs one per episode")
+                raise ValueError(
+                    f"zip_with_batch_column has no item number {at} for {episode}; it needs one per episode"
+                )
             yield episode, items[at]
 
     @staticmethod
@@ -167,7 +169,11 @@ class ConnectorV2(abc.ABC):
 
     @staticmethod
     def add_n_batch_items(
-        batch: dict[str, Any], column: str, items_to_add: Any, num_items: int, single_agent_episode: Any = None
+        batch: dict[str, Any],
+        column: str,
+        items_to_add: Any,
+        num_items: int,
+        single_agent_episode: Any = None,
     ) -> None:
         """Add several items to a column.
 
@@ -186,7 +192,9 @@ class ConnectorV2(abc.ABC):
             ConnectorV2.add_batch_item(batch, column, tagged, single_agent_episode)
             return
         if len(items_to_add) != num_items:
-            raise ValueError(f"num_items={num_items}, but {len(items_to_add)} items were given for column {column!r}")
+            raise ValueError(
+                f"num_items={num_items}, but {len(items_to_add)} items were given for column {column!r}"
+            )
         for item in items_to_add:
             ConnectorV2.add_batch_item(batch, column, item, single_agent_episode)
 
@@ -229,14 +237,16 @@ class ConnectorV2(abc.ABC):
                 by_module.setdefault(module_id, {})[column] = each
         return by_module
 
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Return the state of this step; empty unless overridden."""
         return {}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on with the given state."""
+    def set_state(self, state: dict[str, Any]) -> None:  # noqa: B027
+        """Continue from the given state."""
 
-    def reset_state(self) -> None:
+    def reset_state(self) -> None:  # noqa: B027
         """Begin anew."""
 
     def merge_states(self, states: list[dict[str, Any]]) -> dict[str, Any]:

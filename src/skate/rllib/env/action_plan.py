@@ -6,7 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium import spaces
+
+from skate.rllib.env.nested import batch as put_together
 
 
 def unsquashed(actions: np.ndarray, space: spaces.Box) -> np.ndarray:
@@ -33,7 +36,25 @@ class ActionPlan:
         bounded = isinstance(space, spaces.Box) and bool(np.all(space.bounded_below & space.bounded_above))
         self.unsquashes = normalize and bounded
         self.clips = clip and not self.unsquashes and isinstance(space, spaces.Box)
-        self.is_simple = isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+        self.is_simple = isinstance(
+            space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+        )
+
+    def random(self, count: int, generator: torch.Generator) -> Any:
+        """Return random actions as the module would choose them.
+
+        Args:
+            count: Number of actions.
+            generator: The random stream.
+        """
+        if self.unsquashes:
+            drawn = torch.rand(
+                (count, *(self.space.shape or ())), generator=generator, device=generator.device
+            )
+            return (drawn * 2.0 - 1.0).cpu().numpy()
+        seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
+        self.space.seed(seed)
+        return put_together([self.space.sample() for _ in range(count)])
 
     def for_env(self, actions: Any) -> Any:
         """Return a batch of actions, or one, as the environment takes it."""

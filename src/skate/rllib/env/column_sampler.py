@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.acting import ActionSource
 from skate.rllib.env.action_plan import ActionPlan
+from skate.rllib.env.action_source import ActionSource
 from skate.rllib.env.episode_meter import EpisodeMeter
 from skate.rllib.env.lanes import Lanes, Step
 from skate.rllib.env.rollout import Rollout
@@ -64,7 +64,14 @@ class ColumnSampler:
         }
 
     @torch.no_grad()
-    def sample(self, num_steps: int, explore: bool, t: int = 0, t_per_step: int | None = None) -> Rollout:
+    def sample(
+        self,
+        num_steps: int,
+        explore: bool,
+        t: int = 0,
+        t_per_step: int | None = None,
+        random_actions: bool = False,
+    ) -> Rollout:
         """Sample a fragment.
 
         Args:
@@ -72,6 +79,7 @@ class ColumnSampler:
             explore: True for exploration, False for the most likely actions.
             t: Steps sampled so far by all runners.
             t_per_step: Growth of ``t`` with each step of the lanes; default their number.
+            random_actions: True to act at random, without the module.
         """
         count = self.lanes.num_lanes
         growth = count if t_per_step is None else t_per_step
@@ -79,18 +87,29 @@ class ColumnSampler:
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
         fragment = _Fragment(num_steps, count, block)
-        state_in = None if self.state is None else {key: value.cpu().numpy().copy() for key, value in self.state.items()}
+        state_in = (
+            None
+            if self.state is None
+            else {key: value.cpu().numpy().copy() for key, value in self.state.items()}
+        )
         seen = torch.from_numpy(block)
         for index in range(num_steps):
-            batch = self._batch(seen[index])
-            out = self.source.forward(batch, explore, t + index * growth)
-            out = self._after(out)
-            drawn = self.source.actions(out, explore).cpu().numpy()
+            if random_actions:
+                out, drawn = {}, self.actions.random(count, self.source.generator)
+            else:
+                out = self._after(self.source.forward(self._batch(seen[index]), explore, t + index * growth))
+                drawn = self.source.actions(out, explore).cpu().numpy()
             step = self.lanes.step(self.actions.for_env(drawn))
             fragment.add(index, out, drawn, step)
             self.observations.write(block[index + 1], step.observations)
             self.meter.add(step.rewards, step.stepped)
-            if step.finals or step.restarted or step.stepped is not None or any(step.terminateds) or any(step.truncateds):
+            if (
+                step.finals
+                or step.restarted
+                or step.stepped is not None
+                or any(step.terminateds)
+                or any(step.truncateds)
+            ):
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
         columns = fragment.columns
@@ -180,7 +199,7 @@ class _Fragment:
             self.truncateds[index - 1, lane] = True
 
     def next_obs(self) -> np.ndarray:
-        following = self.block[1:]
+        following: np.ndarray = self.block[1:]
         if not self.finals:
             return following
         following = following.copy()

@@ -44,7 +44,9 @@ def creator_of(env: Any) -> Callable[[EnvContext], Any] | None:
             return None
     if callable(env):
         return env  # type: ignore[no-any-return]
-    raise ValueError(f"env={env!r} is neither a name nor callable; pass an id, a registered name, a class or a function")
+    raise ValueError(
+        f"env={env!r} is neither a name nor callable; pass an id, a registered name, a class or a function"
+    )
 
 
 def make_one(env: Any, context: EnvContext) -> Any:
@@ -76,15 +78,22 @@ def make_vector(config: Any, context: EnvContext) -> VectorEnv[Any, Any, Any]:
         if creator is not None:
             made = creator(context.copy_with_overrides({**context, "num_envs": count}))
         else:
-            made = gym.make_vec(config.env, num_envs=count, vectorization_mode="vector_entry_point", **context)
+            made = gym.make_vec(
+                config.env, num_envs=count, vectorization_mode="vector_entry_point", **context
+            )
         if not isinstance(made, VectorEnv):
-            raise ValueError(f"gym_env_vectorize_mode={mode!r} needs a gymnasium.vector.VectorEnv; {config.env!r} made {made}")
+            raise ValueError(
+                f"gym_env_vectorize_mode={mode!r} needs a gymnasium.vector.VectorEnv; {config.env!r} made {made}"
+            )
         return made
     makers = [
-        functools.partial(make_one, config.env, context.copy_with_overrides(vector_index=lane)) for lane in range(count)
+        functools.partial(make_one, config.env, context.copy_with_overrides(vector_index=lane))
+        for lane in range(count)
     ]
     if mode == "async":
         return AsyncVectorEnv(makers)
     if mode == "sync":
         return SyncVectorEnv(makers)
-    raise ValueError(f"gym_env_vectorize_mode={mode!r} is not known; choose 'sync', 'async' or 'vector_entry_point'")
+    raise ValueError(
+        f"gym_env_vectorize_mode={mode!r} is not known; choose 'sync', 'async' or 'vector_entry_point'"
+    )

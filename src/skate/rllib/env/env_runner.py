@@ -57,14 +57,16 @@ class EnvRunner(abc.ABC):
         return samples, self.get_state(**(get_state_kwargs or {})), self.get_metrics()
 
     @abc.abstractmethod
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Return the state as a picklable dict."""
 
     @abc.abstractmethod
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on with the given state."""
+        """Continue from the given state."""
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027
         """Close the environments."""
 
     def ping(self) -> str:

@@ -53,7 +53,9 @@ class InfiniteLookbackBuffer:
     def append(self, item: Any) -> None:
         """Add one item at the end."""
         if self.finalized:
-            self.data = map_nested(lambda held, new: np.concatenate([held, np.asarray(new)[None]]), self.data, item)
+            self.data = map_nested(
+                lambda held, new: np.concatenate([held, np.asarray(new)[None]]), self.data, item
+            )
         else:
             self.data.append(item)
 
@@ -91,8 +93,14 @@ class InfiniteLookbackBuffer:
         return self.len_incl_lookback() + index
 
     def _range(self, indices: slice, neg_index_as_lookback: bool) -> range:
-        start = self.lookback if indices.start is None else self._position(indices.start, neg_index_as_lookback)
-        stop = self.len_incl_lookback() if indices.stop is None else self._position(indices.stop, neg_index_as_lookback)
+        start = (
+            self.lookback if indices.start is None else self._position(indices.start, neg_index_as_lookback)
+        )
+        stop = (
+            self.len_incl_lookback()
+            if indices.stop is None
+            else self._position(indices.stop, neg_index_as_lookback)
+        )
         return range(start, stop, 1 if indices.step is None else indices.step)
 
     def get(
@@ -140,7 +148,9 @@ class InfiniteLookbackBuffer:
 
     def _slice(self, positions: range, fill: Any, one_hot: bool) -> Any:
         size = self.len_incl_lookback()
-        inside = [each for each in (positions[0], positions[-1]) if 0 <= each < size] if len(positions) else []
+        inside = (
+            [each for each in (positions[0], positions[-1]) if 0 <= each < size] if len(positions) else []
+        )
         present = positions if len(inside) == 2 else range(*_within(positions, size))
         stop: int | None = present.stop if present.step > 0 or present.stop >= 0 else None
         part = slice(present.start, stop, present.step) if len(present) else slice(0, 0)
@@ -162,13 +172,19 @@ class InfiniteLookbackBuffer:
         parts = [items] if len(next(leaves(items))) else []
         for count, place in ((ahead, 0), (behind, len(parts))):
             if count:
-                made = np.array([fill] * count) if self.space is None else filled(self.space, fill, count, one_hot)
+                made = (
+                    np.array([fill] * count)
+                    if self.space is None
+                    else filled(self.space, fill, count, one_hot)
+                )
                 parts.insert(place if place == 0 else len(parts), made)
         return map_nested(lambda *each: np.concatenate(each), *parts)
 
     def _one_hot(self, value: Any) -> Any:
         if self.space is None:
-            raise ValueError("one_hot_discrete=True needs a space, and this column has none; pass one to the episode")
+            raise ValueError(
+                "one_hot_discrete=True needs a space, and this column has none; pass one to the episode"
+            )
         return one_hot(value, self.space)
 
     def set(self, new_data: Any, *, at_indices: Indices = None, neg_index_as_lookback: bool = False) -> None:
@@ -196,7 +212,9 @@ class InfiniteLookbackBuffer:
     def _set_item(self, item: Any, index: int, neg_index_as_lookback: bool) -> None:
         position = self._position(index, neg_index_as_lookback)
         if not 0 <= position < self.len_incl_lookback():
-            raise IndexError(f"index {index} cannot be set: this chunk has {len(self)} items after a lookback of {self.lookback}")
+            raise IndexError(
+                f"index {index} cannot be set: this chunk has {len(self)} items after a lookback of {self.lookback}"
+            )
         if not self.finalized:
             self.data[position] = item
             return
@@ -211,7 +229,9 @@ class InfiniteLookbackBuffer:
         positions = [each for each in positions if 0 <= each < self.len_incl_lookback()]
         count = len(items) if isinstance(items, list) else len(next(leaves(items)))
         if count != len(positions):
-            raise IndexError(f"{count} items cannot be set at {indices}, which names {len(positions)}; the sizes have to agree")
+            raise IndexError(
+                f"{count} items cannot be set at {indices}, which names {len(positions)}; the sizes have to agree"
+            )
         if not self.finalized:
             for position, item in zip(positions, items, strict=True):
                 self.data[position] = item
@@ -224,7 +244,12 @@ class InfiniteLookbackBuffer:
 
     def get_state(self) -> dict[str, Any]:
         """Return this buffer as a picklable dict."""
-        return {"data": self.data, "lookback": self.lookback, "finalized": self.finalized, "space": self.space}
+        return {
+            "data": self.data,
+            "lookback": self.lookback,
+            "finalized": self.finalized,
+            "space": self.space,
+        }
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> InfiniteLookbackBuffer:
@@ -291,6 +316,7 @@ def one_hot(value: Any, space: gym.Space[Any]) -> Any:
     if isinstance(space, spaces.MultiDiscrete):
         numbers = np.asarray(value, np.int64)
         return np.concatenate(
-            [np.eye(int(count), dtype=np.float32)[numbers[..., at]] for at, count in enumerate(space.nvec)], axis=-1
+            [np.eye(int(count), dtype=np.float32)[numbers[..., at]] for at, count in enumerate(space.nvec)],
+            axis=-1,
         )
     return value

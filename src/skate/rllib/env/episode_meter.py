@@ -58,7 +58,7 @@ class EpisodeMeter:
         return {"returns": self.returns.copy(), "lengths": self.lengths.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on with another meter's numbers."""
+        """Continue from another meter's numbers."""
         self.returns[:] = state["returns"]
         self.lengths[:] = state["lengths"]
         self.starts[:] = time.perf_counter()
@@ -107,6 +107,10 @@ def log_sampled(metrics: MetricsLogger, num_steps: int, num_episodes: int) -> No
     metrics.log_value(
         names.NUM_ENV_STEPS_SAMPLED_LIFETIME, num_steps, reduce="lifetime_sum", with_throughput=True
     )
-    metrics.log_value((names.NUM_AGENT_STEPS_SAMPLED_LIFETIME, DEFAULT_AGENT_ID), num_steps, reduce="lifetime_sum")
-    metrics.log_value((names.NUM_MODULE_STEPS_SAMPLED_LIFETIME, DEFAULT_MODULE_ID), num_steps, reduce="lifetime_sum")
+    metrics.log_value(
+        (names.NUM_AGENT_STEPS_SAMPLED_LIFETIME, DEFAULT_AGENT_ID), num_steps, reduce="lifetime_sum"
+    )
+    metrics.log_value(
+        (names.NUM_MODULE_STEPS_SAMPLED_LIFETIME, DEFAULT_MODULE_ID), num_steps, reduce="lifetime_sum"
+    )
     metrics.log_value(names.NUM_EPISODES_LIFETIME, num_episodes, reduce="lifetime_sum")

@@ -55,6 +55,14 @@ class EpisodeSampler:
         self.episodes = []
         self.to_module = None
 
+    def get_state(self) -> dict[str, Any]:
+        """Return the running episodes."""
+        return {"episodes": self.episodes, "chunks": self.chunks, "to_module": self.to_module}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from another sampler's episodes."""
+        self.episodes, self.chunks, self.to_module = state["episodes"], state["chunks"], state["to_module"]
+
     def reset(self, explore: bool) -> None:
         """Begin a new episode in every lane."""
         runner = self.runner
@@ -108,17 +116,20 @@ class EpisodeSampler:
         return made
 
     @torch.no_grad()
-    def _act(self, explore: bool, random_actions: bool, steps: int) -> tuple[list[Any], Any, dict[str, list[Any]]]:
+    def _act(
+        self, explore: bool, random_actions: bool, steps: int
+    ) -> tuple[list[Any], Any, dict[str, list[Any]]]:
         """Return the actions to keep, those for the environments, and the other outputs."""
         runner = self.runner
         if random_actions or runner.module is None:
-            space = runner.env.single_action_space
-            drawn = [space.sample() for _ in range(runner.num_envs)]
-            return drawn, drawn, {}
+            drawn = runner._random_actions(runner.num_envs)
+            return list(drawn), list(runner._action_plan.for_env(drawn)), {}
         t, growth = runner._lifetime_and_growth()
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
             if explore:
-                out = runner.module.forward_exploration(self.to_module, t=t + steps * (growth // runner.num_envs))
+                out = runner.module.forward_exploration(
+                    self.to_module, t=t + steps * (growth // runner.num_envs)
+                )
             else:
                 out = runner.module.forward_inference(self.to_module)
         out = runner._module_to_env(
@@ -133,7 +144,9 @@ class EpisodeSampler:
         actions = out.pop(Columns.ACTIONS)
         return actions, out.pop(Columns.ACTIONS_FOR_ENV, actions), out
 
-    def _advance(self, explore: bool, random_actions: bool, steps: int) -> tuple[Acted, list[SingleAgentEpisode]]:
+    def _advance(
+        self, explore: bool, random_actions: bool, steps: int
+    ) -> tuple[Acted, list[SingleAgentEpisode]]:
         """Step all lanes once; return the step and the episodes that ended."""
         runner = self.runner
         seen = self.to_module or {}
@@ -201,7 +214,12 @@ class EpisodeSampler:
             self._call("on_episode_start", lane)
 
     def sample(
-        self, num_timesteps: int | None, num_episodes: int | None, explore: bool, random_actions: bool, force_reset: bool
+        self,
+        num_timesteps: int | None,
+        num_episodes: int | None,
+        explore: bool,
+        random_actions: bool,
+        force_reset: bool,
     ) -> tuple[list[SingleAgentEpisode], int]:
         """Sample steps or whole episodes; see `SingleAgentEnvRunner.sample`.
 
@@ -211,7 +229,8 @@ class EpisodeSampler:
         runner = self.runner
         if force_reset or num_episodes is not None or runner._needs_initial_reset or not self.episodes:
             self.reset(explore)
-        steps, done = 0, []
+        steps = 0
+        done: list[SingleAgentEpisode] = []
         while steps < num_timesteps if num_timesteps is not None else len(done) < (num_episodes or 0):
             acted, ended = self._advance(explore, random_actions, steps)
             stepped = acted.step.stepped
@@ -227,7 +246,7 @@ class EpisodeSampler:
         return samples, steps
 
     def _cut(self) -> list[SingleAgentEpisode]:
-        """Return the running chunks that have steps, and go on with new ones."""
+        """Return the running chunks that have steps, and continue in new ones."""
         lookback = getattr(self.runner.config, "episode_lookback_horizon", 1)
         running = self.episodes
         self.episodes = [episode.cut(lookback) if episode.is_reset else episode for episode in running]
@@ -236,19 +255,24 @@ class EpisodeSampler:
             self.chunks.setdefault(chunk.id_, []).append(chunk)
         return chunks
 
-    def sample_rollout(self, num_steps: int, explore: bool) -> Rollout:
+    def sample_rollout(self, num_steps: int, explore: bool, random_actions: bool = False) -> Rollout:
         """Sample a fragment of columns through the connectors.
 
         Args:
             num_steps: Steps of each lane.
             explore: True to explore.
+            random_actions: True to act at random.
         """
         runner = self.runner
         if runner._needs_initial_reset or not self.episodes:
             self.reset(explore)
         state = (self.to_module or {}).get(Columns.STATE_IN)
-        state_in = None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
-        taken = [self._advance(explore, False, index * runner.num_envs)[0] for index in range(num_steps)]
+        state_in = (
+            None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
+        )
+        taken = [
+            self._advance(explore, random_actions, index * runner.num_envs)[0] for index in range(num_steps)
+        ]
         self._cut()
         self.chunks.clear()
         return columns_of(taken, state_in, runner.num_envs)

@@ -74,7 +74,7 @@ class Lanes:
         if self.is_direct:
             pairs = [self._reset_lane(lane, seed) for lane, seed in enumerate(chosen)]
             return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        observations, infos = self.env.reset(seed=chosen if seeds is not None else None)
+        observations, infos = self.env.reset(seed=chosen if seeds is not None else None)  # type: ignore[arg-type]
         return self._split(observations), infos_by_lane(infos, self.num_lanes)
 
     def step(self, actions: Any) -> Step:

@@ -17,7 +17,10 @@ def map_nested(function: Callable[..., Any], first: Any, *others: Any) -> Any:
         others: Values of the same form.
     """
     if isinstance(first, dict):
-        return {key: map_nested(function, value, *(other[key] for other in others)) for key, value in first.items()}
+        return {
+            key: map_nested(function, value, *(other[key] for other in others))
+            for key, value in first.items()
+        }
     if isinstance(first, tuple):
         return tuple(map_nested(function, *parts) for parts in zip(first, *others, strict=True))
     return function(first, *others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from typing import Any
@@ -9,15 +10,15 @@ from typing import Any
 import torch
 
 from skate.rllib.callbacks.make import EPISODE_MOMENTS, Callbacks
-from skate.rllib.connectors import building
+from skate.rllib.connectors import default_pipelines
 from skate.rllib.core import (
     COMPONENT_ENV_TO_MODULE_CONNECTOR,
     COMPONENT_MODULE_TO_ENV_CONNECTOR,
     COMPONENT_RL_MODULE,
     DEFAULT_MODULE_ID,
 )
-from skate.rllib.env.acting import ActionSource
 from skate.rllib.env.action_plan import ActionPlan
+from skate.rllib.env.action_source import ActionSource
 from skate.rllib.env.column_sampler import ColumnSampler
 from skate.rllib.env.creation import ACTION, LANE, make_vector, seed_of
 from skate.rllib.env.env_context import EnvContext
@@ -70,8 +71,8 @@ class SingleAgentEnvRunner(EnvRunner):
         self._episodes: EpisodeSampler | None = None
         if self._needs_env():
             self.make_env()
-        self._env_to_module = building.env_to_module_of(config, self.env, self.spaces, self._device)
-        self._module_to_env = building.module_to_env_of(config, self.env, self.spaces)
+        self._env_to_module = default_pipelines.env_to_module_of(config, self.env, self.spaces, self._device)
+        self._module_to_env = default_pipelines.module_to_env_of(config, self.env, self.spaces)
         self.make_module()
 
     def _needs_env(self) -> bool:
@@ -109,7 +110,9 @@ class SingleAgentEnvRunner(EnvRunner):
         """Make the module from ``config.get_rl_module_spec()``; without one only random actions can be sampled."""
         try:
             spec = self.config.get_rl_module_spec(
-                env=self.env.unwrapped if self.env is not None else None, spaces=self.get_spaces(), inference_only=True
+                env=self.env.unwrapped if self.env is not None else None,
+                spaces=self.get_spaces(),
+                inference_only=True,
             )
         except NotImplementedError:
             self.module = None
@@ -135,19 +138,28 @@ class SingleAgentEnvRunner(EnvRunner):
         """True if nothing asks for episode objects, so that steps go straight into columns."""
         if self.module is None or any(self._callbacks.has(moment) for moment in EPISODE_MOMENTS):
             return False
-        fused = building.is_default(self._env_to_module) and building.is_default(self._module_to_env)
-        return fused and building.is_flat(self.env.single_observation_space, self._env_to_module) and self._action_plan.is_simple
+        fused = default_pipelines.is_default(self._env_to_module) and default_pipelines.is_default(
+            self._module_to_env
+        )
+        return (
+            fused
+            and default_pipelines.is_flat(self.env.single_observation_space, self._env_to_module)
+            and self._action_plan.is_simple
+        )
 
-    @property
+    @functools.cached_property
     def _action_plan(self) -> ActionPlan:
-        return building.action_plan_of(self.config, self.env.single_action_space)
+        return default_pipelines.action_plan_of(self.config, self.env.single_action_space)
 
-    def sample_rollout(self, num_steps: int, explore: bool | None = None) -> Rollout:
+    def sample_rollout(
+        self, num_steps: int, explore: bool | None = None, random_actions: bool = False
+    ) -> Rollout:
         """Sample a fragment of columns.
 
         Args:
             num_steps: Steps of each environment.
             explore: True to explore, False for the most likely actions; default ``config.explore``.
+            random_actions: True to act at random, without the module.
 
         Returns:
             The fragment; its observations are those that the module saw.
@@ -157,9 +169,11 @@ class SingleAgentEnvRunner(EnvRunner):
         before = self._meter.num_episodes
         with self.metrics.log_time(names.SAMPLE_TIMER):
             if self.samples_columns:
-                rollout = self._column_sampler().sample(num_steps, explore, *self._lifetime_and_growth())
+                rollout = self._column_sampler().sample(
+                    num_steps, explore, *self._lifetime_and_growth(), random_actions
+                )
             else:
-                rollout = self._episode_sampler().sample_rollout(num_steps, explore)
+                rollout = self._episode_sampler().sample_rollout(num_steps, explore, random_actions)
         rollout.weights_seq_no = self._weights_seq_no
         self._log_end(rollout.num_steps, self._meter.num_episodes - before)
         return rollout
@@ -186,15 +200,19 @@ class SingleAgentEnvRunner(EnvRunner):
             force_reset: True to begin anew before sampling.
 
         Returns:
-            Ended episodes first, then chunks of those that go on.
+            Ended episodes first, then chunks of those that continue.
 
         Raises:
             ValueError: Both numbers were given, or this runner has no environment.
         """
         if self.env is None:
-            raise ValueError(f"{self} has no environment; set create_env_on_local_worker=True or sample from a remote runner")
+            raise ValueError(
+                f"{self} has no environment; set create_env_on_local_worker=True or sample from a remote runner"
+            )
         if num_timesteps is not None and num_episodes is not None:
-            raise ValueError(f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one")
+            raise ValueError(
+                f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one"
+            )
         self._log_start()
         explore = getattr(self.config, "explore", True) if explore is None else explore
         if num_timesteps is None and num_episodes is None:
@@ -207,9 +225,14 @@ class SingleAgentEnvRunner(EnvRunner):
             samples, steps = self._episode_sampler().sample(
                 num_timesteps, num_episodes, explore, random_actions, force_reset
             )
-            self._callbacks.run("on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=samples)
+            self._callbacks.run(
+                "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=samples
+            )
         self._log_end(steps, self._meter.num_episodes - before)
         return samples
+
+    def _random_actions(self, count: int) -> Any:
+        return self._action_plan.random(count, self._generator)
 
     def _fragment_length(self) -> int:
         get = getattr(self.config, "get_rollout_fragment_length", None)
@@ -225,18 +248,23 @@ class SingleAgentEnvRunner(EnvRunner):
             return None
         return [seed_of(self._seed, LANE, self.worker_index, lane) for lane in range(self.num_envs)]
 
-    def _column_sampler(self) -> ColumnSampler:
+    def _make_column_sampler(self) -> ColumnSampler:
         if self._columns is None:
             plan = SpacePlan(self.env.single_observation_space)
             source = ActionSource(self.module, self._generator)
-            self._columns = ColumnSampler(self._lanes, plan, self._action_plan, source, self._meter, self._device)
-            self._needs_initial_reset = self._needs_initial_reset or self._episodes is not None
-        if self._needs_initial_reset or self._columns.row is None:
-            self._columns.reset(self._lane_seeds())
+            self._columns = ColumnSampler(
+                self._lanes, plan, self._action_plan, source, self._meter, self._device
+            )
+        return self._columns
+
+    def _column_sampler(self) -> ColumnSampler:
+        sampler = self._make_column_sampler()
+        if self._needs_initial_reset or sampler.row is None:
+            sampler.reset(self._lane_seeds())
             self._needs_initial_reset = False
             if self._episodes is not None:
                 self._episodes.forget()
-        return self._columns
+        return sampler
 
     def _episode_sampler(self) -> EpisodeSampler:
         if self._episodes is None:
@@ -257,7 +285,9 @@ class SingleAgentEnvRunner(EnvRunner):
         log_sampled(self.metrics, num_steps, num_episodes)
         self._sampled_at = time.perf_counter()
 
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Return weights, connectors' states and counters.
 
         Args:
@@ -299,6 +329,36 @@ class SingleAgentEnvRunner(EnvRunner):
             self._weights_seq_no = version or self._weights_seq_no
         if names.NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
             self.num_env_steps_sampled_lifetime = state[names.NUM_ENV_STEPS_SAMPLED_LIFETIME]
+
+    def get_lane_state(self) -> dict[str, Any]:
+        """Return the environments, their episodes and the random stream, so that another runner can continue from here."""
+        return {
+            "envs": self.env.envs,
+            "generator": self._generator.get_state(),
+            "needs_initial_reset": self._needs_initial_reset,
+            "meter": self._meter.get_state(),
+            "steps": self.num_env_steps_sampled_lifetime,
+            "columns": None if self._columns is None else (self._columns.row, self._columns.state),
+            "episodes": None if self._episodes is None else self._episodes.get_state(),
+        }
+
+    def set_lane_state(self, state: dict[str, Any]) -> None:
+        """Continue where another runner was."""
+        for env in self.env.envs:
+            env.close()
+        self.env.envs[:] = state["envs"]
+        self._generator.set_state(state["generator"])
+        self._meter.set_state(state["meter"])
+        self.num_env_steps_sampled_lifetime = state["steps"]
+        self._needs_initial_reset = True
+        self._columns = self._episodes = None
+        if state["columns"] is not None:
+            sampler = self._make_column_sampler()
+            sampler.row, sampler.state = state["columns"]
+        if state["episodes"] is not None:
+            self._episodes = EpisodeSampler(self)
+            self._episodes.set_state(state["episodes"])
+        self._needs_initial_reset = state["needs_initial_reset"]
 
     def assert_healthy(self) -> None:
         assert self.env is not None and self.module is not None

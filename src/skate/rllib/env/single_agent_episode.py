@@ -68,7 +68,11 @@ class SingleAgentEpisode:
             infos = [{} for _ in range(0 if observations is None else len(observations))]
 
         def column(given: Any, space: gym.Space[Any] | None = None) -> InfiniteLookbackBuffer:
-            return given if isinstance(given, InfiniteLookbackBuffer) else InfiniteLookbackBuffer(given, lookback, space)
+            return (
+                given
+                if isinstance(given, InfiniteLookbackBuffer)
+                else InfiniteLookbackBuffer(given, lookback, space)
+            )
 
         self.observations = column(observations)
         self.infos = column(infos)
@@ -204,7 +208,9 @@ class SingleAgentEpisode:
         )
         self.validate()
         other.validate()
-        assert equal(self.get_observations(-1), other.get_observations(0)), "the chunks do not share an observation"
+        assert equal(self.get_observations(-1), other.get_observations(0)), (
+            "the chunks do not share an observation"
+        )
         self.observations.pop()
         self.infos.pop()
         for own, new in (
@@ -217,12 +223,15 @@ class SingleAgentEpisode:
         for key, values in other.extra_model_outputs.items():
             self.extra_model_outputs[key].concat(values)
         self.t = other.t
-        self.is_terminated, self.is_truncated = other.is_terminated, other.is_truncated and not other.is_terminated
+        self.is_terminated, self.is_truncated = (
+            other.is_terminated,
+            other.is_truncated and not other.is_terminated,
+        )
         self.custom_data.update(other.custom_data)
         self.validate()
 
     def cut(self, len_lookback_buffer: int = 0) -> SingleAgentEpisode:
-        """Return the chunk that goes on where this one stops.
+        """Return the chunk that begins where this one stops.
 
         Args:
             len_lookback_buffer: Steps of this chunk that the new one remembers.
@@ -249,7 +258,11 @@ class SingleAgentEpisode:
         return made
 
     def get_observations(
-        self, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None,
+        self,
+        indices: Indices = None,
+        *,
+        neg_index_as_lookback: bool = False,
+        fill: Any = None,
         one_hot_discrete: bool = False,
     ) -> Any:
         """Return observations; arguments as of `InfiniteLookbackBuffer.get`."""  # fmt: skip
@@ -257,12 +270,18 @@ class SingleAgentEpisode:
             indices, neg_index_as_lookback=neg_index_as_lookback, fill=fill, one_hot_discrete=one_hot_discrete
         )
 
-    def get_infos(self, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None) -> Any:
+    def get_infos(
+        self, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None
+    ) -> Any:
         """Return infos; arguments as of `InfiniteLookbackBuffer.get`."""
         return self.infos.get(indices, neg_index_as_lookback=neg_index_as_lookback, fill=fill)
 
     def get_actions(
-        self, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None,
+        self,
+        indices: Indices = None,
+        *,
+        neg_index_as_lookback: bool = False,
+        fill: Any = None,
         one_hot_discrete: bool = False,
     ) -> Any:
         """Return actions; arguments as of `InfiniteLookbackBuffer.get`."""  # fmt: skip
@@ -270,7 +289,9 @@ class SingleAgentEpisode:
             indices, neg_index_as_lookback=neg_index_as_lookback, fill=fill, one_hot_discrete=one_hot_discrete
         )
 
-    def get_rewards(self, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None) -> Any:
+    def get_rewards(
+        self, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None
+    ) -> Any:
         """Return rewards; arguments as of `InfiniteLookbackBuffer.get`."""
         return self.rewards.get(indices, neg_index_as_lookback=neg_index_as_lookback, fill=fill)
 
@@ -278,17 +299,25 @@ class SingleAgentEpisode:
         self, key: str, indices: Indices = None, *, neg_index_as_lookback: bool = False, fill: Any = None
     ) -> Any:
         """Return one output of the module; arguments as of `InfiniteLookbackBuffer.get`."""
-        return self.extra_model_outputs[key].get(indices, neg_index_as_lookback=neg_index_as_lookback, fill=fill)
+        return self.extra_model_outputs[key].get(
+            indices, neg_index_as_lookback=neg_index_as_lookback, fill=fill
+        )
 
-    def set_observations(self, *, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False) -> None:
+    def set_observations(
+        self, *, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False
+    ) -> None:
         """Overwrite observations; arguments as of `InfiniteLookbackBuffer.set`."""
         self.observations.set(new_data, at_indices=at_indices, neg_index_as_lookback=neg_index_as_lookback)
 
-    def set_actions(self, *, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False) -> None:
+    def set_actions(
+        self, *, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False
+    ) -> None:
         """Overwrite actions; arguments as of `InfiniteLookbackBuffer.set`."""
         self.actions.set(new_data, at_indices=at_indices, neg_index_as_lookback=neg_index_as_lookback)
 
-    def set_rewards(self, *, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False) -> None:
+    def set_rewards(
+        self, *, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False
+    ) -> None:
         """Overwrite rewards; arguments as of `InfiniteLookbackBuffer.set`."""
         self.rewards.set(new_data, at_indices=at_indices, neg_index_as_lookback=neg_index_as_lookback)
 
@@ -296,7 +325,9 @@ class SingleAgentEpisode:
         self, *, key: str, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False
     ) -> None:
         """Overwrite one output of the module; arguments as of `InfiniteLookbackBuffer.set`."""
-        self.extra_model_outputs[key].set(new_data, at_indices=at_indices, neg_index_as_lookback=neg_index_as_lookback)
+        self.extra_model_outputs[key].set(
+            new_data, at_indices=at_indices, neg_index_as_lookback=neg_index_as_lookback
+        )
 
     def slice(self, slice_: slice, *, len_lookback_buffer: int | None = None) -> SingleAgentEpisode:
         """Return a part of this chunk as an episode of its own.
@@ -310,7 +341,9 @@ class SingleAgentEpisode:
         stop = size if slice_.stop is None else slice_.stop + (size if slice_.stop < 0 else 0)
         whole = stop == size
 
-        def part(column: InfiniteLookbackBuffer, extra: int, space: gym.Space[Any] | None = None) -> InfiniteLookbackBuffer:
+        def part(
+            column: InfiniteLookbackBuffer, extra: int, space: gym.Space[Any] | None = None
+        ) -> InfiniteLookbackBuffer:
             lookback = column.lookback if len_lookback_buffer is None else len_lookback_buffer
             lookback = min(lookback, column.lookback + start)
             chosen = slice(start - lookback, stop + extra, slice_.step)
@@ -336,7 +369,9 @@ class SingleAgentEpisode:
     def __getitem__(self, item: Any) -> SingleAgentEpisode:
         if isinstance(item, slice):
             return self.slice(item)
-        raise NotImplementedError(f"episode[{item!r}] is not one step; write episode[a:b], or get_observations({item!r})")
+        raise NotImplementedError(
+            f"episode[{item!r}] is not one step; write episode[a:b], or get_observations({item!r})"
+        )
 
     def get_data_dict(self) -> dict[str, Any]:
         """Return all columns by name, one value per step."""
@@ -400,6 +435,8 @@ class SingleAgentEpisode:
         for name in SingleAgentEpisode._BUFFERS:
             setattr(made, name, InfiniteLookbackBuffer.from_state(state[name]))
         outputs = state["extra_model_outputs"] or {}
-        made.extra_model_outputs = {key: InfiniteLookbackBuffer.from_state(value) for key, value in outputs.items()}
+        made.extra_model_outputs = {
+            key: InfiniteLookbackBuffer.from_state(value) for key, value in outputs.items()
+        }
         made._custom_data = state.get("custom_data", {})
         return made

@@ -45,7 +45,9 @@ class SpacePlan:
         self._size = 0
         self._lay(space, (), lows, highs)
         self.space = spaces.Box(
-            np.concatenate(lows).astype(np.float32), np.concatenate(highs).astype(np.float32), dtype=np.float32
+            np.concatenate(lows).astype(np.float32),
+            np.concatenate(highs).astype(np.float32),
+            dtype=np.float32,
         )
 
     @property
@@ -58,7 +60,9 @@ class SpacePlan:
         """The type of the numbers of a row: float32, or uint8 for images of bytes."""
         return np.dtype(self.space.dtype)
 
-    def _lay(self, space: gym.Space[Any], path: tuple[Any, ...], lows: list[np.ndarray], highs: list[np.ndarray]) -> None:
+    def _lay(
+        self, space: gym.Space[Any], path: tuple[Any, ...], lows: list[np.ndarray], highs: list[np.ndarray]
+    ) -> None:
         if isinstance(space, spaces.Dict):
             for key in sorted(space.spaces, key=str):
                 self._lay(space.spaces[key], (*path, key), lows, highs)
@@ -98,7 +102,8 @@ class SpacePlan:
         """Return one observation as a new row."""
         rows = np.zeros((1, *self.shape), self.dtype)
         self.write(rows, [observation])
-        return rows[0]
+        row: np.ndarray = rows[0]
+        return row
 
 
 def box_of(space: spaces.Box, dtype: np.dtype[Any]) -> spaces.Box:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Collection
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skate.rllib import checkpoint_folder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Components = str | Collection[str] | None
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skate.rllib.algorithms.algorithm_config import validation
 from skate.rllib.algorithms.algorithm_config.modules import DEFAULT_MODULE, ModuleSpecs
 from skate.rllib.algorithms.algorithm_config.settings import Settings
 from skate.rllib.policy.policy import PolicySpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class AlgorithmConfig(ModuleSpecs):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate.rllib.algorithms.algorithm_config.field import Fields, NotProvided, takes
 from skate.rllib.algorithms.algorithm_config.offline import OFFLINE_DATA
-from skate.rllib.algorithms.algorithm_config.reporting import (
+from skate.rllib.algorithms.algorithm_config.reports import (
     CALLBACKS,
     CHECKPOINTING,
     DEBUGGING,
@@ -32,6 +32,9 @@ from skate.rllib.algorithms.algorithm_config.training import (
     TRAINING,
 )
 from skate.rllib.policy.policy import PolicySpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _BATCH_MODES = ("truncate_episodes", "complete_episodes")
 _CLIPPED_BY = ("value", "norm", "global_norm")

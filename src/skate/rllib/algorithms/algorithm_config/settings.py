@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
-from skate.rllib.algorithms.algorithm_config import offline, reporting, sampling, training
+from skate.rllib.algorithms.algorithm_config import offline, reports, sampling, training
 from skate.rllib.algorithms.algorithm_config.field import (
     Fields,
     NotProvided,
@@ -17,26 +17,29 @@ from skate.rllib.algorithms.algorithm_config.field import (
 )
 from skate.rllib.algorithms.algorithm_config.old_names import NEW_NAMES, REMOVED, RENAMED
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 #: The tables of all fluent methods, by the method's name.
 TABLES: dict[str, Fields] = {
     "environment": sampling.ENVIRONMENT,
     "env_runners": sampling.ENV_RUNNERS,
     "learners": training.LEARNERS,
     "training": training.TRAINING,
-    "callbacks": reporting.CALLBACKS,
+    "callbacks": reports.CALLBACKS,
     "multi_agent": sampling.MULTI_AGENT,
     "offline_data": offline.OFFLINE_DATA,
-    "evaluation": reporting.EVALUATION,
-    "reporting": reporting.REPORTING,
-    "checkpointing": reporting.CHECKPOINTING,
-    "debugging": reporting.DEBUGGING,
+    "evaluation": reports.EVALUATION,
+    "reporting": reports.REPORTING,
+    "checkpointing": reports.CHECKPOINTING,
+    "debugging": reports.DEBUGGING,
     "fault_tolerance": sampling.FAULT_TOLERANCE,
     "rl_module": training.RL_MODULE,
     "resources": training.RESOURCES,
     "framework": training.FRAMEWORK,
     "api_stack": training.API_STACK,
     "experimental": training.EXPERIMENTAL,
-    "python_environment": reporting.PYTHON_ENVIRONMENT,
+    "python_environment": reports.PYTHON_ENVIRONMENT,
 }
 #: Names of fields in a dict that differ from the attribute's.
 ITEM_NAMES = {

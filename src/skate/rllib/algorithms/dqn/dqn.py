@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.algorithm_config.field import Field, Fields, defaults_of, takes
 from skate.rllib.algorithms.algorithm_config.training import TRAINING
 from skate.rllib.algorithms.algorithm_config.validation import schedule_errors
 from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 DQN_FIELDS: Fields = {
     "target_network_update_freq": Field(500, "sampled steps between two updates of the target network"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skate.rllib.algorithms.algorithm import Algorithm
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -18,6 +18,9 @@ from skate.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
     TIMERS,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LEARNER_RESULTS_CURR_KL_COEFF_KEY = "curr_kl_coeff"
 LEARNER_RESULTS_KL_KEY = "mean_kl_loss"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.algorithm_config.field import Field, Fields, defaults_of, takes
@@ -11,6 +11,9 @@ from skate.rllib.algorithms.algorithm_config.sampling import ENVIRONMENT
 from skate.rllib.algorithms.algorithm_config.training import TRAINING
 from skate.rllib.algorithms.algorithm_config.validation import schedule_errors
 from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _NETWORK = {
     "fcnet_hiddens": [256, 256],

@@ -96,7 +96,9 @@ class AgentToModuleMapping(ConnectorV2):
         agent_to_module_mapping_fn: Returns the module's id for an agent's id and an episode.
     """
 
-    def __init__(self, *, rl_module_specs: Any = None, agent_to_module_mapping_fn: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, rl_module_specs: Any = None, agent_to_module_mapping_fn: Any = None, **kwargs: Any
+    ) -> None:
         self.module_ids = list(rl_module_specs or ())
         self.mapping = agent_to_module_mapping_fn
         super().__init__(**kwargs)
@@ -112,7 +114,13 @@ class AgentToModuleMapping(ConnectorV2):
         return by_module(input_action_space, self.module_ids, self.mapping)
 
     def __call__(
-        self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], shared_data: Any = None, **kwargs: Any
+        self,
+        *,
+        rl_module: Any,
+        batch: dict[str, Any],
+        episodes: list[Any],
+        shared_data: Any = None,
+        **kwargs: Any,
     ) -> Any:
         sorted_items: dict[str, dict[str, Any]] = {}
         order: dict[str, list[Any]] = {}
@@ -153,7 +161,13 @@ class BatchIndividualItems(ConnectorV2):
         super().__init__(**kwargs)
 
     def __call__(
-        self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], shared_data: Any = None, **kwargs: Any
+        self,
+        *,
+        rl_module: Any,
+        batch: dict[str, Any],
+        episodes: list[Any],
+        shared_data: Any = None,
+        **kwargs: Any,
     ) -> Any:
         if self.multi_agent:
             return {module_id: self._columns(columns) for module_id, columns in batch.items()}

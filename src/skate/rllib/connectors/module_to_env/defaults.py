@@ -11,8 +11,8 @@ from skate.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
 from skate.rllib.connectors.connector_v2 import ConnectorV2, key_of
 from skate.rllib.connectors.env_to_module.defaults import is_stateful
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.acting import ActionSource
 from skate.rllib.env.action_plan import ActionPlan
+from skate.rllib.env.action_source import ActionSource
 from skate.rllib.env.nested import batch as put_together
 from skate.rllib.env.nested import map_nested, unbatch
 
@@ -69,16 +69,24 @@ class UnBatchToIndividualItems(ConnectorV2):
     """Takes the columns apart into lists of items, by episode."""
 
     def __call__(
-        self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], shared_data: Any = None, **kwargs: Any
+        self,
+        *,
+        rl_module: Any,
+        batch: dict[str, Any],
+        episodes: list[Any],
+        shared_data: Any = None,
+        **kwargs: Any,
     ) -> Any:
         order = (shared_data or {}).get("memorized_map_structure")
         if order is not None and not (set(batch) - set(order)):
             return {
-                module_id: {column: unbatch(data) for column, data in columns.items()} for module_id, columns in batch.items()
+                module_id: {column: unbatch(data) for column, data in columns.items()}
+                for module_id, columns in batch.items()
             }
         keys = [key_of(episode) for episode in episodes]
         return {
-            column: {key: [item] for key, item in zip(keys, unbatch(data), strict=True)} for column, data in batch.items()
+            column: {key: [item] for key, item in zip(keys, unbatch(data), strict=True)}
+            for column, data in batch.items()
         }
 
 
@@ -86,7 +94,13 @@ class ModuleToAgentUnmapping(ConnectorV2):
     """Sorts the items of modules by the agent that they are for."""
 
     def __call__(
-        self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], shared_data: Any = None, **kwargs: Any
+        self,
+        *,
+        rl_module: Any,
+        batch: dict[str, Any],
+        episodes: list[Any],
+        shared_data: Any = None,
+        **kwargs: Any,
     ) -> Any:
         order = (shared_data or {})["memorized_map_structure"]
         by_agent: dict[str, dict[Any, list[Any]]] = {}
@@ -133,7 +147,9 @@ class NormalizeAndClipActions(ConnectorV2):
         if Columns.ACTIONS not in batch or self.action_space is None:
             return batch
         space: Any = self.action_space
-        by_agent = isinstance(batch[Columns.ACTIONS], dict) and any(len(key) == 3 for key in batch[Columns.ACTIONS])
+        by_agent = isinstance(batch[Columns.ACTIONS], dict) and any(
+            len(key) == 3 for key in batch[Columns.ACTIONS]
+        )
         for_env = {}
         for key, items in batch[Columns.ACTIONS].items():
             own = space[key[1]] if by_agent else space

@@ -10,7 +10,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,7 +108,7 @@ class Series(Statistic):
         root: See `Statistic`.
     """
 
-    combine: ClassVar[Callable[[np.ndarray], Any]]
+    combine: ClassVar[Any]
 
     def __init__(self, window: int | None = None, *, root: bool = False) -> None:
         super().__init__(root=root)

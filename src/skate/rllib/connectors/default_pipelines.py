@@ -49,7 +49,9 @@ DEFAULTS = (
 )
 
 
-def build_env_to_module(config: Any, env: Any = None, spaces: Any = None, device: Any = None) -> ConnectorPipelineV2:
+def build_env_to_module(
+    config: Any, env: Any = None, spaces: Any = None, device: Any = None
+) -> ConnectorPipelineV2:
     """Return the pipeline from episodes to the batch of a module.
 
     Args:
@@ -59,7 +61,9 @@ def build_env_to_module(config: Any, env: Any = None, spaces: Any = None, device
         device: Where tensors go.
     """
     observations, actions = spaces_of(config, env, spaces)
-    made = EnvToModulePipeline(observations, actions, connectors=custom(config, "env_to_module", (env, spaces, device)))
+    made = EnvToModulePipeline(
+        observations, actions, connectors=custom(config, "env_to_module", (env, spaces, device))
+    )
     if getattr(config, "add_default_connectors_to_env_to_module_pipeline", True):
         many = bool(getattr(config, "is_multi_agent", False))
         made.append(AddObservationsFromEpisodesToBatch())
@@ -71,7 +75,9 @@ def build_env_to_module(config: Any, env: Any = None, spaces: Any = None, device
             specs = getattr(getattr(config, "rl_module_spec", None), "rl_module_specs", None)
             modules = specs if isinstance(specs, dict) else set(config.policies)
             made.append(
-                AgentToModuleMapping(rl_module_specs=modules, agent_to_module_mapping_fn=config.policy_mapping_fn)
+                AgentToModuleMapping(
+                    rl_module_specs=modules, agent_to_module_mapping_fn=config.policy_mapping_fn
+                )
             )
         made.append(BatchIndividualItems(multi_agent=many))
         made.append(NumpyToTensor(device=device))
@@ -95,7 +101,8 @@ def build_module_to_env(config: Any, env: Any = None, spaces: Any = None) -> Con
         first.append(ModuleToAgentUnmapping())
     last = [
         NormalizeAndClipActions(
-            normalize_actions=getattr(config, "normalize_actions", True), clip_actions=getattr(config, "clip_actions", False)
+            normalize_actions=getattr(config, "normalize_actions", True),
+            clip_actions=getattr(config, "clip_actions", False),
         ),
         ListifyDataForVectorEnv(),
     ]
@@ -108,7 +115,9 @@ def env_to_module_of(config: Any, env: Any, spaces: Any, device: Any) -> Connect
     """Return what the config's own method builds, or the default pipeline."""
     build = getattr(config, "build_env_to_module_connector", None)
     made: ConnectorPipelineV2 = (
-        build_env_to_module(config, env, spaces, device) if build is None else build(env=env, spaces=spaces, device=device)
+        build_env_to_module(config, env, spaces, device)
+        if build is None
+        else build(env=env, spaces=spaces, device=device)
     )
     return made
 
@@ -137,10 +146,14 @@ def custom(config: Any, which: str, arguments: tuple[Any, ...]) -> list[Connecto
     if build is None:
         return []
     made = build(*arguments[: number_of_arguments(build, len(arguments))])
-    found = [made] if isinstance(made, ConnectorV2) else list(made) if isinstance(made, list | tuple) else [made]
+    found = (
+        [made] if isinstance(made, ConnectorV2) else list(made) if isinstance(made, list | tuple) else [made]
+    )
     wrong = [each for each in found if not isinstance(each, ConnectorV2)]
     if wrong:
-        raise ValueError(f"{which}_connector returned {wrong[0]!r:.80}; return a ConnectorV2 or a list of them")
+        raise ValueError(
+            f"{which}_connector returned {wrong[0]!r:.80}; return a ConnectorV2 or a list of them"
+        )
     return found
 
 
@@ -161,7 +174,7 @@ def spaces_of(config: Any, env: Any, spaces: Any) -> tuple[Any, Any]:
             getattr(env, "single_action_space", None) or getattr(env, "action_space", None),
         )
     if spaces and "__env_single__" in spaces:
-        return tuple(spaces["__env_single__"])  # type: ignore[return-value]
+        return tuple(spaces["__env_single__"])
     return getattr(config, "observation_space", None), getattr(config, "action_space", None)
 
 
@@ -189,4 +202,6 @@ def is_flat(space: gym.Space[Any], pipeline: ConnectorPipelineV2) -> bool:
 
 def action_plan_of(config: Any, space: gym.Space[Any]) -> ActionPlan:
     """Return how a module's actions become those of the environment."""
-    return ActionPlan(space, getattr(config, "normalize_actions", True), getattr(config, "clip_actions", False))
+    return ActionPlan(
+        space, getattr(config, "normalize_actions", True), getattr(config, "clip_actions", False)
+    )

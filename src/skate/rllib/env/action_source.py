@@ -42,7 +42,11 @@ class ActionSource:
 
     def distribution(self, inputs: Any, explore: bool) -> Any:
         """Return the distribution that outputs of the module stand for."""
-        return self._explored.from_logits(inputs) if explore else self._inferred.from_logits(inputs).to_deterministic()
+        return (
+            self._explored.from_logits(inputs)
+            if explore
+            else self._inferred.from_logits(inputs).to_deterministic()
+        )
 
     def draw(self, distribution: Any) -> Any:
         """Draw one action per row from this stream."""

@@ -1,1 +1,0 @@
-"""Connectors that stand on either way."""
