@@ -10,7 +10,6 @@ from typing import Any
 from skate.rllib import checkpoint_folder
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.utils.checkpoints import Checkpointable
-from skate.rllib.utils.metrics.metrics_logger import SEPARATOR, MetricsLogger
 from skate.train.checkpoint import Checkpoint
 
 logger = logging.getLogger(__name__)
@@ -75,17 +74,3 @@ def algorithm_from(cls: Any, path: Any, filesystem: Any, config: Any) -> Any:
 def read_algorithm(algorithm: Checkpointable, folder: pathlib.Path) -> None:
     """Restore an algorithm from a folder."""
     Checkpointable.read_from(algorithm, folder)
-
-
-def restore_metrics(metrics: MetricsLogger, state: Mapping[str, Any]) -> None:
-    """Restore the logger's state; of Ray's, the sums over all iterations and the newest values of windows."""
-    own = {key: each for key, each in state["stats"].items() if "stats_cls_identifier" not in each}
-    metrics.set_state({"stats": own})
-    for key, each in state["stats"].items():
-        reduce, newest = each.get("stats_cls_identifier"), each.get("latest_merged")
-        path = tuple(key.split(SEPARATOR))
-        if reduce == "lifetime_sum":
-            throughput = each.get("track_throughputs") or None
-            metrics.log_value(path, each["lifetime_sum"], reduce=reduce, with_throughput=throughput)
-        elif reduce in ("mean", "min", "max") and isinstance(newest, list) and newest and each.get("window"):
-            metrics.log_value(path, float(newest[0]), reduce=reduce, window=each["window"])
