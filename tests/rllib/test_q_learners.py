@@ -62,12 +62,19 @@ def test_losses_gradients_and_targets_are_those_of_ray(name: str) -> None:
     theirs = recorded(f"q_loss_{name}")
     learner = group_of(name)._learner
     module = learner.module["default_policy"]
-    assert {k: v.shape for k, v in module.get_state().items()} == {k: v.shape for k, v in theirs["before"].items()}
+    assert {k: v.shape for k, v in module.get_state().items()} == {
+        k: v.shape for k, v in theirs["before"].items()
+    }
     module.set_state(theirs["before"])
     module.training_generator = torch.Generator().manual_seed(11)
     batch = {"default_policy": tensors(theirs["batch"])}
     losses = learner.compute_losses(fwd_out=learner.module.forward_train(batch), batch=batch)
-    torch.testing.assert_close(losses["default_policy"].detach().reshape(()), torch.as_tensor(theirs["loss"]).reshape(()), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        losses["default_policy"].detach().reshape(()),
+        torch.as_tensor(theirs["loss"]).reshape(()),
+        rtol=1e-5,
+        atol=1e-6,
+    )
     gradients = learner.compute_gradients(losses)
     names = {p: key for key, p in module.named_parameters()}
     mine = {names.get(p, "log_alpha"): g for p, g in gradients.items() if g is not None}
@@ -81,7 +88,9 @@ def test_losses_gradients_and_targets_are_those_of_ray(name: str) -> None:
     for key, parameter in after.items():
         np.testing.assert_allclose(parameter, theirs["after"][key], rtol=1e-4, atol=1e-5, err_msg=key)
     for key, value in theirs["stat"].items():
-        assert learner.metrics.peek(("default_policy", key)) == pytest.approx(float(value), rel=1e-4, abs=1e-5), key
+        assert learner.metrics.peek(("default_policy", key)) == pytest.approx(
+            float(value), rel=1e-4, abs=1e-5
+        ), key
     assert len(learner.take_td_errors()["default_policy"]) == 32 and learner.take_td_errors() == {}
 
 
@@ -166,6 +175,11 @@ def test_a_projection_keeps_mass_and_mean() -> None:
 
 
 def test_spaces_that_an_algorithm_cannot_take_are_refused() -> None:
-    for module_class, words in ((DefaultDQNTorchRLModule, "Discrete"), (DefaultSACTorchRLModule, "Box or Discrete")):
+    for module_class, words in (
+        (DefaultDQNTorchRLModule, "Discrete"),
+        (DefaultSACTorchRLModule, "Box or Discrete"),
+    ):
         with pytest.raises(ValueError, match=words):
-            RLModuleSpec(module_class=module_class, observation_space=BOX, action_space=spaces.MultiDiscrete([2])).build()
+            RLModuleSpec(
+                module_class=module_class, observation_space=BOX, action_space=spaces.MultiDiscrete([2])
+            ).build()

@@ -54,7 +54,12 @@ class Lanes:
                 columns[Columns.TERMINATEDS][t, n], columns[Columns.TRUNCATEDS][t, n] = end, cut
                 following = self.name()
                 after[t, n] = following
-                step = {"obs": self.now[n], "reward": columns[Columns.REWARDS][t, n], "end": end, "next": following}
+                step = {
+                    "obs": self.now[n],
+                    "reward": columns[Columns.REWARDS][t, n],
+                    "end": end,
+                    "next": following,
+                }
                 self.episodes[n][-1].append(step)
                 self.now[n] = following
                 if end or cut:
@@ -66,8 +71,15 @@ class Lanes:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 3), st.lists(st.integers(1, 6), min_size=1, max_size=8), st.integers(1, 5), st.integers(0, 999))
-def test_a_window_is_what_a_walk_over_the_episode_finds(lanes: int, lengths: list[int], n_step: int, seed: int) -> None:
+@given(
+    st.integers(1, 3),
+    st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    st.integers(1, 5),
+    st.integers(0, 999),
+)
+def test_a_window_is_what_a_walk_over_the_episode_finds(
+    lanes: int, lengths: list[int], n_step: int, seed: int
+) -> None:
     groups = [Lanes(lanes, seed), Lanes(1, seed + 1, 1e5)]
     ring = ColumnRing(24)
     for steps in lengths:

@@ -139,7 +139,11 @@ def write_losses() -> None:
 
 Q_LOSSES = {
     "dqn_dueling": (DQNConfig, gym.spaces.Discrete(3), {"lr": 0.01}),
-    "dqn_plain": (DQNConfig, gym.spaces.Discrete(3), {"dueling": False, "double_q": False, "td_error_loss_fn": "mse"}),
+    "dqn_plain": (
+        DQNConfig,
+        gym.spaces.Discrete(3),
+        {"dueling": False, "double_q": False, "td_error_loss_fn": "mse"},
+    ),
     "dqn_atoms": (DQNConfig, gym.spaces.Discrete(3), {"num_atoms": 5, "v_min": -2.0, "v_max": 2.0}),
     "sac_box": (SACConfig, ARM, {"initial_alpha": 0.5}),
     "sac_single": (SACConfig, ARM, {"twin_q": False}),
@@ -153,7 +157,9 @@ def write_q_losses() -> None:
         config = kind().training(**training)
         config.rl_module(model_config={**SMALL, "head_fcnet_hiddens": [5], "fusionnet_hiddens": [7]})
         config.environment(observation_space=BOX, action_space=actions)
-        learner = config.build_learner()
+        # Without a spec SAC's learner does not find the space of the actions.
+        learner = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
+        learner.build()
         module = learner.module["default_policy"]
         rows = 32
         discrete = isinstance(actions, gym.spaces.Discrete)
@@ -177,12 +183,25 @@ def write_q_losses() -> None:
         gradients = learner.compute_gradients(losses)
         arrays["loss"] = losses["default_policy"].detach().numpy()
         names = {parameter: key for key, parameter in module.named_parameters()}
-        arrays |= {f"gradient/{names.get(p, 'log_alpha')}": g.numpy().copy() for p, g in gradients.items() if g is not None}
+        arrays |= {
+            f"gradient/{names.get(p, 'log_alpha')}": g.numpy().copy()
+            for p, g in gradients.items()
+            if g is not None
+        }
         learner.apply_gradients(learner.postprocess_gradients(gradients))
         learner.after_gradient_based_update(timesteps={"num_env_steps_sampled_lifetime": 600})
         arrays |= {f"after/{k}": v for k, v in module.get_state().items()}
         stats = learner.metrics.reduce()["default_policy"]
-        for key in ("policy_loss", "qf_loss", "qf_twin_loss", "alpha_loss", "alpha_value", "qf_mean", "qf_min", "td_error_mean"):
+        for key in (
+            "policy_loss",
+            "qf_loss",
+            "qf_twin_loss",
+            "alpha_loss",
+            "alpha_value",
+            "qf_mean",
+            "qf_min",
+            "td_error_mean",
+        ):
             if key in stats:
                 value = stats[key]
                 arrays[f"stat/{key}"] = np.asarray(float(value.peek() if hasattr(value, "peek") else value))

@@ -59,5 +59,7 @@ class DefaultDQNRLModule(RLModule, InferenceOnlyAPI, TargetNetworkAPI, QNetAPI):
     def compute_q_values(self, batch: dict[str, Any]) -> dict[str, Any]:
         return self._qf_forward_helper(batch, self.encoder, (self.af, self.vf if self.uses_dueling else None))
 
-    def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]) -> dict[str, Any]:
+    def _qf_forward_helper(
+        self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]
+    ) -> dict[str, Any]:
         raise NotImplementedError

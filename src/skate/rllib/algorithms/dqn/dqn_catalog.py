@@ -24,7 +24,9 @@ class DQNCatalog(Catalog):
         ValueError: the action space is not Discrete.
     """
 
-    def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any) -> None:
+    def __init__(
+        self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any
+    ) -> None:
         if not isinstance(action_space, gym.spaces.Discrete):
             raise ValueError(f"DQN needs a Discrete action space, not {action_space}; use PPO or SAC")
         super().__init__(observation_space, action_space, model_config_dict)

@@ -8,7 +8,11 @@ from typing import Any
 from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.learner.targets import update_target_network
 from skate.rllib.core.rl_module.apis import QNetAPI, TargetNetworkAPI
-from skate.rllib.utils.metrics import LAST_TARGET_UPDATE_TS, NUM_ENV_STEPS_SAMPLED_LIFETIME, NUM_TARGET_UPDATES
+from skate.rllib.utils.metrics import (
+    LAST_TARGET_UPDATE_TS,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+    NUM_TARGET_UPDATES,
+)
 
 QF_LOSS_KEY = "qf_loss"
 QF_MEAN_KEY = "qf_mean"

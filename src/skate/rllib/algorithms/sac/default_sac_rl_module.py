@@ -40,5 +40,8 @@ class DefaultSACRLModule(RLModule, InferenceOnlyAPI, TargetNetworkAPI, QNetAPI):
     def get_target_network_pairs(self) -> list[tuple[Any, Any]]:
         pairs = [(self.qf_encoder, self.target_qf_encoder), (self.qf, self.target_qf)]
         if self.twin_q:
-            pairs += [(self.qf_twin_encoder, self.target_qf_twin_encoder), (self.qf_twin, self.target_qf_twin)]
+            pairs += [
+                (self.qf_twin_encoder, self.target_qf_twin_encoder),
+                (self.qf_twin, self.target_qf_twin),
+            ]
         return pairs

@@ -36,7 +36,9 @@ class SACCatalog(Catalog):
         ValueError: the action space is neither Box nor Discrete.
     """
 
-    def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any) -> None:
+    def __init__(
+        self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any
+    ) -> None:
         if not isinstance(action_space, gym.spaces.Box | gym.spaces.Discrete):
             raise ValueError(f"SAC needs a Box or Discrete action space, not {action_space}; use PPO")
         super().__init__(observation_space, action_space, model_config_dict)
@@ -99,4 +101,6 @@ class SACCatalog(Catalog):
 
     def get_action_dist_cls(self, framework: str) -> type[TorchDistribution]:
         check_framework(framework)
-        return TorchCategorical if isinstance(self.action_space, gym.spaces.Discrete) else TorchSquashedGaussian
+        return (
+            TorchCategorical if isinstance(self.action_space, gym.spaces.Discrete) else TorchSquashedGaussian
+        )

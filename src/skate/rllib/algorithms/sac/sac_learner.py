@@ -44,7 +44,9 @@ class SACLearner(DQNLearner):
     ) -> dict[str, Any]:
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component("log_alpha", components, not_components):
-            state["log_alpha"] = {i: float(alpha.detach().cpu()[0]) for i, alpha in self.curr_log_alpha.items()}
+            state["log_alpha"] = {
+                i: float(alpha.detach().cpu()[0]) for i, alpha in self.curr_log_alpha.items()
+            }
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:

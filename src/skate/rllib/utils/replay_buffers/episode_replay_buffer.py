@@ -42,7 +42,9 @@ class EpisodeReplayBuffer:
         if capacity < 1:
             raise ValueError(f"a replay buffer needs a capacity of at least 1 step, not {capacity}")
         if batch_length_T != 1:
-            raise ValueError(f"batch_length_T={batch_length_T} is not available; use 1, which draws single steps")
+            raise ValueError(
+                f"batch_length_T={batch_length_T} is not available; use 1, which draws single steps"
+            )
         self.capacity = int(capacity)
         self.batch_size_B = batch_size_B
         self.metrics = MetricsLogger()

@@ -56,7 +56,9 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
             return
         sizes = np.maximum(np.abs(np.asarray(errors, np.float64)).reshape(-1), _SMALLEST)
         if len(sizes) != len(self._drawn):
-            raise ValueError(f"{len(sizes)} errors were given for the {len(self._drawn)} rows that were drawn last")
+            raise ValueError(
+                f"{len(sizes)} errors were given for the {len(self._drawn)} rows that were drawn last"
+            )
         places, first = np.unique(self._drawn, return_index=True)
         self._tree[places] = sizes[first] ** self._alpha
         self._highest = max(self._highest, float(sizes.max(initial=0.0)))

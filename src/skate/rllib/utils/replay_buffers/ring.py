@@ -40,11 +40,15 @@ class ColumnRing:
 
     def _add_fragment(self, position: int, rollout: Any) -> np.ndarray:
         valid: np.ndarray = rollout.valid
-        rows = {name: column[valid] for name, column in rollout.columns.items() if column.dtype.kind in "biuf"}
+        rows = {
+            name: column[valid] for name, column in rollout.columns.items() if column.dtype.kind in "biuf"
+        }
         rows[Columns.NEXT_OBS] = rollout.next_obs[valid]
         count = len(rows[Columns.REWARDS])
         if count > self.capacity:
-            raise ValueError(f"a fragment of {count} steps is longer than the capacity {self.capacity} of the buffer")
+            raise ValueError(
+                f"a fragment of {count} steps is longer than the capacity {self.capacity} of the buffer"
+            )
         self._allocate(rows)
         places = (self.added + np.arange(count)) % self.capacity
         for name, column in self.columns.items():
@@ -62,7 +66,9 @@ class ColumnRing:
             return
         missing = set(self.columns) - set(rows)
         if missing:
-            raise ValueError(f"the buffer has columns {sorted(self.columns)}, but the fragment has no {sorted(missing)}")
+            raise ValueError(
+                f"the buffer has columns {sorted(self.columns)}, but the fragment has no {sorted(missing)}"
+            )
 
     def _link(self, position: int, valid: np.ndarray, places: np.ndarray) -> None:
         """Link the steps of each lane, within the fragment and to the lane's last step of the one before."""
@@ -75,7 +81,11 @@ class ColumnRing:
             consecutive = np.diff(steps[mine]) == 1
             self._next[here[:-1][consecutive]] = here[1:][consecutive]
             tail = self._tails.get((position, lane))
-            if tail is not None and self.added + len(places) - tail[1] <= self.capacity and steps[mine][0] == 0:
+            if (
+                tail is not None
+                and self.added + len(places) - tail[1] <= self.capacity
+                and steps[mine][0] == 0
+            ):
                 # A runner that was replaced, or a lane that started afresh, goes on with another observation.
                 before = self.columns[Columns.NEXT_OBS][tail[0]]
                 done = any(self.columns[name][tail[0]] for name in _DONE)
@@ -107,7 +117,9 @@ class ColumnRing:
             if not going.any():
                 break
             last = np.where(going, after, last)
-            rewards = rewards + np.where(going, gamma**step * self.columns[Columns.REWARDS][last], 0.0).astype(np.float32)
+            rewards = rewards + np.where(
+                going, gamma**step * self.columns[Columns.REWARDS][last], 0.0
+            ).astype(np.float32)
             count = count + going
         rows[Columns.REWARDS] = rewards
         for name in (Columns.NEXT_OBS, *_DONE):

@@ -84,7 +84,9 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
         atoms = torch.linspace(self.v_min, self.v_max, self.num_atoms, device=batch.device)
         return {ATOMS: atoms, "logits": logits, "probs": logits.softmax(-1)}
 
-    def _qf_forward_helper(self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]) -> dict[str, Any]:
+    def _qf_forward_helper(
+        self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]
+    ) -> dict[str, Any]:
         embedded = encoder(batch)[ENCODER_OUT]
         advantages: Tensor = heads[0](embedded)
         value: Tensor | None = None if heads[1] is None else heads[1](embedded)
@@ -98,4 +100,9 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
         if value is not None:
             logits = logits - logits.mean(-1, keepdim=True) + value.unsqueeze(-1)
         probs = logits.softmax(-1)
-        return {ATOMS: parts[ATOMS], QF_LOGITS: logits, QF_PROBS: probs, QF_PREDS: (parts[ATOMS] * probs).sum(-1)}
+        return {
+            ATOMS: parts[ATOMS],
+            QF_LOGITS: logits,
+            QF_PROBS: probs,
+            QF_PREDS: (parts[ATOMS] * probs).sum(-1),
+        }

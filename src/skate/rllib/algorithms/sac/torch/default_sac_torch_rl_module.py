@@ -131,6 +131,8 @@ class DefaultSACTorchRLModule(TorchRLModule, DefaultSACRLModule):
         twin = self._qf_forward_train_helper(batch, self.qf_twin_encoder, self.qf_twin, squeeze)
         return torch.minimum(values, twin)
 
-    def _qf_forward_train_helper(self, batch: dict[str, Any], encoder: Any, head: Any, squeeze: bool = True) -> Tensor:
+    def _qf_forward_train_helper(
+        self, batch: dict[str, Any], encoder: Any, head: Any, squeeze: bool = True
+    ) -> Tensor:
         values: Tensor = head(encoder(batch)[ENCODER_OUT])
         return values.squeeze(-1) if squeeze else values

@@ -86,7 +86,10 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
             if config.twin_q:
                 predictions["qf_twin"] = fwd_out[QF_TWIN_PREDS].gather(-1, taken).squeeze(-1)
                 values = torch.minimum(values, fwd_out[QF_TWIN_PREDS].detach())
-            policy_loss = (fwd_out[ACTION_PROBS] * (alpha * fwd_out[ACTION_LOG_PROBS] - values)).sum(-1).mean()
+            policy_loss = (
+                (fwd_out[ACTION_PROBS] * (alpha * fwd_out[ACTION_LOG_PROBS] - values)).sum(-1).mean()
+            )
+            values = fwd_out[QF_PREDS].detach()
             logps = (fwd_out[ACTION_PROBS] * fwd_out[ACTION_LOG_PROBS]).sum(-1).detach()
         else:
             following = fwd_out[QF_TARGET_NEXT] - alpha * fwd_out[LOGP_NEXT_RESAMPLED]
@@ -105,7 +108,9 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         losses["policy"] = policy_loss
         entropy = self.target_entropy_of(module_id)
         losses["alpha"] = -(self.curr_log_alpha[module_id] * (logps + entropy)).mean()
-        errors = torch.stack([(predicted.detach() - target).abs() for predicted in predictions.values()]).mean(0)
+        errors = torch.stack(
+            [(predicted.detach() - target).abs() for predicted in predictions.values()]
+        ).mean(0)
         self._td_errors.setdefault(module_id, []).append(errors)
         self._log(module_id, losses, values, logps, errors, entropy)
         # Each loss changes only the parameters of its own optimizer: critics are frozen in the policy's loss, and
