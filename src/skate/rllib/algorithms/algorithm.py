@@ -271,7 +271,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
             if name in state:
                 part.set_state(state[name])
         if COMPONENT_METRICS_LOGGER in state:
-            restoration.restore_metrics(self.metrics, state[COMPONENT_METRICS_LOGGER])
+            self.metrics.set_state(state[COMPONENT_METRICS_LOGGER])
         # Runners refuse weights of an older version than theirs, so the version never goes back.
         self._weights_seq_no = max(self._weights_seq_no + 1, state.get("weights_seq_no", 0))
         self._iteration = state.get("training_iteration", self._iteration)

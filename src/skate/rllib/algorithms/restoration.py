@@ -5,16 +5,12 @@ from __future__ import annotations
 import logging
 import pathlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skate.rllib import checkpoint_folder
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.utils.checkpoints import Checkpointable
 from skate.train.checkpoint import Checkpoint
-
-if TYPE_CHECKING:
-    from skate.rllib.algorithms.algorithm import Algorithm
-    from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +51,7 @@ def config_from(kind: Any, saved: Mapping[str, Any]) -> AlgorithmConfig:
     return config
 
 
-def algorithm_from(cls: type[Algorithm], path: Any, filesystem: Any, config: Any) -> Any:
+def algorithm_from(cls: Any, path: Any, filesystem: Any, config: Any) -> Any:
     """Return a new algorithm from a checkpoint; see `Algorithm.from_checkpoint`."""
     with checkpoint_folder.reading(path, filesystem) as folder:
         kind, args, kwargs = checkpoint_folder.class_in(folder)
@@ -75,11 +71,6 @@ def algorithm_from(cls: type[Algorithm], path: Any, filesystem: Any, config: Any
     return algorithm
 
 
-def read_algorithm(algorithm: Algorithm, folder: pathlib.Path) -> None:
+def read_algorithm(algorithm: Checkpointable, folder: pathlib.Path) -> None:
     """Restore an algorithm from a folder."""
     Checkpointable.read_from(algorithm, folder)
-
-
-def restore_metrics(metrics: MetricsLogger, state: Mapping[str, Any]) -> None:
-    """Restore the logger's state, and leave out statistics that are not known."""
-    metrics.set_state(state)

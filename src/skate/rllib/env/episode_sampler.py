@@ -247,7 +247,8 @@ class EpisodeSampler:
 
     def _cut(self) -> list[SingleAgentEpisode]:
         """Return the running chunks that have steps, and continue in new ones."""
-        lookback = getattr(self.runner.config, "episode_lookback_horizon", 1)
+        wanted = [getattr(each, "num_steps_back", 0) for each in self.runner._env_to_module.connectors]
+        lookback = max([getattr(self.runner.config, "episode_lookback_horizon", 1), *wanted])
         running = self.episodes
         self.episodes = [episode.cut(lookback) if episode.is_reset else episode for episode in running]
         chunks = [episode for episode in running if len(episode)]

@@ -181,16 +181,16 @@ class _Round:
                 command.runner == index for command in self.open.values()
             ):
                 self.open[self.runners._actors[index].ready.remote()] = Restart(index)
-        while not self.machine.over:
+        while not self.is_over():
             following = self.machine.next_time()
             wait = None if following is None else max(following - time.monotonic(), 0.0)
             done = skate.wait(list(self.open), num_returns=1, timeout=wait)[0] if self.open else []
             for ref in done:
                 command = self.open.pop(ref)
                 self.note(ref, command)
-                if self.machine.over:
+                if self.is_over():
                     break
-            if not self.machine.over and not done:
+            if not done:
                 self.carry_out(self.machine.tick(time.monotonic()))
         if isinstance(self.end, Fail):
             raise self.runners._causes.get(self.end.runner) or RuntimeError(
@@ -203,6 +203,9 @@ class _Round:
             )
         order = sorted(self.results)
         return [self.results[slot][0] for slot in order], [self.results[slot][1] for slot in order]
+
+    def is_over(self) -> bool:
+        return self.machine.over
 
     def note(self, ref: Any, command: Ask | Restart) -> None:
         now = time.monotonic()

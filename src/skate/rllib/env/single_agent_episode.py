@@ -339,7 +339,8 @@ class SingleAgentEpisode:
         size = len(self)
         start = 0 if slice_.start is None else slice_.start + (size if slice_.start < 0 else 0)
         stop = size if slice_.stop is None else slice_.stop + (size if slice_.stop < 0 else 0)
-        whole = stop == size
+        start, whole = max(start, 0), stop == size
+        stop = max(stop, start)
 
         def part(
             column: InfiniteLookbackBuffer, extra: int, space: gym.Space[Any] | None = None

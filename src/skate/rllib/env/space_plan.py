@@ -23,18 +23,20 @@ class SpacePlan:
         space: The space of one observation.
         flat: True to make one float32 vector of everything but images; False keeps the space, which then has to be
             a Box.
+        images: False to flatten images too.
 
     Attributes:
         space: The Box of one row.
         is_copy: True if observations are rows already, so that a list of them is written in one assignment.
     """
 
-    def __init__(self, space: gym.Space[Any], flat: bool = True) -> None:
+    def __init__(self, space: gym.Space[Any], flat: bool = True, images: bool = True) -> None:
         self.original = space
-        vector_or_image = isinstance(space, spaces.Box) and len(space.shape) in (1, 3)
+        vector_or_image = isinstance(space, spaces.Box) and len(space.shape) in ((1, 3) if images else (1,))
         self.is_copy = isinstance(space, spaces.Box) and (vector_or_image or not flat)
         if self.is_copy and isinstance(space, spaces.Box):
-            dtype = np.dtype(np.uint8) if space.dtype == np.uint8 else np.dtype(np.float32)
+            bytes_of_image = space.dtype == np.uint8 and len(space.shape) == 3
+            dtype = np.dtype(np.uint8 if bytes_of_image else np.float32)
             self.space = space if space.dtype == dtype else box_of(space, dtype)
             return
         if not flat:

@@ -94,7 +94,7 @@ class AlgorithmConfig(ModuleSpecs):
             ValueError: they do not, or ask for something that is not available; the error lists all.
         """
         if self._validate_config:
-            validation.check(self)
+            validation.check(list(self._checks()))
 
     def _checks(self) -> Iterator[str]:
         """Yield what is wrong with the fields; subclasses add to it."""

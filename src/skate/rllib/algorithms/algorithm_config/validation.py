@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from skate.rllib.algorithms.algorithm_config.config import AlgorithmConfig
+from skate.rllib.algorithms.algorithm_config.sizes import BatchSizes
 
 #: Fields of the old API stack or of parts that are not available: the value they must have, and the way instead.
 _MUST_BE: dict[str, tuple[Any, str]] = {
@@ -28,32 +27,31 @@ _MUST_BE: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-def complaints(config: AlgorithmConfig) -> Iterator[str]:
+def complaints(config: BatchSizes) -> Iterator[str]:
     """Yield what is wrong with the fields that all algorithms have."""
     for rule in _RULES:
         yield from rule(config)
 
 
-def check(config: AlgorithmConfig) -> None:
-    """Check a configuration.
+def check(found: list[str]) -> None:
+    """Raise one error about all complaints.
 
     Raises:
-        ValueError: fields contradict each other, or are not available; all are listed.
+        ValueError: there are complaints.
     """
-    found = list(config._checks())
     if found:
         hint = "To suppress all validation errors, set `config.experimental(_validate_config=False)` at your own risk."
         raise ValueError("\n".join([*found, hint]))
 
 
-def _unavailable(config: AlgorithmConfig) -> Iterator[str]:
+def _unavailable(config: BatchSizes) -> Iterator[str]:
     for name, (value, instead) in _MUST_BE.items():
         given = getattr(config, name)
         if given != value:
             yield f"`{name}` must be {value!r}, got {given!r}: {instead}"
 
 
-def _counts(config: AlgorithmConfig) -> Iterator[str]:
+def _counts(config: BatchSizes) -> Iterator[str]:
     lowest = {
         "num_env_runners": 0, "num_envs_per_env_runner": 1, "num_learners": 0, "evaluation_num_env_runners": 0,
         "num_epochs": 1, "train_batch_size": 1, "metrics_num_episodes_for_smoothing": 1,
@@ -75,7 +73,7 @@ def _counts(config: AlgorithmConfig) -> Iterator[str]:
         yield f"`num_gpus_per_learner` ({config.num_gpus_per_learner}) must be at most 1"
 
 
-def _evaluation(config: AlgorithmConfig) -> Iterator[str]:
+def _evaluation(config: BatchSizes) -> Iterator[str]:
     if config.evaluation_interval is None:
         if config.evaluation_duration == "auto" and not config.evaluation_parallel_to_training:
             yield "`evaluation_duration=auto` not supported for `evaluation_parallel_to_training=False`!"
@@ -97,7 +95,7 @@ def _evaluation(config: AlgorithmConfig) -> Iterator[str]:
         )
 
 
-def _schedules(config: AlgorithmConfig) -> Iterator[str]:
+def _schedules(config: BatchSizes) -> Iterator[str]:
     yield from schedule_errors("lr", config.lr)
 
 
@@ -118,7 +116,7 @@ def schedule_errors(name: str, value: Any) -> Iterator[str]:
         )
 
 
-def _modules(config: AlgorithmConfig) -> Iterator[str]:
+def _modules(config: BatchSizes) -> Iterator[str]:
     if not config.policies:
         yield "`policies` must name at least one module"
     for module in config.algorithm_config_overrides_per_module:
@@ -127,6 +125,6 @@ def _modules(config: AlgorithmConfig) -> Iterator[str]:
             yield f"`algorithm_config_overrides_per_module` has {module!r}, but the modules are: {known}"
 
 
-_RULES: list[Callable[[AlgorithmConfig], Iterator[str]]] = [
+_RULES: list[Callable[[BatchSizes], Iterator[str]]] = [
     _unavailable, _counts, _evaluation, _schedules, _modules,
 ]  # fmt: skip

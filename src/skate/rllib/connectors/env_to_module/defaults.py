@@ -52,7 +52,9 @@ class FlattenForModule(ConnectorV2):
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
         plan = self._plan
-        if plan is not None and not plan.is_copy and Columns.OBS in batch:
+        if plan is None or Columns.OBS not in batch:
+            return batch
+        if not plan.is_copy or plan.original.dtype != plan.dtype:
             self.foreach_batch_item_change_in_place(batch, Columns.OBS, lambda item, *ids: plan.row(item))
         return batch
 

@@ -420,7 +420,26 @@ KINDS: dict[str, type[Statistic]] = {
 
 
 def statistic_of(state: dict[str, Any]) -> Statistic:
-    """Return the statistic that `Statistic.get_state` described."""
+    """Return the statistic that `Statistic.get_state` described, here or in Ray."""
+    if "stats_cls_identifier" in state:
+        return _statistic_of_ray(state)
     made = KINDS[state["reduce"]](**state["settings"], root=state["root"])
     made.hold(state["held"])
+    return made
+
+
+def _statistic_of_ray(state: dict[str, Any]) -> Statistic:
+    """Return a statistic of Ray's checkpoints: sums over all rounds, and the newest value of the others."""
+    kind = state["stats_cls_identifier"]
+    root = state["is_root"]
+    if kind == "lifetime_sum":
+        total = LifetimeSum(bool(state.get("track_throughputs")), root=root)
+        total.push(state["lifetime_sum"])
+        return total
+    names = {"window": "window", "ema_coeff": "ema_coeff", "percentiles": "percentiles"}
+    settings = {ours: state[theirs] for theirs, ours in names.items() if state.get(theirs) is not None}
+    made = KINDS[kind](**settings, root=root)
+    newest = state.get("latest_merged")
+    if kind in ("mean", "min", "max", "ema") and isinstance(newest, list) and newest:
+        made.push(float(newest[0]))
     return made
