@@ -94,6 +94,8 @@ def test_squashed_gaussian_has_the_figures_of_torch() -> None:
     back = (drawn + 2.0) / 5.0 * 2.0 - 1.0
     torch.testing.assert_close(logp, unit.log_prob(back).sum(-1), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(mine.logp(drawn), logp, rtol=1e-4, atol=1e-4)
+    best = mine.to_deterministic().sample()
+    torch.testing.assert_close(best, torch.tanh(logits[:, :3]) * 2.5 + 0.5)
 
 
 def test_the_likelihood_of_a_saturated_squashed_action_is_finite() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import pathlib
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from skate.rllib.core.rl_module.apis import SelfSupervisedLossAPI, ValueFunction
 from skate.rllib.core.rl_module.torch import TorchRLModule
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
+from tests.rllib.learner_settings import Config
 from tests.rllib.recordings import ARM, BOX, SMALL, recorded, tensors
 
 DEFAULTS = {
@@ -35,17 +34,6 @@ LOSSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "box": (ARM, {"use_kl_loss": False, "grad_clip": 0.1, "vf_loss_coeff": 0.5}),
     "no_critic": (ARM, {"use_critic": False, "kl_coeff": 0.7, "grad_clip": 0.02, "grad_clip_by": "norm"}),
 }
-
-
-class Config(SimpleNamespace):
-    """The attributes of a config that a learner reads."""
-
-    def copy(self, copy_frozen: bool | None = None) -> Config:
-        return copy.copy(self)
-
-    def multi_agent(self, **settings: Any) -> Config:
-        self.__dict__.update(settings)
-        return self
 
 
 def config_of(**settings: Any) -> Config:

@@ -14,8 +14,10 @@ import shutil
 import gymnasium as gym
 import numpy as np
 import torch
+from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 HERE = pathlib.Path(__file__).parent
@@ -135,6 +137,78 @@ def write_losses() -> None:
         np.savez_compressed(HERE / f"ppo_loss_{name}.npz", **arrays)
 
 
+Q_LOSSES = {
+    "dqn_dueling": (DQNConfig, gym.spaces.Discrete(3), {"lr": 0.01}),
+    "dqn_plain": (
+        DQNConfig,
+        gym.spaces.Discrete(3),
+        {"dueling": False, "double_q": False, "td_error_loss_fn": "mse"},
+    ),
+    "dqn_atoms": (DQNConfig, gym.spaces.Discrete(3), {"num_atoms": 5, "v_min": -2.0, "v_max": 2.0}),
+    "sac_box": (SACConfig, ARM, {"initial_alpha": 0.5}),
+    "sac_single": (SACConfig, ARM, {"twin_q": False}),
+    "sac_discrete": (SACConfig, gym.spaces.Discrete(3), {}),
+}
+
+
+def write_q_losses() -> None:
+    for name, (kind, actions, training) in Q_LOSSES.items():
+        torch.manual_seed(3)
+        config = kind().training(**training)
+        config.rl_module(model_config={**SMALL, "head_fcnet_hiddens": [5], "fusionnet_hiddens": [7]})
+        config.environment(observation_space=BOX, action_space=actions)
+        # Without a spec SAC's learner does not find the space of the actions.
+        learner = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
+        learner.build()
+        module = learner.module["default_policy"]
+        rows = 32
+        discrete = isinstance(actions, gym.spaces.Discrete)
+        batch = {
+            "obs": torch.rand(rows, 4) * 2 - 1,
+            "new_obs": torch.rand(rows, 4) * 2 - 1,
+            "actions": torch.randint(0, 3, (rows,)) if discrete else torch.rand(rows, 3) * 2 - 1,
+            "rewards": torch.randn(rows),
+            "terminateds": torch.rand(rows) < 0.3,
+            "weights": torch.rand(rows),
+            "n_step": torch.randint(1, 4, (rows,)).float(),
+        }
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter += torch.randn(parameter.shape) * 0.1
+        arrays = {f"batch/{k}": v.numpy() for k, v in batch.items()}
+        arrays |= {f"before/{k}": v.copy() for k, v in module.get_state().items()}
+        torch.manual_seed(11)
+        outs = learner.module.forward_train({"default_policy": batch})
+        losses = learner.compute_losses(fwd_out=outs, batch={"default_policy": batch})
+        gradients = learner.compute_gradients(losses)
+        arrays["loss"] = losses["default_policy"].detach().numpy()
+        names = {parameter: key for key, parameter in module.named_parameters()}
+        arrays |= {
+            f"gradient/{names.get(p, 'log_alpha')}": g.numpy().copy()
+            for p, g in gradients.items()
+            if g is not None
+        }
+        learner.apply_gradients(learner.postprocess_gradients(gradients))
+        learner.after_gradient_based_update(timesteps={"num_env_steps_sampled_lifetime": 600})
+        arrays |= {f"after/{k}": v for k, v in module.get_state().items()}
+        stats = learner.metrics.reduce()["default_policy"]
+        for key in (
+            "policy_loss",
+            "qf_loss",
+            "qf_twin_loss",
+            "alpha_loss",
+            "alpha_value",
+            "qf_mean",
+            "qf_min",
+            "td_error_mean",
+        ):
+            if key in stats:
+                value = stats[key]
+                arrays[f"stat/{key}"] = np.asarray(float(value.peek() if hasattr(value, "peek") else value))
+        np.savez_compressed(HERE / f"q_loss_{name}.npz", **arrays)
+
+
 if __name__ == "__main__":
     write_modules()
     write_losses()
+    write_q_losses()

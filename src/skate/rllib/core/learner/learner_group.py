@@ -62,6 +62,11 @@ class LearnerGroup(Checkpointable):
             return [getattr(self._learner, func)(**kwargs)]
         return [func(self._learner, **kwargs)]
 
+    def take_td_errors(self) -> dict[str, Any]:
+        """Return the errors of all rows since the last call, by module id, for prioritized replay."""
+        errors: dict[str, Any] = self._learner.take_td_errors()
+        return errors
+
     def get_weights(self, module_ids: Collection[str] | None = None) -> dict[str, Any]:
         """Return the parameters of modules as numpy arrays.
 

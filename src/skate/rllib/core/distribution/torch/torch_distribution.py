@@ -261,7 +261,8 @@ class TorchSquashedGaussian(TorchDiagGaussian):
         )
 
     def to_deterministic(self) -> TorchDeterministic:
-        return TorchDeterministic(loc=self.loc)
+        # The mean before tanh is no action: it may lie outside of the bounds.
+        return TorchDeterministic(loc=self._squash(self.loc))
 
 
 class TorchDeterministic(TorchDistribution):
@@ -352,7 +353,11 @@ class TorchMultiDistribution(TorchDistribution):
 
     @classmethod
     def from_logits(
-        cls, logits: Tensor, child_distribution_cls_struct: Any = (), input_lens: Sequence[int] = (), **kwargs: Any
+        cls,
+        logits: Tensor,
+        child_distribution_cls_struct: Any = (),
+        input_lens: Sequence[int] = (),
+        **kwargs: Any,
     ) -> Any:
         lengths = [int(length) for length in leaves_of(input_lens)]
         parts = iter(torch.split(logits, lengths, dim=-1))
