@@ -11,12 +11,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 from rllib.tiny_module import Choice, TinyModule, config
 
 from skate.rllib.env.multi_agent_env import MultiAgentEnv, make_multi_agent
 from skate.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
+from skate.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 
@@ -193,3 +194,82 @@ def test_equal_seeds_give_equal_bits_from_any_state_of_lanes() -> None:
     third = MultiAgentEnvRunner(config=many(env_config={"seed": 5}))
     third.set_lane_state(pickle.loads(pickle.dumps(one.get_lane_state())))
     assert bits(third) == bits(other)
+
+
+class Turns:
+    """A game of PettingZoo's kind in turns: each of two players acts three times, then both are out."""
+
+    possible_agents = ["first", "second"]
+
+    def __init__(self) -> None:
+        self.infos: dict[str, Any] = {}
+
+    def observation_space(self, agent: str) -> Any:
+        return gym.spaces.Box(0, 10, (1,), np.float32)
+
+    def action_space(self, agent: str) -> Any:
+        return gym.spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        self.agents, self.moves, self.agent_selection = list(self.possible_agents), 0, "first"
+
+    def observe(self, agent: str) -> Any:
+        return np.array([self.moves], np.float32)
+
+    def last(self) -> Any:
+        return self.observe(self.agent_selection), 1.0, self.moves == 6, False, {}
+
+    def step(self, action: Any) -> None:
+        if self.moves == 6:
+            assert action is None
+            self.agents.remove(self.agent_selection)
+            self.agent_selection = self.agents[0] if self.agents else ""
+            return
+        self.moves += 1
+        self.agent_selection = self.possible_agents[self.moves % 2]
+
+    def close(self) -> None:
+        pass
+
+
+def test_games_in_turns_end_for_all() -> None:
+    runner = MultiAgentEnvRunner(config=many(lambda settings: PettingZooEnv(Turns())))
+    episodes = runner.sample(num_episodes=2)
+    for episode in episodes:
+        assert {agent: len(one) for agent, one in episode.agent_episodes.items()} == {"first": 3, "second": 3}
+        assert episode.is_done and all(one.is_terminated for one in episode.agent_episodes.values())
+
+
+def test_parallel_games_of_pettingzoo() -> None:
+    pytest.importorskip("pettingzoo")
+    from pettingzoo.utils.env import ParallelEnv
+
+    class Both(ParallelEnv):  # type: ignore[type-arg, misc]
+        """Two players for four rounds."""
+
+        possible_agents = ["first", "second"]
+        metadata: dict[str, Any] = {"name": "both"}
+
+        def observation_space(self, agent: str) -> Any:
+            return gym.spaces.Box(0, 10, (1,), np.float32)
+
+        def action_space(self, agent: str) -> Any:
+            return gym.spaces.Discrete(2)
+
+        def both(self, value: Any) -> dict[str, Any]:
+            return dict.fromkeys(self.possible_agents, value)
+
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            self.agents, self.rounds = list(self.possible_agents), 0
+            return self.both(np.zeros(1, np.float32)), self.both({})
+
+        def step(self, actions: Any) -> Any:
+            self.rounds += 1
+            over = self.rounds == 4
+            self.agents = [] if over else self.agents
+            seen = self.both(np.array([self.rounds], np.float32))
+            return seen, self.both(1.0), self.both(False), self.both(over), self.both({})
+
+    runner = MultiAgentEnvRunner(config=many(lambda settings: ParallelPettingZooEnv(Both())))
+    episode = runner.sample(num_episodes=1)[0]
+    assert episode.is_truncated and not episode.is_terminated and episode.get_return() == 8.0

@@ -225,6 +225,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             "generator": self._generator.get_state(),
             "needs_initial_reset": self._needs_initial_reset,
             "steps": self.num_env_steps_sampled_lifetime,
+            "order": self._sampler.shared.get("memorized_map_structure", {}),
             "sampler": {name: getattr(self._sampler, name) for name in kept},
         }
 
@@ -235,6 +236,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         self._generator.set_state(state["generator"])
         self._needs_initial_reset = state["needs_initial_reset"]
         self.num_env_steps_sampled_lifetime = state["steps"]
+        self._sampler.shared["memorized_map_structure"] = state["order"]
         for name, value in state["sampler"].items():
             setattr(self._sampler, name, value)
         for episode in self._sampler.episodes:

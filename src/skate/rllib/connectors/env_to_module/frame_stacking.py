@@ -53,7 +53,7 @@ class FrameStackingEnvToModule(PerAgentObservations):
             np.concatenate([bound] * self.num_frames, axis=-1)
             for bound in (observations.low, observations.high)
         )
-        return gym.spaces.Box(low, high, low.shape, observations.dtype.type)  # type: ignore[union-attr]
+        return gym.spaces.Box(low, high, low.shape, observations.dtype.type)
 
     def preprocess(self, observation: Any, episode: Any) -> Any:
         frames = episode.get_observations(slice(-self.num_frames, None), fill=0.0)
