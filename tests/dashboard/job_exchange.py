@@ -1,7 +1,7 @@
 """One conversation with a server of jobs: the same requests for Skate and for a real Ray, and the shapes of all answers.
 
-`python tests/dashboard/job_exchange.py URL` records those of the Ray at that address into ray_job_shapes.json; only names and types,
-no values.
+`python tests/dashboard/job_exchange.py URL` records those of the Ray at that address into ray_job_shapes.json: only names and
+types, no values.
 """
 
 from __future__ import annotations
