@@ -68,8 +68,12 @@ def kill(*pids: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def kill_command(node: Node) -> None:
-    kill(*(pid for pid, text in node.processes().items() if text.startswith("/bin/sh -c")))
+def parent_of(pid: int) -> int:
+    """Return the parent of a process, 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -121,7 +125,8 @@ def strike(
     elif victim == "both":
         kill(*found)
     elif victim == "command":
-        kill_command(node)
+        # The shell of the job, below the process between it and the supervisor; while it waits, there is none.
+        kill(*(pid for pid in node.processes() if len(found) > 1 and parent_of(pid) == found[1]))
     elif victim == "node":
         kill(node.pid)
     else:
