@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skate.wire.pump import Pump
 
 JOIN_SECONDS = 30.0
+ETCD_SCHEME = "etcd://"
 #: How long nodes continue when most of them do not hear a head that has no durable state, so that it does not come back.
 GRACE_SECONDS = 2.0
 #: How long nodes continue without a head that has durable state.
@@ -33,8 +34,8 @@ SOMEWHERE = ("203.0.113.1", 9)
 class Network:
     """The network of one node. The head itself leaves `head` empty; it listens on `port`, or on any free port if that is 0.
 
-    A node `behind_head` connects to no other node than the head. A head with a `state_dir` keeps its state there; while it
-    is not there, other nodes continue for `grace` seconds.
+    A node `behind_head` connects to no other node than the head. A head keeps its `state` in a folder, or at an address of etcd;
+    while it is not there, other nodes continue for `grace` seconds.
     """
 
     ip: str
@@ -43,7 +44,7 @@ class Network:
     token_file: str | None = None
     timeout: float = JOIN_SECONDS
     behind_head: bool = False
-    state_dir: str = ""
+    state: str = ""
     grace: float = STAY_SECONDS
 
 
@@ -126,8 +127,13 @@ def _token(network: Network, folder: str) -> tuple[str, str]:
     token = find_token(network.token_file)
     if token is not None or network.head:
         return token or "", network.token_file or ""
-    path = os.path.join(network.state_dir or folder, TOKEN_NAME)
-    if network.state_dir and os.path.exists(path):
+    if network.state.startswith(ETCD_SCHEME):
+        raise ValueError(
+            "a head with --state-store may be started on another machine, so its token must not be on this one alone: make one "
+            "with `skate get-auth-token --generate`, or name its file with --token-file"
+        )
+    path = os.path.join(network.state or folder, TOKEN_NAME)
+    if network.state and os.path.exists(path):
         return find_token(path) or "", path
     return make_token(path), path
 
