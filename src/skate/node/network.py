@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skate.node.driver.address import CLUSTER_NAME, TOKEN_NAME, cluster_of, find
+from skate.node.registry.store import ETCD_SCHEME
 from skate.protocol.values import LOOPBACK
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from skate.wire.pump import Pump
 
 JOIN_SECONDS = 30.0
-ETCD_SCHEME = "etcd://"
 #: How long nodes continue when most of them do not hear a head that has no durable state, so that it does not come back.
 GRACE_SECONDS = 2.0
 #: How long nodes continue without a head that has durable state.

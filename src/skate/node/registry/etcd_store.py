@@ -19,8 +19,14 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from skate.node.network import ETCD_SCHEME
-from skate.node.registry.store import Change, Opened, StoreFullError, StoreLostError, StoreTakenError
+from skate.node.registry.store import (
+    ETCD_SCHEME,
+    Change,
+    Opened,
+    StoreFullError,
+    StoreLostError,
+    StoreTakenError,
+)
 
 #: How long a head that does not answer keeps its place.
 LEASE_SECONDS: Final = 10

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgpack
 
-from skate.node.network import ETCD_SCHEME
 from skate.node.registry.etcd_store import EtcdStore
 from skate.node.registry.record_keys import changes_of, records_in
 from skate.node.registry.sqlite_store import SqliteStore
-from skate.node.registry.store import Change, Store
+from skate.node.registry.store import ETCD_SCHEME, Change, Store
 from skate.node.registry.writer import RecordWriter
 from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
