@@ -41,7 +41,7 @@ BUGS = (
     ),
     Bug(
         "a taken name goes to the last claimant",
-        "skate.core.cluster.head_actors:HeadActors._register",
+        "skate.core.cluster.head_actors:HeadActors._enter",
         "if taken:",
         "if taken and not actor.name:",
     ),
