@@ -287,3 +287,17 @@ def test_a_member_keeps_its_actors_and_registers_them_with_the_next_head() -> No
     # The next head does not want the actor: it ends as any other that nobody uses.
     member.send(second, m.FREE, actor_id, 1)
     assert member.received(cid, m.EXIT)
+
+
+def test_a_member_binds_the_creation_of_an_actor() -> None:
+    """Another node that gets the handle must not ask the head before the creation is there."""
+    member = Rig(node_id=MEMBER)
+    info = {"node_id": b"head0001".ljust(28, b"."), "total": {}, "labels": {}, "head": True}
+    head = admit_client(member.core, se.PeerJoined(se.PEER_JOINED, info), 0.0)
+    actor_id = member.create()
+    sent = [message for to, message in member.outbox if to == head and message[0] in (m.FORWARD, m.HOLD)]
+    assert [each[0] for each in sent] == [m.FORWARD, m.HOLD] and sent[1][1] == actor_id
+    member.send(1, m.FREE, actor_id, 1)
+    facts = {"class_name": "Actor", "name": "", "task_retries": 0, "in_order": True}
+    member.send(head, m.ACTOR_AT, actor_id, ALIVE, info["node_id"], facts)
+    assert [message[1:] for message in member.received(head, m.FREE)] == [(actor_id, 2)]

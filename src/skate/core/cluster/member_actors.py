@@ -41,7 +41,7 @@ class MemberActors(ActorDirectory):
         task = Task(actor_id, CREATION, cid, self.templates[key], args, deps, held, parent)
         entry = self._enter(Actor(task, fields, cid))
         entry.holders[cid] = 1
-        entry.grants = 1  # the head counts this node as a holder because of this request
+        entry.grants = 2  # the head counts this node as a holder because of this request, and of the HOLD
         for oid in (*held, *(oid for _, oid in deps)):
             self.objects.pin(oid)  # until the head holds them
         client = self.clients[cid]
@@ -50,6 +50,8 @@ class MemberActors(ActorDirectory):
         forward = m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life)
         self._unanswered[actor_id] = forward
         self.emit(head.cid, forward)
+        # It binds: no other node may ask the head for the actor before the head has it.
+        self.emit(head.cid, m.Hold(m.HOLD, actor_id))
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
         """FORWARD of a creation: run an actor for the head."""
