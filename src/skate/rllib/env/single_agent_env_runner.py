@@ -296,6 +296,7 @@ class SingleAgentEnvRunner(EnvRunner):
 
     def _log_end(self, num_steps: int, num_episodes: int) -> None:
         self.num_env_steps_sampled_lifetime += num_steps
+        self._meter.flush()
         log_sampled(self.metrics, num_steps, num_episodes)
         self._sampled_at = time.perf_counter()
 
