@@ -28,6 +28,8 @@ class EpisodeMeter:
         self.lengths = np.zeros(num_lanes, np.int64)
         self.starts = np.full(num_lanes, time.perf_counter())
         self.num_episodes = 0
+        #: Lanes whose episodes are dropped at present.
+        self.muted = np.zeros(num_lanes, bool)
 
     def begin(self, lane: int | None = None) -> None:
         """Begin a new episode in one lane, or in all."""
@@ -48,6 +50,9 @@ class EpisodeMeter:
 
     def end(self, lane: int) -> None:
         """Log the episode of a lane and begin the next."""
+        if self.muted[lane]:
+            self.begin(lane)
+            return
         seconds = time.perf_counter() - float(self.starts[lane])
         log_episode(self.metrics, float(self.returns[lane]), int(self.lengths[lane]), seconds, self.window)
         self.num_episodes += 1
