@@ -57,7 +57,9 @@ def test_frames_are_stacked_over_chunks_and_not_over_episodes() -> None:
         [0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [0, 0, 0], [0, 0, 1], [0, 1, 2],
     ]  # fmt: skip
     after = np.concatenate([rollout.next_obs for rollout in rollouts])[:, 0]
-    assert after[4, [1, 4, 7]].tolist() == [3, 4, 5], "the last frames of the episode, not the first of the next"
+    assert after[4, [1, 4, 7]].tolist() == [3, 4, 5], (
+        "the last frames of the episode, not the first of the next"
+    )
 
 
 def test_frames_of_whole_episodes_for_a_learner() -> None:
@@ -82,7 +84,9 @@ def test_previous_actions_and_rewards_stand_beside_the_observation() -> None:
 
 
 def test_flattening_by_key_and_without_some() -> None:
-    space = gym.spaces.Dict({"z": gym.spaces.Discrete(3), "a": gym.spaces.Box(0, 9, (2, 2)), "drop": gym.spaces.Discrete(2)})
+    space = gym.spaces.Dict(
+        {"z": gym.spaces.Discrete(3), "a": gym.spaces.Box(0, 9, (2, 2)), "drop": gym.spaces.Discrete(2)}
+    )
     flat = FlattenObservations(space, gym.spaces.Discrete(2), keys_to_remove=["drop"])
     assert flat.observation_space == gym.spaces.Box(
         np.zeros(7, np.float32), np.array([9, 9, 9, 9, 1, 1, 1], np.float32)
@@ -134,7 +138,10 @@ def test_filtered_observations_stay_filtered_in_episodes_and_columns() -> None:
     assert float(np.abs(episode.get_observations()).max()) < 3
     other = runner(MeanStdFilter)
     other.set_state(made.get_state())
-    assert other._env_to_module["MeanStdFilter"][0]._seen[(None,)].count == made._env_to_module[0]._seen[(None,)].count
+    assert (
+        other._env_to_module["MeanStdFilter"][0]._seen[(None,)].count
+        == made._env_to_module[0]._seen[(None,)].count
+    )
 
 
 def test_pipelines_are_changed_by_name_or_class() -> None:
@@ -160,7 +167,9 @@ def test_items_are_changed_in_place_and_errors_say_what_to_do() -> None:
     batch: dict[str, Any] = {}
     ConnectorV2.add_n_batch_items(batch, "a", [1, 2], 2, episode)
     ConnectorV2.add_n_batch_items(batch, "b", [10, 20], 2, episode)
-    ConnectorV2.foreach_batch_item_change_in_place(batch, ["a", "b"], lambda items, *ids: (sum(items), ids[0]))
+    ConnectorV2.foreach_batch_item_change_in_place(
+        batch, ["a", "b"], lambda items, *ids: (sum(items), ids[0])
+    )
     assert batch == {"a": {("x",): [11, 22]}, "b": {("x",): ["x", "x"]}}
     with pytest.raises(ValueError, match="no columns"):
         ConnectorV2.foreach_batch_item_change_in_place(batch, "c", lambda item, *ids: item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from typing import Any
 
 import gymnasium as gym
@@ -188,8 +189,6 @@ def test_another_runner_goes_on_from_the_state_of_lanes() -> None:
         state = first.get_lane_state()
         other = SingleAgentEnvRunner(config=config(seed=99, callbacks_class=callbacks))
         other.set_state(first.get_state())
-        import pickle
-
         other.set_lane_state(pickle.loads(pickle.dumps(state)))
         assert digest(first.sample_rollout(30)) == digest(other.sample_rollout(30))
 

@@ -16,7 +16,9 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 SPACES = {
     "box": gym.spaces.Box(-100, 100, (2,), np.float32),
     "choice": gym.spaces.Discrete(50),
-    "nested": gym.spaces.Dict({"a": gym.spaces.Discrete(50), "b": gym.spaces.Box(-100, 100, (1,), np.float32)}),
+    "nested": gym.spaces.Dict(
+        {"a": gym.spaces.Discrete(50), "b": gym.spaces.Box(-100, 100, (1,), np.float32)}
+    ),
 }
 
 
@@ -76,8 +78,12 @@ class Scene:
 
     def column(self, which: str) -> tuple[list[int], Any]:
         if which == "out":
-            return self.steps, lambda *args, **kwargs: self.episode.get_extra_model_outputs("out", *args, **kwargs)
-        return self.seen if which in ("observations", "infos") else self.steps, getattr(self.episode, f"get_{which}")
+            return self.steps, lambda *args, **kwargs: self.episode.get_extra_model_outputs(
+                "out", *args, **kwargs
+            )
+        return self.seen if which in ("observations", "infos") else self.steps, getattr(
+            self.episode, f"get_{which}"
+        )
 
 
 @pytest.mark.parametrize("start", range(0, 200, 50))
@@ -137,7 +143,9 @@ def test_chunks_join_and_parts_remember() -> None:
     assert part.get_rewards(-1, neg_index_as_lookback=True) == 6
     assert following[:1].get_actions() == [6] and not following[:1].is_done
     episode.concat_episode(following)
-    assert episode.get_observations() == list(range(9)) and episode.get_extra_model_outputs("out") == list(range(1, 9))
+    assert episode.get_observations() == list(range(9)) and episode.get_extra_model_outputs("out") == list(
+        range(1, 9)
+    )
     assert episode.is_terminated and episode.t == 8 and episode.get_return() == 36
     again = SingleAgentEpisode.from_state(episode.get_state())
     assert again.get_observations() == episode.get_observations() and again.is_terminated and again.id_ == "x"

@@ -67,8 +67,7 @@ def build_env_to_module(
     if getattr(config, "add_default_connectors_to_env_to_module_pipeline", True):
         many = bool(getattr(config, "is_multi_agent", False))
         made.append(AddObservationsFromEpisodesToBatch())
-        if not many:
-            made.append(FlattenForModule(flat=wants_flat(config)))
+        made.append(FlattenForModule(flat=wants_flat(config), multi_agent=many))
         made.append(AddTimeDimToBatchAndZeroPad())
         made.append(AddStatesFromEpisodesToBatch())
         if many:

@@ -99,7 +99,7 @@ class EnvRunnerGroup:
 
     def sample_rollouts(
         self, total_steps: int, explore: bool | None = None, random_actions: bool = False
-    ) -> tuple[list[Rollout], list[dict[str, Any]]]:
+    ) -> tuple[list[Rollout] | dict[str, list[Rollout]], list[dict[str, Any]]]:
         """Sample a batch, in equal fragments of all lanes of all runners.
 
         A runner that dies is made anew and samples its part again, so that the batch is whole.
@@ -110,7 +110,7 @@ class EnvRunnerGroup:
             random_actions: True to act at random, without the module.
 
         Returns:
-            The fragments and the metrics, in the order of the runners.
+            The fragments, by module id if there are several agents, and the metrics, in the order of the runners.
 
         Raises:
             Exception: The environment's own, if it raises again after restarts, or if those are off.
@@ -122,8 +122,10 @@ class EnvRunnerGroup:
         if random_actions:
             kwargs["random_actions"] = True
         if self._remote is None:
-            return [self._local.sample_rollout(**kwargs)], [self._local.get_metrics()]
-        return self._remote.gather(kwargs)
+            sampled, metrics = [self._local.sample_rollout(**kwargs)], [self._local.get_metrics()]
+        else:
+            sampled, metrics = self._remote.gather(kwargs)
+        return by_module(sampled) if sampled and isinstance(sampled[0], dict) else sampled, metrics
 
     def sync_weights(self, state: Any = None, weights_seq_no: int | None = None, **kwargs: Any) -> None:
         """Send weights to all runners; remote ones take them with the next part that they sample.
@@ -250,3 +252,12 @@ def runner_class_of(config: Any) -> Any:
 
         return MultiAgentEnvRunner
     return SingleAgentEnvRunner
+
+
+def by_module(sampled: list[Any]) -> dict[str, list[Rollout]]:
+    """Return the runners' fragments by module, in the order of the runners."""
+    found: dict[str, list[Rollout]] = {}
+    for each in sampled:
+        for module_id, rollouts in each.items():
+            found.setdefault(module_id, []).extend(rollouts)
+    return found

@@ -53,6 +53,11 @@ class SpacePlan:
         )
 
     @property
+    def keeps(self) -> bool:
+        """True if a row is the observation as it is."""
+        return self.is_copy and bool(self.original.dtype == self.dtype)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one row."""
         return self.space.shape

@@ -35,11 +35,13 @@ class FlattenForModule(ConnectorV2):
 
     Args:
         flat: False for modules that take nested observations.
+        multi_agent: True if the spaces are by agent.
     """
 
-    def __init__(self, flat: bool = True, **kwargs: Any) -> None:
+    def __init__(self, flat: bool = True, multi_agent: bool = False, **kwargs: Any) -> None:
         self.flat = flat
-        self._plan: SpacePlan | None = None
+        self.multi_agent = multi_agent
+        self._plans: dict[Any, SpacePlan] = {}
         super().__init__(**kwargs)
 
     def recompute_output_observation_space(
@@ -47,15 +49,22 @@ class FlattenForModule(ConnectorV2):
     ) -> gym.Space[Any] | None:
         if not self.flat:
             return input_observation_space
-        self._plan = SpacePlan(input_observation_space)
-        return self._plan.space
+        if isinstance(input_observation_space, gym.spaces.Dict) and self.multi_agent:
+            spaces = input_observation_space.spaces
+            self._plans = {agent_id: SpacePlan(space) for agent_id, space in spaces.items()}
+            return gym.spaces.Dict({agent_id: plan.space for agent_id, plan in self._plans.items()})
+        plan = self._plans[None] = SpacePlan(input_observation_space)
+        return plan.space
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
-        plan = self._plan
-        if plan is None or Columns.OBS not in batch:
+        if Columns.OBS not in batch or all(plan.keeps for plan in self._plans.values()):
             return batch
-        if not plan.is_copy or plan.original.dtype != plan.dtype:
-            self.foreach_batch_item_change_in_place(batch, Columns.OBS, lambda item, *ids: plan.row(item))
+
+        def flat(item: Any, episode_id: Any, agent_id: Any, module_id: Any) -> Any:
+            plan = self._plans[agent_id]
+            return item if plan.keeps else plan.row(item)
+
+        self.foreach_batch_item_change_in_place(batch, Columns.OBS, flat)
         return batch
 
 

@@ -43,8 +43,12 @@ class FlattenObservations(PerAgentObservations):
             return observations
         if self.keys_to_remove:
             if not isinstance(observations, gym.spaces.Dict):
-                raise ValueError(f"keys_to_remove={sorted(self.keys_to_remove)} needs a Dict space, not {observations}")
-            kept = {key: space for key, space in observations.spaces.items() if key not in self.keys_to_remove}
+                raise ValueError(
+                    f"keys_to_remove={sorted(self.keys_to_remove)} needs a Dict space, not {observations}"
+                )
+            kept = {
+                key: space for key, space in observations.spaces.items() if key not in self.keys_to_remove
+            }
             observations = gym.spaces.Dict(kept)
         plan = self._plans[agent_id] = SpacePlan(observations, images=False)
         return plan.space

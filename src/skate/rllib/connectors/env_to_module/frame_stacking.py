@@ -46,9 +46,14 @@ class FrameStackingEnvToModule(PerAgentObservations):
         self, observations: gym.Space[Any], actions: gym.Space[Any] | None, agent_id: Any = None
     ) -> gym.Space[Any]:
         if not isinstance(observations, gym.spaces.Box):
-            raise ValueError(f"observations of {observations} cannot be stacked; flatten them first, or write a connector")
-        low, high = (np.concatenate([bound] * self.num_frames, axis=-1) for bound in (observations.low, observations.high))
-        return gym.spaces.Box(low, high, low.shape, observations.dtype.type)  # type: ignore[union-attr]
+            raise ValueError(
+                f"observations of {observations} cannot be stacked; flatten them first, or write a connector"
+            )
+        low, high = (
+            np.concatenate([bound] * self.num_frames, axis=-1)
+            for bound in (observations.low, observations.high)
+        )
+        return gym.spaces.Box(low, high, low.shape, observations.dtype.type)
 
     def preprocess(self, observation: Any, episode: Any) -> Any:
         frames = episode.get_observations(slice(-self.num_frames, None), fill=0.0)
@@ -61,7 +66,9 @@ class FrameStackingEnvToModule(PerAgentObservations):
             return batch
         for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
             size = len(episode)
-            padded = episode.get_observations(slice(1 - self.num_frames, size), neg_index_as_lookback=True, fill=0.0)
+            padded = episode.get_observations(
+                slice(1 - self.num_frames, size), neg_index_as_lookback=True, fill=0.0
+            )
             frames = [np.asarray(frame) for frame in padded]
             stacked = [np.concatenate(frames[at : at + self.num_frames], axis=-1) for at in range(size)]
             self.add_n_batch_items(batch, Columns.OBS, stacked, size, episode)

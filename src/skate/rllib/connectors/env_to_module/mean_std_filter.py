@@ -106,9 +106,13 @@ class MeanStdFilter(PerAgentObservations):
 
     def _normalized(self, value: Any, space: Any, path: tuple[Any, ...]) -> Any:
         if isinstance(space, gym.spaces.Dict):
-            return {key: self._normalized(value[key], inner, (*path, key)) for key, inner in space.spaces.items()}
+            return {
+                key: self._normalized(value[key], inner, (*path, key)) for key, inner in space.spaces.items()
+            }
         if isinstance(space, gym.spaces.Tuple):
-            return tuple(self._normalized(value[at], inner, (*path, at)) for at, inner in enumerate(space.spaces))
+            return tuple(
+                self._normalized(value[at], inner, (*path, at)) for at, inner in enumerate(space.spaces)
+            )
         if not isinstance(space, gym.spaces.Box):
             return value
         array = np.asarray(value, np.float64)
@@ -124,7 +128,9 @@ class MeanStdFilter(PerAgentObservations):
             array = np.clip(array, -self.clip_by_value, self.clip_by_value)
         return array.astype(np.float32)
 
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         return {
             "seen": {path: (stat.count, stat.mean, stat.squares) for path, stat in self._seen.items()},
             "new": {path: (stat.count, stat.mean, stat.squares) for path, stat in self._new.items()},
@@ -152,7 +158,10 @@ class MeanStdFilter(PerAgentObservations):
         for state in states:
             for path, parts in state["new"].items():
                 merged[path] = merged[path].merge(RunningStat(*parts))
-        return {"seen": {path: (stat.count, stat.mean, stat.squares) for path, stat in merged.items()}, "new": {}}
+        return {
+            "seen": {path: (stat.count, stat.mean, stat.squares) for path, stat in merged.items()},
+            "new": {},
+        }
 
 
 def without(whole: RunningStat, part: Any) -> RunningStat:

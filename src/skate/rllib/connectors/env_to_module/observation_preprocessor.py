@@ -32,7 +32,11 @@ class SingleAgentObservationPreprocessor(ConnectorV2, abc.ABC):
     def space_of(self, episode: Any) -> gym.Space[Any] | None:
         """Return the space of the new observations of an episode."""
         space = self.observation_space
-        if episode.agent_id is not None and isinstance(space, gym.spaces.Dict) and episode.agent_id in space.spaces:
+        if (
+            episode.agent_id is not None
+            and isinstance(space, gym.spaces.Dict)
+            and episode.agent_id in space.spaces
+        ):
             return space.spaces[episode.agent_id]
         return space
 

@@ -52,7 +52,9 @@ class PrevActionsPrevRewards(PerAgentObservations):
         if self.n_prev_actions and actions is not None:
             plan = self._actions[agent_id] = SpacePlan(actions, images=False)
             low, high = (np.tile(bound, self.n_prev_actions) for bound in (plan.space.low, plan.space.high))
-            parts[self.PREV_ACTIONS_KEY] = gym.spaces.Box(np.minimum(low, 0), np.maximum(high, 0), dtype=np.float32)
+            parts[self.PREV_ACTIONS_KEY] = gym.spaces.Box(
+                np.minimum(low, 0), np.maximum(high, 0), dtype=np.float32
+            )
         if self.n_prev_rewards:
             size = (self.n_prev_rewards,)
             parts[self.PREV_REWARDS_KEY] = gym.spaces.Box(float("-inf"), float("inf"), size, np.float32)
