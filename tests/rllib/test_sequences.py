@@ -9,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from skate.rllib.algorithms.ppo import PPOConfig
 from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from skate.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from skate.rllib.core.columns import Columns
@@ -133,3 +134,17 @@ def test_a_module_with_memory_learns_from_minibatches_of_sequences() -> None:
     assert all(np.isfinite(array).all() for array in after.values())
     changed = {key for key in after if not np.array_equal(after[key], before[key])}
     assert {"encoder.actor_encoder.lstm.weight_hh_l0", "encoder.critic_encoder.lstm.weight_hh_l0"} <= changed
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_ppo_samples_and_learns_with_an_lstm(shared: bool) -> None:
+    model = {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5, "vf_share_layers": shared}
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs_per_env_runner=2)
+    config.training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=1).rl_module(model_config=model)
+    algorithm = config.build_algo()
+    try:
+        results = algorithm.train()
+    finally:
+        algorithm.stop()
+    assert np.isfinite(results["learners"]["default_policy"]["total_loss"])
+    assert results["learners"]["default_policy"]["num_module_steps_trained"] >= 60
