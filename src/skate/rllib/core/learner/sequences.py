@@ -65,7 +65,7 @@ def _one_step(observations: np.ndarray, state: State, device: Any) -> dict[str, 
 
 def fresh_starts(rollout: Any) -> np.ndarray:
     """Return where an episode begins within the fragment, shape ``(T, N)``; never in its first row."""
-    fresh = np.zeros_like(rollout.valid)
+    fresh: np.ndarray = np.zeros_like(rollout.valid)
     done = rollout.columns[Columns.TERMINATEDS] | rollout.columns[Columns.TRUNCATEDS] | ~rollout.valid
     fresh[1:] = done[:-1]
     return fresh
