@@ -117,7 +117,7 @@ NOUNS_IN_ING = {
     "tracing",
     "training",
 }
-NOUNS_IN_ING |= {"custom_func_checkpointing", "setup_local_tmp_tracing"}
+NOUNS_IN_ING |= {"frame_stacking", "ring", "custom_func_checkpointing", "setup_local_tmp_tracing"}
 #: Extras for those who work on Skate, or that bring a model along.
 EXTRAS_OF_TOOLS = {"dev", "demo", "site", "retrieval"}
 #: Packages whose module has another name.
