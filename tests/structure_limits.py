@@ -60,13 +60,15 @@ REACH_THROUGHS = 18
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
     "client": 16,
-    "command": 3,
+    "command": 2,
     "core": 2,
     "dag": 23,
+    "dashboard": 3,
     "data": 14,
     "experimental": 26,
     "fabric": 1,
     "job_submission": 5,
+    "launcher": 1,
     "llm": 4,
     "node": 3,
     "private_names": 11,
@@ -115,7 +117,7 @@ NOUNS_IN_ING = {
     "tracing",
     "training",
 }
-NOUNS_IN_ING |= {"custom_func_checkpointing", "setup_local_tmp_tracing"}
+NOUNS_IN_ING |= {"frame_stacking", "ring", "custom_func_checkpointing", "setup_local_tmp_tracing"}
 #: Extras for those who work on Skate, or that bring a model along.
 EXTRAS_OF_TOOLS = {"dev", "demo", "site", "retrieval"}
 #: Packages whose module has another name.

@@ -65,9 +65,9 @@ def test_a_second_start_is_refused_with_the_address_of_the_first(node: Node) -> 
 
 
 def test_flags_without_a_meaning_here_are_named(node: Node) -> None:
-    ended = node.command("start", "--head", "--metrics-export-port=8080", "--node-name", "n", "--num-cpus=1")
+    ended = node.command("start", "--head", "--node-manager-port=8080", "--node-name", "n", "--num-cpus=1")
     assert (
-        "--metrics-export-port" in ended.stderr
+        "--node-manager-port" in ended.stderr
         and "--node-name" in ended.stderr
         and "without effect" in ended.stderr
     )
@@ -405,6 +405,14 @@ def test_output_of_workers_is_kept_in_files_on_request(
     out = logs / f"{name}.out"
     wait_for(lambda: out.exists() and out.read_text() == "first\nsecond\n", 5, "the lines in the file")
     assert (logs / f"{name}.err").read_text() == "wrong\n"
+    # The worker has ended with its program; its lines are read from the file.
+    listed = node.command("logs", "cluster", "worker-*").stdout
+    assert f"{name}.out" in listed and f"{name}.err" in listed
+    assert node.command("logs", f"{name}.out", "--tail", "1").stdout.endswith("\n\nsecond\n")
+    assert node.command("logs", f"{name}.out", "--tail", "-1", "--follow").stdout == "first\nsecond\n"
+    (logs / "secret").symlink_to("/etc/passwd")
+    for outside in ("secret", "../node/node.log", "/etc/passwd", "."):
+        assert "root" not in node.command("logs", outside, check=False).stdout
     other = Node(tmp_path / "other")
     refused = other.command("start", "--head", "--num-cpus", "1", "--log-dir", str(logs), check=False)
     assert refused.returncode == 1 and "another node writes its logs" in refused.stderr

@@ -2,17 +2,21 @@
 
     skate run script.py [args...]     run a program that imports ray on Skate
     skate script.py [args...]         the same
+    skate autoscale CLUSTER.yaml      start and stop the workers of a cluster file as demand changes
     skate dashboard                   serve state and metrics of a session over HTTP
     skate drain-node --reason ...     let a node take no new work, and leave
     skate get KIND ID                 one actor, task, object, node, ... with all details
     skate logs task --id ID           what a task has printed; actor, worker, job, cluster
     skate job submit -- COMMAND       run a command as a job of a standing node; status, logs, stop, list, delete
+    skate manifest slurm|kubernetes   print a batch script or manifests of a cluster
     skate memory                      the references that keep objects alive
     skate metrics launch-prometheus   Prometheus for the metrics of your node
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
     skate start --head                start a standing node; `skate status` shows it, `skate stop` ends it
+    skate symmetric-run -- COMMAND    on every machine: start a cluster, run a command on its head, end it
+    skate up CLUSTER.yaml             start a cluster by SSH; down, exec, attach, submit, rsync-up, rsync-down
     skate tune list-trials PATH       the trials of a search; list-experiments, add-note
     skate --version                   the versions of Skate and of its API
 
@@ -29,24 +33,36 @@ from skate.command import broken_pipe
 
 # The module of each subcommand. Run a script of the same name by its path: `skate run ./version`.
 VERBS = {
+    "autoscale": "skate.autoscaler.command",
+    "attach": "skate.command.machines.attach",
     "dashboard": "skate.command.dashboard",
+    "down": "skate.command.machines.down",
     "drain-node": "skate.command.drain_node",
+    "exec": "skate.command.machines.exec",
     "get": "skate.command.get_row",
     "get-auth-token": "skate.command.auth_token",
+    "get-head-ip": "skate.command.machines.head_ip",
+    "get-worker-ips": "skate.command.machines.worker_ips",
     "health-check": "skate.command.health_check",
     "job": "skate.command.job",
     "list": "skate.command.list_rows",
     "logs": "skate.command.logs",
+    "manifest": "skate.command.machines.manifest",
     "memory": "skate.command.memory",
     "metrics": "skate.command.metrics",
+    "rsync-down": "skate.command.machines.rsync_down",
+    "rsync-up": "skate.command.machines.rsync_up",
     "run": "skate.command.run",
     "serve": "skate.serve.command.verbs",
-    "summary": "skate.command.summary",
     "start": "skate.command.start",
     "status": "skate.command.status",
     "stop": "skate.command.stop",
+    "submit": "skate.command.machines.submit",
+    "summary": "skate.command.summary",
+    "symmetric-run": "skate.command.machines.symmetric_run",
     "timeline": "skate.command.timeline",
     "tune": "skate.tune.command",
+    "up": "skate.command.machines.up",
     "version": "skate.command.version",
 }
 

@@ -19,8 +19,8 @@ SUMMARY = 'start a standing node, for programs that call init(address="auto")'
 WITHOUT_EFFECT = {
     "node-manager-port": True, "object-manager-port": True, "min-worker-port": True,
     "max-worker-port": True, "worker-port-list": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True,
-    "metrics-export-port": True, "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
-    "autoscaling-config": True, "plasma-directory": True, "redis-password": True, "redis-username": True,
+    "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
+    "plasma-directory": True, "redis-password": True, "redis-username": True,
     "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False, "node-name": True,
     "storage": True, "tracing-startup-hook": True, "ray-debugger-external": False, "no-redirect-output": False,
     "system-config": True, "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True,
@@ -93,8 +93,14 @@ def _report(facts: dict[str, Any]) -> None:
     """Print where the dashboard is, or why there is none; the node runs in any case."""
     if "error" in facts:
         print(f"skate start: the dashboard has not started: {facts['error']}", file=sys.stderr)
-    else:
+        return
+    if "url" in facts:
         print(f"  dashboard:    {facts['url']}/#token={facts['token']}", flush=True)
+    if "metrics_url" in facts:
+        print(
+            f"  metrics:      {facts['metrics_url']}/metrics, for Prometheus: `skate metrics config`",
+            flush=True,
+        )
 
 
 def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None:
@@ -104,7 +110,8 @@ def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None
             raise ValueError(
                 "--jobs needs --include-dashboard true; `skate job submit` on this machine needs neither"
             )
-        return None
+        if given.metrics_export_port is None:
+            return None
     from skate.util.http.token_client import LOOPBACK  # few nodes have a dashboard
 
     if given.dashboard_host not in LOOPBACK and not given.plain_http_behind_a_proxy:
@@ -113,8 +120,9 @@ def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None
             "keep 127.0.0.1, or add --plain-http-behind-a-proxy if a proxy encrypts the connections"
         )
     return detached_node.DashboardPlace(
-        given.dashboard_host, given.dashboard_port, given.plain_http_behind_a_proxy, given.jobs
-    )
+        given.dashboard_host, given.dashboard_port, given.plain_http_behind_a_proxy, given.jobs, given.metrics_export_port,
+        not given.include_dashboard,
+    )  # fmt: skip
 
 
 def _truth(text: str) -> bool:
@@ -129,9 +137,18 @@ def _network(given: argparse.Namespace) -> detached_node.Network | None:
     if given.head and given.address:
         raise ValueError("--head starts a cluster and --address joins one; use one of them")
     ip, token_file = given.node_ip_address, given.token_file
+    port = given.ray_client_server_port if given.port is None else given.port
+    if given.state_dir and not (given.head and port):
+        raise ValueError(
+            "--state-dir keeps the state of a head, which other nodes must find again at the same address: use it with --head "
+            "and --port PORT"
+        )
+    if given.state_grace is not None and not given.state_dir:
+        raise ValueError("--state-grace is for a head with --state-dir")
     if given.head:
-        port = given.ray_client_server_port if given.port is None else given.port
-        return None if port is None else detached_node.network_of_head(port, ip, token_file)
+        if port is None:
+            return None
+        return detached_node.network_of_head(port, ip, token_file, given.state_dir, given.state_grace)
     if given.address:
         return detached_node.network_of_member(given.address, ip, token_file, given.timeout)
     return None
@@ -142,7 +159,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         "num_cpus": given.num_cpus,
         "num_gpus": given.num_gpus,
         "resources": _amounts(given.resources, "--resources"),
-        "labels": _labels(given.labels),
+        "labels": _all_labels(given),
         "object_store_memory": given.object_store_memory,
         "_memory": given.memory,
         "object_spilling_directory": given.object_spilling_directory,
@@ -162,6 +179,12 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise ValueError(f"{flag} must be a JSON object, got {text!r}")
     return found
+
+
+def _all_labels(given: argparse.Namespace) -> dict[str, str] | None:
+    """Return the labels of the node; the head of a cluster with an autoscaler has one more."""
+    labels = _labels(given.labels)
+    return labels if given.autoscaling_config is None else {**(labels or {}), detached_node.GROWS_LABEL: "on"}
 
 
 def _labels(text: str | None) -> dict[str, str] | None:
@@ -220,8 +243,29 @@ def _add_dashboard(parser: argparse.ArgumentParser) -> None:
         "--dashboard-host", default="127.0.0.1", help="where it listens; default: %(default)s"
     )
     parser.add_argument("--dashboard-port", type=int, help="default: 8265, or a free port if that is taken")
+    parser.add_argument(
+        "--metrics-export-port",
+        type=int,
+        metavar="PORT",
+        help="serve metrics for Prometheus at --dashboard-host and this port, also without a dashboard; 0: any free one",
+    )
     parser.add_argument("--jobs", action="store_true", help="(with a dashboard) accept jobs over HTTP")
     parser.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a head that can be started again."""
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        help="(with --head) keep the state of the cluster in this folder: other nodes stay while the head is started again",
+    )
+    parser.add_argument(
+        "--state-grace",
+        type=float,
+        metavar="SECONDS",
+        help="(with --state-dir) how long other nodes stay without the head; default: 60",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -252,6 +296,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long to wait for the head; default: %(default)g",
     )
+    _add_state(parser)
     parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
     parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")
@@ -262,6 +307,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default: 70%%")
     parser.add_argument(
         "--object-spilling-directory", help="the folder for large values when memory is full; default: /tmp"
+    )
+    parser.add_argument(
+        "--autoscaling-config",
+        metavar="FILE",
+        help="(with --head) let requests that no node can meet wait for nodes that `skate autoscale FILE` starts",
     )
     _add_dashboard(parser)
     parser.add_argument(

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, state_routes
+from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, serve_routes, state_routes
 from skate.dashboard.access import Access
-from skate.dashboard.guard import Guard
+from skate.dashboard.guard import Guard, Receive, Scope, Send
 
 #: The endpoint of each path that is read with GET.
 ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
@@ -37,6 +37,7 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/api/jobs/{job_id}": job_routes.row,
     "/api/jobs/{job_id}/logs": job_routes.log,
     "/api/packages/{protocol}/{name}": package_routes.look,
+    "/api/serve/applications/": serve_routes.applications,
     "/api/v0/cluster_metadata": cluster_routes.cluster_metadata,
     "/api/v0/logs": log_routes.names,
     "/api/v0/logs/{media}": log_routes.lines,
@@ -50,6 +51,8 @@ CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
     ("DELETE", "/api/jobs/{job_id}"): job_routes.delete,
     ("POST", "/api/jobs/{job_id}/stop"): job_routes.stop,
     ("PUT", "/api/packages/{protocol}/{name}"): package_routes.put,
+    ("PUT", "/api/serve/applications/"): serve_routes.apply,
+    ("DELETE", "/api/serve/applications/"): serve_routes.delete,
 }
 #: The endpoint of each path that is followed over a WebSocket.
 STREAMS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {
@@ -66,8 +69,31 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def guarded(access: Access, accepts_jobs: bool = False) -> Guard:
+#: What is served at a port for metrics alone.
+OF_METRICS = ("/metrics", "/api/prometheus/sd", "/api/healthz")
+
+
+def guarded(access: Access, accepts_jobs: bool = False, only_metrics: bool = False) -> Guard:
     """Return the application behind its guard. It reads the session of this process, and runs jobs on its node if it may."""
-    app = Starlette(routes=routes())
+    found = [each for each in routes() if isinstance(each, Route) and each.path in OF_METRICS]
+    app = Starlette(routes=found if only_metrics else routes())
     app.state.accepts_jobs = accepts_jobs
     return Guard(app, access)
+
+
+class ByPort:
+    """An ASGI application that passes each connection on by the port at which it has arrived.
+
+    Args:
+        others: applications of certain ports.
+        app: the application of all other ports.
+    """
+
+    def __init__(self, others: dict[int, Guard], app: Guard) -> None:
+        self._others = others
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a connection."""
+        port = scope["server"][1] if scope.get("server") else 0
+        await self._others.get(port, self._app)(scope, receive, send)

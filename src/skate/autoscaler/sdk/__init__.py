@@ -1,8 +1,7 @@
 """Requests for more machines, under Ray's names.
 
-A session cannot add nodes, so a request is compared with the cluster's resources, and a warning names the
-missing ones. Functions that start or stop clusters are rejected: use Slurm, Kubernetes or a cloud's own
-tools.
+`skate autoscale` serves requests. In a cluster without it, a request is compared with the cluster's resources, and a warning
+names the missing ones. Functions that start or stop the cluster of a file do what `skate up` and its siblings do.
 """
 
 from __future__ import annotations
@@ -10,6 +9,16 @@ from __future__ import annotations
 import logging
 from typing import Any, NoReturn
 
+from skate.autoscaler import view
+from skate.autoscaler.sdk.clusters import (
+    create_or_update_cluster,
+    get_head_node_ip,
+    get_worker_node_ips,
+    rsync,
+    run_on_cluster,
+    teardown_cluster,
+)
+from skate.client.session.detached_node import GROWS_LABEL
 from skate.client.state import cluster_queries
 from skate.resources import Resources
 
@@ -29,6 +38,7 @@ __all__ = [
 ]
 
 Bundle = dict[str, float]
+_logger = logging.getLogger("skate.autoscaler")
 
 
 def request_resources(
@@ -36,7 +46,10 @@ def request_resources(
     bundles: list[Bundle] | None = None,
     bundle_label_selectors: list[dict[str, str]] | None = None,
 ) -> None:
-    """Announce the resources that the program will need; logs a warning if the cluster lacks them.
+    """Announce the resources that the program will need, in the place of the last announcement; return at once.
+
+    An autoscaler starts nodes for them, and keeps these until they are replaced, such as by `request_resources(num_cpus=0)`.
+    Without an autoscaler, a warning names what the cluster lacks.
 
     Args:
         num_cpus: the total number of CPUs.
@@ -57,11 +70,15 @@ def request_resources(
             "bundle_label_selectors must have one entry per bundle, got "
             f"{len(bundle_label_selectors)} for {len(bundles or ())} bundles"
         )
-    wanted = Resources.total([{"CPU": num_cpus or 0}, *(bundles or ())])
+    shapes = [*([{"CPU": 1.0}] * (num_cpus or 0)), *(bundles or ())]
+    if any(GROWS_LABEL in node["Labels"] for node in cluster_queries.nodes() if node["Alive"]):
+        view.request([{name: float(amount) for name, amount in shape.items()} for shape in shapes])
+        return
+    wanted = Resources.total(shapes)
     have = cluster_queries.cluster_resources()
     short = [f"{name}: {wanted[name]:g} of {have.get(name, 0):g}" for name in wanted.lacking(have)]
     if short:
-        logging.getLogger("skate.autoscaler").warning(
+        _logger.warning(
             "request_resources: the request exceeds the resources of the cluster (%s), which does "
             "not grow automatically; start it with more, or request less",
             ", ".join(short),
@@ -76,56 +93,26 @@ def configure_logging(
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what} belongs to Ray's cluster launcher, which Skate does not have: manage machines with "
-        "Slurm, Kubernetes or your cloud's tools"
+        f"{what} belongs to the cloud providers of Ray's cluster launcher, which Skate does not have; "
+        "create_or_update_cluster starts machines that a file with `provider: {type: local}` names"
     )
 
 
-def create_or_update_cluster(cluster_config: Any, **kwargs: Any) -> dict[str, Any]:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("create_or_update_cluster")
-
-
-def teardown_cluster(cluster_config: Any, workers_only: bool = False, keep_min_workers: bool = False) -> None:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("teardown_cluster")
-
-
-def run_on_cluster(cluster_config: Any, **kwargs: Any) -> str | None:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("run_on_cluster")
-
-
-def rsync(cluster_config: Any, **kwargs: Any) -> None:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("rsync")
-
-
-def get_head_node_ip(cluster_config: Any) -> str:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("get_head_node_ip")
-
-
-def get_worker_node_ips(cluster_config: Any) -> list[str]:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("get_worker_node_ips")
-
-
 def bootstrap_config(cluster_config: dict[str, Any], no_config_cache: bool = False) -> dict[str, Any]:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("bootstrap_config")
 
 
 def fillout_defaults(config: dict[str, Any]) -> dict[str, Any]:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("fillout_defaults")
 
 
 def register_callback_handler(event_name: str, callback: Any) -> None:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("register_callback_handler")
 
 
 def get_docker_host_mount_location(cluster_name: str) -> str:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("get_docker_host_mount_location")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from skate.core.cluster.membership import GROWS_LABEL as GROWS_LABEL
 from skate.node.dashboard_process import Dashboard as Dashboard
 from skate.node.dashboard_process import DashboardPlace as DashboardPlace
 from skate.node.dashboard_process import recorded
@@ -40,11 +41,26 @@ def folder_of(named: str | None) -> str:
     return os.path.abspath(named) if named else address.directory()
 
 
-def network_of_head(port: int, ip: str | None, token_file: str | None) -> Network:
-    """Return the network of a head that listens on a TCP port; with 0, on any free port."""
-    from skate.node.network import Network, own_address  # few nodes have a network
+def network_of_head(
+    port: int,
+    ip: str | None,
+    token_file: str | None,
+    state_dir: str | None = None,
+    grace: float | None = None,
+) -> Network:
+    """Return the network of a head that listens on a TCP port; with 0, on any free port.
 
-    return Network(ip or own_address(), port, token_file=_absolute(token_file))
+    With a folder for its state it can be started again, and other nodes wait for it for `grace` seconds, by default 60.
+    """
+    from skate.node.network import STAY_SECONDS, Network, own_address  # few nodes have a network
+
+    return Network(
+        ip or own_address(),
+        port,
+        token_file=_absolute(token_file),
+        state_dir=_absolute(state_dir) or "",
+        grace=STAY_SECONDS if grace is None else grace,
+    )
 
 
 def network_of_member(address: str, ip: str | None, token_file: str | None, timeout_s: float) -> Network:
@@ -56,6 +72,16 @@ def network_of_member(address: str, ip: str | None, token_file: str | None, time
     return Network(
         ip or own_address(address), head=address, token_file=_absolute(token_file), timeout=timeout_s
     )
+
+
+def has_token(token_file: str | None = None) -> bool:
+    """Return True if this machine has a token for a cluster: in the file, the environment, or the user's folder.
+
+    Raises ValueError for a file that cannot be read.
+    """
+    from skate.fabric.dask import credentials  # imports Dask, which only clusters need
+
+    return credentials.find_token(token_file) is not None
 
 
 def _absolute(path: str | None) -> str | None:
