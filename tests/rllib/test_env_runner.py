@@ -267,3 +267,25 @@ def test_bounded_actions_are_scaled_and_random_ones_fit() -> None:
     assert rollout.columns[Columns.OBS].shape == (20, 1, 4 + 3 + 2 + 5)
     runner.sample_rollout(20, random_actions=True)
     assert len(runner.env.envs[0].taken) == 40
+
+
+@pytest.mark.parametrize("callbacks", [None, Silent])
+def test_complete_episodes_end_with_their_lanes(callbacks: Any) -> None:
+    class Uneven(Counting):
+        def __init__(self, context: Any) -> None:
+            super().__init__({"length": 3 + 2 * context.vector_index})
+
+    made = config(
+        Uneven, num_envs_per_env_runner=2, batch_mode="complete_episodes", callbacks_class=callbacks
+    )
+    runner = SingleAgentEnvRunner(config=made)
+    for _ in range(2):
+        rollout = runner.sample_rollout(4)
+        assert rollout.valid[:, 0].tolist() == [True] * 6 and rollout.valid[:, 1].tolist() == [True] * 5 + [
+            False
+        ]
+        over = rollout.columns[Columns.TERMINATEDS] | rollout.columns[Columns.TRUNCATEDS]
+        assert over[:, 0].tolist() == [False, False, True, False, False, True] and over[4, 1]
+        assert rollout.columns[Columns.OBS][0, :, 1].tolist() == [0, 0]
+    results = MetricsLogger.peek_results(runner.get_metrics())
+    assert results["num_episodes"] == 6 and results["num_env_steps_sampled"] == 22

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from skate.rllib.algorithms import restoration, trial_resources
 from skate.rllib.algorithms.actions import Acting
@@ -48,8 +48,8 @@ class Algorithm(Checkpointable, Acting, Trainable):
         logger_creator: accepted for compatibility.
     """
 
-    STATE_FILE_NAME: ClassVar[str] = "algorithm_state"
-    METADATA_FILE_NAME: ClassVar[str] = "rllib_checkpoint.json"
+    STATE_FILE_NAME = "algorithm_state"
+    METADATA_FILE_NAME = "rllib_checkpoint.json"
 
     config: Any
 

@@ -84,7 +84,8 @@ def _packed_lanes(runner: Any) -> bytes | None:
     if runner.env is None:
         return None
     with contextlib.suppress(Exception):  # an environment may refuse to be pickled in any way
-        return cloudpickle.dumps(runner.get_lane_state())
+        packed: bytes = cloudpickle.dumps(runner.get_lane_state())
+        return packed
     logger.warning(
         "the environments of %s cannot be pickled: after a restore from this checkpoint they begin new episodes",
         runner,

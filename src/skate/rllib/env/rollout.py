@@ -88,3 +88,25 @@ def concatenate_lanes(rollouts: Sequence[Rollout]) -> Rollout:
         weights_seq_no=min(rollout.weights_seq_no for rollout in rollouts),
         num_lanes_restarted=sum(rollout.num_lanes_restarted for rollout in rollouts),
     )
+
+
+def concatenate_steps(rollouts: Sequence[Rollout]) -> Rollout:
+    """Put fragments of the same lanes one after the other.
+
+    Args:
+        rollouts: At least one, in order of time.
+
+    Returns:
+        One fragment with the steps of all; the weights' version is the oldest.
+    """
+    first = rollouts[0]
+    return Rollout(
+        columns={
+            key: np.concatenate([rollout.columns[key] for rollout in rollouts]) for key in first.columns
+        },
+        valid=np.concatenate([rollout.valid for rollout in rollouts]),
+        next_obs=np.concatenate([rollout.next_obs for rollout in rollouts]),
+        state_in=first.state_in,
+        weights_seq_no=min(rollout.weights_seq_no for rollout in rollouts),
+        num_lanes_restarted=sum(rollout.num_lanes_restarted for rollout in rollouts),
+    )

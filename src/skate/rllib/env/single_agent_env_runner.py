@@ -17,18 +17,19 @@ from skate.rllib.core import (
     COMPONENT_RL_MODULE,
     DEFAULT_MODULE_ID,
 )
-from skate.rllib.env.action_plan import ActionPlan
-from skate.rllib.env.action_source import ActionSource
-from skate.rllib.env.column_sampler import ColumnSampler
 from skate.rllib.env.creation import ACTION, LANE, make_vector, seed_of
 from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.env_runner import EnvRunner
-from skate.rllib.env.episode_meter import EpisodeMeter, log_sampled
-from skate.rllib.env.episode_sampler import EpisodeSampler
 from skate.rllib.env.lanes import Lanes
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sampling.action_plan import ActionPlan
+from skate.rllib.env.sampling.action_source import ActionSource
+from skate.rllib.env.sampling.column_sampler import ColumnSampler
+from skate.rllib.env.sampling.episode_meter import EpisodeMeter, log_sampled
+from skate.rllib.env.sampling.episode_sampler import EpisodeSampler
+from skate.rllib.env.sampling.space_plan import SpacePlan
+from skate.rllib.env.sampling.whole_episodes import sample_whole
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
-from skate.rllib.env.space_plan import SpacePlan
 from skate.rllib.utils import metrics as names
 
 logger = logging.getLogger(__name__)
@@ -157,7 +158,8 @@ class SingleAgentEnvRunner(EnvRunner):
         """Sample a fragment of columns.
 
         Args:
-            num_steps: Steps of each environment.
+            num_steps: Steps of each environment; with ``batch_mode="complete_episodes"`` each continues to the end of
+                its episode.
             explore: True to explore, False for the most likely actions; default ``config.explore``.
             random_actions: True to act at random, without the module.
 
@@ -167,16 +169,28 @@ class SingleAgentEnvRunner(EnvRunner):
         self._log_start()
         explore = getattr(self.config, "explore", True) if explore is None else explore
         before = self._meter.num_episodes
-        with self.metrics.log_time(names.SAMPLE_TIMER):
+        whole = getattr(self.config, "batch_mode", "truncate_episodes") == "complete_episodes"
+
+        def part(steps: int) -> Rollout:
             if self.samples_columns:
-                rollout = self._column_sampler().sample(
-                    num_steps, explore, *self._lifetime_and_growth(), random_actions
-                )
-            else:
-                rollout = self._episode_sampler().sample_rollout(num_steps, explore, random_actions)
+                sampler = self._column_sampler()
+                return sampler.sample(steps, explore, *self._lifetime_and_growth(), random_actions)
+            return self._episode_sampler().sample_rollout(steps, explore, random_actions)
+
+        with self.metrics.log_time(names.SAMPLE_TIMER):
+            rollout = sample_whole(part, num_steps, self._meter) if whole else part(num_steps)
+        if whole:
+            self._begin_anew()
         rollout.weights_seq_no = self._weights_seq_no
         self._log_end(rollout.num_steps, self._meter.num_episodes - before)
         return rollout
+
+    def _begin_anew(self) -> None:
+        """Drop the running episodes; the next sample begins with new ones, which are not seeded again."""
+        if self._columns is not None:
+            self._columns.row = None
+        if self._episodes is not None:
+            self._episodes.forget()
 
     def sample(
         self,
@@ -282,6 +296,7 @@ class SingleAgentEnvRunner(EnvRunner):
 
     def _log_end(self, num_steps: int, num_episodes: int) -> None:
         self.num_env_steps_sampled_lifetime += num_steps
+        self._meter.flush()
         log_sampled(self.metrics, num_steps, num_episodes)
         self._sampled_at = time.perf_counter()
 

@@ -52,7 +52,7 @@ ITEM_NAMES = {
 _ATTRIBUTES = {item: attribute for attribute, item in ITEM_NAMES.items()} | {"lambda": "lambda_"}
 _NOT_IN_A_DICT = ("algo_class", "_is_frozen")
 #: Attributes that no method sets.
-_INNER = {
+_INNER: dict[str, Any] = {
     "in_evaluation": False,
     "sync_filters_on_rollout_workers_timeout_s": 10.0,
     "input_spaces_jsonable": True,

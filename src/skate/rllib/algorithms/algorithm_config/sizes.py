@@ -44,7 +44,8 @@ class BatchSizes(Settings):
         )
         length = total // (lanes * runners)
         rest = total - length * lanes * runners
-        return length + 1 if rest and math.ceil(rest / lanes) >= worker_index else max(length, 1)
+        extra = 1 if rest and math.ceil(rest / lanes) >= worker_index else 0
+        return max(int(length) + extra, 1)
 
     def validate_train_batch_size_vs_rollout_fragment_length(self) -> None:
         """Check that fragments make up a batch, within a tenth.

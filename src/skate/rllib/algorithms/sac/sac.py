@@ -15,7 +15,7 @@ from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_NETWORK = {
+_NETWORK: dict[str, Any] = {
     "fcnet_hiddens": [256, 256],
     "fcnet_activation": "relu",
     "post_fcnet_hiddens": [],
@@ -67,6 +67,7 @@ class SACConfig(AlgorithmConfig):
     """
 
     _own_fields = SAC_FIELDS
+    lr: Any
 
     def __init__(self, algo_class: Any = None) -> None:
         super().__init__(algo_class=algo_class or SAC)

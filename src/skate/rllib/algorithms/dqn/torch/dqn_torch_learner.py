@@ -72,7 +72,8 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
         probs = fwd_out[QF_TARGET_NEXT_PROBS][rows, best.squeeze(-1)]
         returns = batch[Columns.REWARDS].unsqueeze(-1) + discount.unsqueeze(-1) * fwd_out[ATOMS]
         target = projected(returns, probs.detach(), config.v_min, config.v_max)
-        return -(target * logits.log_softmax(-1)).sum(-1)
+        errors: Tensor = -(target * logits.log_softmax(-1)).sum(-1)
+        return errors
 
     def take_td_errors(self) -> dict[str, Any]:
         found = {module_id: torch.cat(errors).cpu().numpy() for module_id, errors in self._td_errors.items()}
@@ -82,9 +83,10 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
 
 def discount_of(batch: dict[str, Any], gamma: float) -> Tensor:
     """Return the factor of the value after each row's steps; 0 where the episode terminated."""
-    alive = 1.0 - batch[Columns.TERMINATEDS].float()
+    alive: Tensor = 1.0 - batch[Columns.TERMINATEDS].float()
     steps = batch["n_step"] if "n_step" in batch else torch.ones_like(alive)
-    return alive * gamma**steps
+    discount: Tensor = alive * gamma**steps
+    return discount
 
 
 def projected(returns: Tensor, probs: Tensor, v_min: float, v_max: float) -> Tensor:

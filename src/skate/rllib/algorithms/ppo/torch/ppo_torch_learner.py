@@ -19,6 +19,7 @@ from skate.rllib.core.advantages import bootstrap_rows, following, generalized_a
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.learner.batches import Batch, joined, numeric, rows_of
 from skate.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
+from skate.rllib.core.learner.sequences import concatenated, remembered, sequences_of
 from skate.rllib.core.learner.torch.torch_learner import TorchLearner, explained_variance
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
 
@@ -82,34 +83,43 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         super()._flush_statistics(losses)
 
     def batch_of_rollouts(self, module_id: str, rollouts: Sequence[Any]) -> Batch:
-        config = self.config_of(module_id)
+        config, module = self.config_of(module_id), self.module[module_id].unwrapped()
+        if module.is_stateful():
+            return self._batch_of_sequences(module, rollouts, config, self._steps_per_row(module_id))
         parts = []
         for rollout in rollouts:
-            values, next_values = self._values_of(module_id, rollout, config)
-            columns = rollout.columns
-            advantages = generalized_advantages(
-                rewards=columns[Columns.REWARDS],
-                values=values,
-                next_values=next_values,
-                terminateds=columns[Columns.TERMINATEDS],
-                truncateds=columns[Columns.TRUNCATEDS],
-                valid=rollout.valid,
-                gamma=config.gamma,
-                lambda_=config.lambda_ if config.use_gae else 1.0,
-            )
-            added = {Columns.ADVANTAGES: advantages, Columns.VALUE_TARGETS: advantages + values}
-            parts.append(rows_of({**numeric(columns), **added}, rollout.valid))
+            values, next_values = self._values_of(module, rollout, config)
+            added = advantages_of(rollout, values, next_values, config)
+            parts.append(rows_of({**numeric(rollout.columns), **added}, rollout.valid))
         rows = joined(parts)
         rows[Columns.ADVANTAGES] = standardized(rows[Columns.ADVANTAGES])
         return to_tensors(rows, self._device)
 
-    def _values_of(self, module_id: str, rollout: Any, config: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _batch_of_sequences(self, module: Any, rollouts: Sequence[Any], config: Any, length: int) -> Batch:
+        parts = []
+        for rollout in rollouts:
+            done = rollout.columns[Columns.TERMINATEDS], rollout.columns[Columns.TRUNCATEDS]
+            rows = bootstrap_rows(*done, rollout.valid)
+            memory = remembered(module, rollout, rows, self._device)
+            next_values = np.where(rows, memory.last_values, following(memory.values))
+            if not config.use_critic:
+                memory.values[:], next_values[:] = 0.0, 0.0
+            added = advantages_of(rollout, memory.values, next_values, config)
+            columns = {**numeric(rollout.columns), **added}
+            parts.append(sequences_of(rollout, columns, memory.states, length, self._device))
+        batch = concatenated(parts)
+        mask = batch[Columns.LOSS_MASK]
+        counted = batch[Columns.ADVANTAGES][mask]
+        spread = counted.std(correction=0).clamp_min(1e-4)
+        batch[Columns.ADVANTAGES] = (batch[Columns.ADVANTAGES] - counted.mean()) / spread
+        return batch
+
+    def _values_of(self, module: Any, rollout: Any, config: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the values before and after each step, ``(T, N)`` each."""
         observations = rollout.columns[Columns.OBS]
         shape = rollout.valid.shape
         if not config.use_critic:
             return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        module = self.module[module_id].unwrapped()
         flat = observations.reshape(-1, *observations.shape[2:])
         values = self._estimated(module, flat).reshape(shape)
         next_values = following(values)
@@ -126,6 +136,23 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
                 batch = to_tensors({Columns.OBS: observations[start : start + _VALUE_ROWS]}, self._device)
                 values.append(module.compute_values(batch).cpu().numpy())
         return np.concatenate(values).astype(np.float32)
+
+
+def advantages_of(
+    rollout: Any, values: np.ndarray, next_values: np.ndarray, config: Any
+) -> dict[str, np.ndarray]:
+    """Return the columns of advantages, not standardized, and of value targets."""
+    advantages = generalized_advantages(
+        rewards=rollout.columns[Columns.REWARDS],
+        values=values,
+        next_values=next_values,
+        terminateds=rollout.columns[Columns.TERMINATEDS],
+        truncateds=rollout.columns[Columns.TRUNCATEDS],
+        valid=rollout.valid,
+        gamma=config.gamma,
+        lambda_=config.lambda_ if config.use_gae else 1.0,
+    )
+    return {Columns.ADVANTAGES: advantages, Columns.VALUE_TARGETS: advantages + values}
 
 
 def masked_mean(batch: dict[str, Any]) -> Any:

@@ -25,6 +25,9 @@ class ActionSource:
         self._inferred = module.get_inference_action_dist_cls()
         # A distribution of the user's may not take a generator; it draws from torch's own stream then.
         self._takes_generator = self._explored is not None and takes_generator(self._explored)
+        # Modules that draw random actions themselves, such as DQN's, take them from this stream as well.
+        whole = module.unwrapped() if hasattr(module, "unwrapped") else module
+        self._draws = whole if hasattr(whole, "exploration_generator") else None
 
     def forward(self, batch: dict[str, Any], explore: bool, t: int) -> dict[str, Any]:
         """Return the outputs of the module.
@@ -35,6 +38,8 @@ class ActionSource:
             t: Steps sampled so far, by which schedules of exploration go.
         """
         if explore:
+            if self._draws is not None:
+                self._draws.exploration_generator = self.generator
             out: dict[str, Any] = self.module.forward_exploration(batch, t=t)
         else:
             out = self.module.forward_inference(batch)

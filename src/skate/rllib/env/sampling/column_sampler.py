@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.action_plan import ActionPlan
-from skate.rllib.env.action_source import ActionSource
-from skate.rllib.env.episode_meter import EpisodeMeter
 from skate.rllib.env.lanes import Lanes, Step
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.space_plan import SpacePlan
+from skate.rllib.env.sampling.action_plan import ActionPlan
+from skate.rllib.env.sampling.action_source import ActionSource
+from skate.rllib.env.sampling.episode_meter import EpisodeMeter
+from skate.rllib.env.sampling.space_plan import SpacePlan
 
 
 class ColumnSampler:
@@ -44,7 +45,7 @@ class ColumnSampler:
         self.meter = meter
         self.device = torch.device(device)
         self.row: np.ndarray | None = None
-        self.state: dict[str, torch.Tensor] | None = None
+        self.state: dict[str, Any] | None = None
         self.last_done = np.zeros(lanes.num_lanes, bool)
 
     def reset(self, seeds: list[int | None] | None = None) -> None:
@@ -55,13 +56,14 @@ class ColumnSampler:
         self.state = self._initial_state() if self.source.module.is_stateful() else None
         self.meter.begin()
 
-    def _initial_state(self) -> dict[str, torch.Tensor]:
+    def _initial_state(self) -> dict[str, Any]:
         initial = self.source.module.get_initial_state()
         count = self.lanes.num_lanes
-        return {
-            key: torch.as_tensor(value, device=self.device).expand(count, *np.shape(value)).clone()
-            for key, value in initial.items()
-        }
+        spread: dict[str, Any] = tree_map(
+            lambda value: torch.as_tensor(value, device=self.device).expand(count, *np.shape(value)).clone(),
+            initial,
+        )
+        return spread
 
     @torch.no_grad()
     def sample(
@@ -88,9 +90,7 @@ class ColumnSampler:
         block[0] = self.row
         fragment = _Fragment(num_steps, count, block)
         state_in = (
-            None
-            if self.state is None
-            else {key: value.cpu().numpy().copy() for key, value in self.state.items()}
+            None if self.state is None else tree_map(lambda value: value.cpu().numpy().copy(), self.state)
         )
         seen = torch.from_numpy(block)
         for index in range(num_steps):
@@ -151,9 +151,17 @@ class ColumnSampler:
             # A vector that resets in the next step acts once more on the last observation: what counts is its reset.
             fresh = lane in step.finals or (stepped is not None and not stepped[lane])
             if self.state is not None and fresh:
-                for key, value in self.source.module.get_initial_state().items():
-                    self.state[key] = self.state[key].clone()
-                    self.state[key][lane] = torch.as_tensor(value, device=self.device)
+                self.state = tree_map(lambda value: value.clone(), self.state)
+                _put_row(self.state, lane, self.source.module.get_initial_state())
+
+
+def _put_row(state: dict[str, Any], lane: int, row: dict[str, Any]) -> None:
+    """Put a recurrent state of one lane, which may be nested, into that of all."""
+    for key, value in row.items():
+        if isinstance(value, dict):
+            _put_row(state[key], lane, value)
+        else:
+            state[key][lane] = torch.as_tensor(value, device=state[key].device)
 
 
 class _Fragment:

@@ -1,0 +1,158 @@
+"""Sequences of modules with memory: each step once, with the state that its episode has reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from skate.rllib.algorithms.ppo import PPOConfig
+from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from skate.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from skate.rllib.core.columns import Columns
+from skate.rllib.core.learner.sequences import fresh_starts, pieces_of
+from skate.rllib.core.rl_module import RLModuleSpec
+from skate.rllib.env.rollout import Rollout
+from tests.rllib.learner_settings import Config
+from tests.rllib.recordings import BOX, SMALL
+
+
+def rollout_of(seed: int, steps: int, lanes: int) -> Rollout:
+    numbers = np.random.default_rng(seed)
+    valid = numbers.random((steps, lanes)) < 0.9
+    return Rollout(
+        columns={
+            Columns.OBS: numbers.uniform(-1, 1, (steps, lanes, 4)).astype(np.float32),
+            Columns.ACTIONS: numbers.integers(0, 2, (steps, lanes)),
+            Columns.REWARDS: np.arange(steps * lanes, dtype=np.float32).reshape(steps, lanes),
+            Columns.TERMINATEDS: (numbers.random((steps, lanes)) < 0.15) & valid,
+            Columns.TRUNCATEDS: (numbers.random((steps, lanes)) < 0.15) & valid,
+            Columns.ACTION_LOGP: np.full((steps, lanes), -0.7, np.float32),
+            Columns.ACTION_DIST_INPUTS: np.zeros((steps, lanes, 2), np.float32),
+        },
+        valid=valid,
+        next_obs=numbers.uniform(-1, 1, (steps, lanes, 4)).astype(np.float32),
+    )
+
+
+def learner_of(**model: Any) -> PPOTorchLearner:
+    config = Config(
+        lr=0.01, seed=5, gamma=0.9, lambda_=0.8, use_gae=True, use_critic=True, use_kl_loss=True, kl_coeff=0.2,
+        kl_target=0.01, vf_loss_coeff=1.0, entropy_coeff=0.0, clip_param=0.3, vf_clip_param=1e9, grad_clip=None,
+    )  # fmt: skip
+    spec = RLModuleSpec(
+        module_class=DefaultPPOTorchRLModule,
+        observation_space=BOX,
+        action_space=spaces.Discrete(2),
+        model_config={**SMALL, "use_lstm": True, "lstm_cell_size": 5, "max_seq_len": 4, **model},
+    )
+    learner = PPOTorchLearner(config=config, module_spec=spec)
+    learner.build()
+    return learner
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_have_each_step_once_and_never_two_episodes(seed: int) -> None:
+    rollout = rollout_of(seed, 23, 3)
+    rows, mask = pieces_of(rollout, 4)
+    assert sorted(rows[mask].tolist()) == np.flatnonzero(rollout.valid.reshape(-1)).tolist()
+    fresh = fresh_starts(rollout).reshape(-1)
+    for piece, real in zip(rows, mask, strict=True):
+        kept = piece[real]
+        assert (np.diff(kept) == 3).all() and not fresh[kept[1:]].any()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_sequences_give_the_outputs_of_a_walk_over_each_episode(shared: bool) -> None:
+    learner = learner_of(vf_share_layers=shared)
+    module = learner.module["default_policy"]
+    rollout = rollout_of(1, 17, 2)
+    batch = learner.make_batches([rollout])["default_policy"]
+    mask = batch[Columns.LOSS_MASK]
+    outs = module.forward_train(batch)
+    values = module.compute_values(batch, embeddings=outs[Columns.EMBEDDINGS])
+    # The rewards are the numbers of the rows.
+    names = batch[Columns.REWARDS][mask].long().tolist()
+    found = dict(
+        zip(names, zip(outs[Columns.ACTION_DIST_INPUTS][mask], values[mask], strict=True), strict=True)
+    )
+    fresh = fresh_starts(rollout)
+    for lane in range(2):
+        state: Any = None
+        for t in range(17):
+            if state is None or fresh[t, lane]:
+                state = add_row(module.get_initial_state())
+            step = {
+                Columns.OBS: torch.as_tensor(rollout.columns[Columns.OBS][t, lane])[None, None],
+                Columns.STATE_IN: state,
+            }
+            value = module.compute_values(step)
+            walked = module.forward_exploration(step)
+            state = walked[Columns.STATE_OUT]
+            if rollout.valid[t, lane]:
+                inputs, estimate = found[t * 2 + lane]
+                torch.testing.assert_close(
+                    inputs, walked[Columns.ACTION_DIST_INPUTS][0, 0], rtol=1e-5, atol=1e-6
+                )
+                torch.testing.assert_close(estimate, value[0, 0], rtol=1e-5, atol=1e-6)
+    assert len(found) == rollout.valid.sum()
+
+
+def add_row(state: dict[str, Any]) -> dict[str, Any]:
+    return {k: add_row(v) if isinstance(v, dict) else v.unsqueeze(0) for k, v in state.items()}
+
+
+def test_padding_changes_neither_loss_nor_gradients() -> None:
+    learner = learner_of(vf_share_layers=True)
+    batch = learner.make_batches([rollout_of(1, 17, 2)])
+    rows = batch["default_policy"]
+    mask = rows[Columns.LOSS_MASK]
+    assert not mask.all() and abs(float(rows[Columns.ADVANTAGES][mask].mean())) < 1e-5
+    losses = []
+    for value in (0.0, 9.0):
+        for name in (Columns.OBS, Columns.ADVANTAGES, Columns.VALUE_TARGETS, Columns.ACTION_LOGP):
+            rows[name][~mask] = value
+        loss = learner.compute_losses(fwd_out=learner.module.forward_train(batch), batch=batch)
+        gradients = learner.compute_gradients(loss)
+        losses.append(
+            (float(loss["default_policy"].detach()), [g.clone() for g in gradients.values() if g is not None])
+        )
+    assert losses[0][0] == pytest.approx(losses[1][0])
+    for first, second in zip(losses[0][1], losses[1][1], strict=True):
+        torch.testing.assert_close(first, second)
+
+
+def test_a_module_with_memory_learns_from_minibatches_of_sequences() -> None:
+    learner = learner_of(vf_share_layers=False)
+    rollouts = [rollout_of(1, 17, 2), rollout_of(2, 9, 2)]
+    before = learner.module.get_state()["default_policy"]
+    learner.update(rollouts, timesteps={}, num_epochs=2, minibatch_size=8, shuffle_batch_per_epoch=True)
+    after = learner.module.get_state()["default_policy"]
+    assert all(np.isfinite(array).all() for array in after.values())
+    changed = {key for key in after if not np.array_equal(after[key], before[key])}
+    assert {"encoder.actor_encoder.lstm.weight_hh_l0", "encoder.critic_encoder.lstm.weight_hh_l0"} <= changed
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_ppo_samples_and_learns_with_an_lstm(shared: bool) -> None:
+    model = {
+        "fcnet_hiddens": [8],
+        "use_lstm": True,
+        "lstm_cell_size": 4,
+        "max_seq_len": 5,
+        "vf_share_layers": shared,
+    }
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs_per_env_runner=2)
+    config.training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=1).rl_module(
+        model_config=model
+    )
+    algorithm = config.build_algo()
+    try:
+        results = algorithm.train()
+    finally:
+        algorithm.stop()
+    assert np.isfinite(results["learners"]["default_policy"]["total_loss"])
+    assert results["learners"]["default_policy"]["num_module_steps_trained"] >= 60
