@@ -18,7 +18,10 @@ def small() -> DQNConfig:
         .environment("CartPole-v1")
         .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
         .training(
-            lr=1e-3, train_batch_size=32, num_steps_sampled_before_learning_starts=100, target_network_update_freq=100
+            lr=1e-3,
+            train_batch_size=32,
+            num_steps_sampled_before_learning_starts=100,
+            target_network_update_freq=100,
         )
         .rl_module(model_config={"fcnet_hiddens": [32], "head_fcnet_hiddens": []})
         .reporting(min_sample_timesteps_per_iteration=400)
@@ -78,7 +81,9 @@ def test_the_intensity_of_training_sets_the_number_of_updates() -> None:
 
 
 def test_exploration_falls_with_the_steps() -> None:
-    config = small().training(epsilon=[(0, 1.0), (400, 0.0)], lr=1e-9, num_steps_sampled_before_learning_starts=10**6)
+    config = small().training(
+        epsilon=[(0, 1.0), (400, 0.0)], lr=1e-9, num_steps_sampled_before_learning_starts=10**6
+    )
     algorithm, _ = train(config, 1)
     state = [0.01, 0.02, 0.03, 0.04]
     actions = {int(algorithm.compute_single_action(state)) for _ in range(60)}

@@ -138,9 +138,17 @@ def test_a_module_with_memory_learns_from_minibatches_of_sequences() -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_ppo_samples_and_learns_with_an_lstm(shared: bool) -> None:
-    model = {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5, "vf_share_layers": shared}
+    model = {
+        "fcnet_hiddens": [8],
+        "use_lstm": True,
+        "lstm_cell_size": 4,
+        "max_seq_len": 5,
+        "vf_share_layers": shared,
+    }
     config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs_per_env_runner=2)
-    config.training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=1).rl_module(model_config=model)
+    config.training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=1).rl_module(
+        model_config=model
+    )
     algorithm = config.build_algo()
     try:
         results = algorithm.train()

@@ -19,7 +19,7 @@ def generalized_advantages(
     """Return generalized advantage estimates (Schulman et al. 2016, arXiv:1506.02438).
 
     A sum of discounted errors ends where an episode ends and where the fragment ends. A terminated episode is worth
-    nothing after its end; a truncated one, and one that goes on after the fragment, is worth ``next_values``.
+    nothing after its end; a truncated one, and one that continues after the fragment, is worth ``next_values``.
 
     Args:
         rewards: Shape ``(T, N)``.

@@ -124,7 +124,7 @@ def minibatches(
 ) -> Iterator[dict[str, Batch]]:
     """Yield minibatches by module id.
 
-    All minibatches have the same size: one that reaches over the end of an epoch goes on with the next epoch. It ends
+    All minibatches have the same size: one that reaches over the end of an epoch continues with the next epoch. It ends
     when every module's rows were given ``num_epochs`` times.
 
     Args:

@@ -86,7 +86,7 @@ class ColumnRing:
                 and self.added + len(places) - tail[1] <= self.capacity
                 and steps[mine][0] == 0
             ):
-                # A runner that was replaced, or a lane that started afresh, goes on with another observation.
+                # A runner that was replaced, or a lane that started afresh, continues with another observation.
                 before = self.columns[Columns.NEXT_OBS][tail[0]]
                 done = any(self.columns[name][tail[0]] for name in _DONE)
                 if not done and np.array_equal(before, self.columns[Columns.OBS][here[0]]):
