@@ -90,7 +90,7 @@ class Acting:
         # Imported here so that a program that only writes a configuration does not load torch.
         import torch
 
-        from skate.rllib.env.action_source import ActionSource
+        from skate.rllib.env.sampling.action_source import ActionSource
         from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 
         runner, module = self.env_runner, self.get_module(policy_id)

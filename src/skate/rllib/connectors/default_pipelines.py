@@ -30,8 +30,8 @@ from skate.rllib.connectors.module_to_env.defaults import (
     TensorToNumpy,
     UnBatchToIndividualItems,
 )
-from skate.rllib.env.action_plan import ActionPlan
-from skate.rllib.env.space_plan import SpacePlan
+from skate.rllib.env.sampling.action_plan import ActionPlan
+from skate.rllib.env.sampling.space_plan import SpacePlan
 
 DEFAULTS = (
     AddObservationsFromEpisodesToBatch,

@@ -7,9 +7,9 @@ from typing import Any
 from skate.rllib.core import COMPONENT_RL_MODULE
 from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
-from skate.rllib.env.multi_agent_sampler import MultiAgentSampler
 from skate.rllib.env.multi_agent_vector import MultiAgentVector
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sampling.multi_agent_sampler import MultiAgentSampler
 from skate.rllib.env.single_agent_env_runner import (
     INPUT_ENV_SINGLE_SPACES,
     INPUT_ENV_SPACES,

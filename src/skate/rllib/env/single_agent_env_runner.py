@@ -17,19 +17,19 @@ from skate.rllib.core import (
     COMPONENT_RL_MODULE,
     DEFAULT_MODULE_ID,
 )
-from skate.rllib.env.action_plan import ActionPlan
-from skate.rllib.env.action_source import ActionSource
-from skate.rllib.env.column_sampler import ColumnSampler
 from skate.rllib.env.creation import ACTION, LANE, make_vector, seed_of
 from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.env_runner import EnvRunner
-from skate.rllib.env.episode_meter import EpisodeMeter, log_sampled
-from skate.rllib.env.episode_sampler import EpisodeSampler
 from skate.rllib.env.lanes import Lanes
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sampling.action_plan import ActionPlan
+from skate.rllib.env.sampling.action_source import ActionSource
+from skate.rllib.env.sampling.column_sampler import ColumnSampler
+from skate.rllib.env.sampling.episode_meter import EpisodeMeter, log_sampled
+from skate.rllib.env.sampling.episode_sampler import EpisodeSampler
+from skate.rllib.env.sampling.space_plan import SpacePlan
+from skate.rllib.env.sampling.whole_episodes import sample_whole
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
-from skate.rllib.env.space_plan import SpacePlan
-from skate.rllib.env.whole_episodes import sample_whole
 from skate.rllib.utils import metrics as names
 
 logger = logging.getLogger(__name__)
@@ -296,6 +296,7 @@ class SingleAgentEnvRunner(EnvRunner):
 
     def _log_end(self, num_steps: int, num_episodes: int) -> None:
         self.num_env_steps_sampled_lifetime += num_steps
+        self._meter.flush()
         log_sampled(self.metrics, num_steps, num_episodes)
         self._sampled_at = time.perf_counter()
 

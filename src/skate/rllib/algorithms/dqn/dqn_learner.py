@@ -22,7 +22,7 @@ TD_ERROR_MEAN_KEY = "td_error_mean"
 
 
 class DQNLearner(Learner):
-    """What DQN needs besides its loss, in any framework; see :class:`Learner`."""
+    """The part of DQN besides its loss, in any framework; see :class:`Learner`."""
 
     def build(self) -> None:
         if self._is_built:

@@ -18,7 +18,7 @@ LEARNER_RESULTS_CURR_ENTROPY_COEFF_KEY = "curr_entropy_coeff"
 
 
 class PPOLearner(Learner):
-    """What PPO needs besides its loss, in any framework; see :class:`Learner`."""
+    """The part of PPO besides its loss, in any framework; see :class:`Learner`."""
 
     def build(self) -> None:
         # Made on first use, since modules may come later.

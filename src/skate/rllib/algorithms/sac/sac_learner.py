@@ -13,7 +13,7 @@ QF_TWIN_LOSS_KEY = "qf_twin_loss"
 
 
 class SACLearner(DQNLearner):
-    """What SAC needs besides its losses, in any framework; see :class:`Learner`."""
+    """The part of SAC besides its losses, in any framework; see :class:`Learner`."""
 
     def build(self) -> None:
         if self._is_built:

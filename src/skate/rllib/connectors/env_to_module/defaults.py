@@ -13,7 +13,7 @@ from skate.rllib.connectors.connector_v2 import ConnectorV2, key_of
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.nested import batch as put_together
 from skate.rllib.env.nested import map_nested
-from skate.rllib.env.space_plan import SpacePlan
+from skate.rllib.env.sampling.space_plan import SpacePlan
 
 
 class EnvToModulePipeline(ConnectorPipelineV2):

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from skate.rllib.connectors.env_to_module.observation_preprocessor import PerAgentObservations
-from skate.rllib.env.space_plan import SpacePlan
+from skate.rllib.env.sampling.space_plan import SpacePlan
 
 
 class PrevActionsPrevRewards(PerAgentObservations):

@@ -11,10 +11,10 @@ from skate.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
 from skate.rllib.connectors.connector_v2 import ConnectorV2, key_of
 from skate.rllib.connectors.env_to_module.defaults import is_stateful
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.action_plan import ActionPlan
-from skate.rllib.env.action_source import ActionSource
 from skate.rllib.env.nested import batch as put_together
 from skate.rllib.env.nested import map_nested, unbatch
+from skate.rllib.env.sampling.action_plan import ActionPlan
+from skate.rllib.env.sampling.action_source import ActionSource
 
 
 class ModuleToEnvPipeline(ConnectorPipelineV2):

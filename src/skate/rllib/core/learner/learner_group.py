@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+
+import skate
 from skate.rllib.core import COMPONENT_LEARNER, COMPONENT_RL_MODULE
+from skate.rllib.core.learner.peers import GradientGroup, Peer, call_with, free_port, shares_of, steps_of
 from skate.rllib.utils.checkpoints import Checkpointable
 
 
 class LearnerGroup(Checkpointable):
-    """The learners of an algorithm.
+    """The learners of an algorithm: one in this process, and with ``config.num_learners`` over 1 others in actors.
+
+    Each learner updates on its share of the samples. Gradients are averaged, so all have the same weights.
 
     Args:
         config: The algorithm's config; ``config.learner_class`` is the class of learners.
         module_spec: Spec of the modules. Default: the config's.
+        placement_group: Taken for compatibility.
     """
 
     def __init__(self, *, config: Any, module_spec: Any = None, placement_group: Any = None) -> None:
@@ -22,19 +29,38 @@ class LearnerGroup(Checkpointable):
         self._module_spec = module_spec
         self._learner: Any = config.learner_class(config=config, module_spec=module_spec)
         self._learner.build()
+        self._peers: list[Any] = []
+        size = int(getattr(config, "num_learners", 0) or 0)
+        if size > 1:
+            self._start_peers(size)
+
+    def _start_peers(self, size: int) -> None:
+        config = self.config
+        cpus = getattr(config, "num_cpus_per_learner", 1)
+        options = {
+            "num_cpus": cpus if isinstance(cpus, int | float) else 1,
+            "num_gpus": getattr(config, "num_gpus_per_learner", 0) or 0,
+        }
+        made = skate.remote(Peer).options(**options)
+        state = self._learner.get_state(not_components="metrics_logger")
+        self._peers = [made.remote(config, self._module_spec, state) for _ in range(size - 1)]
+        host, port = skate.util.get_node_ip_address(), free_port()
+        joined = [peer.join.remote(host, port, rank, size) for rank, peer in enumerate(self._peers, start=1)]
+        self._learner.gradient_group = GradientGroup(host, port, 0, size)
+        skate.get(joined)
 
     @property
     def is_local(self) -> bool:
         """True if the only learner is in this process."""
-        return True
+        return not self._peers
 
     @property
     def is_remote(self) -> bool:
-        """True if the learners are actors."""
+        """True if some learners are actors."""
         return not self.is_local
 
     def __len__(self) -> int:
-        return 1
+        return 1 + len(self._peers)
 
     def update(self, rollouts: Any = None, **kwargs: Any) -> list[Any]:
         """Update the modules; see :meth:`Learner.update`.
@@ -46,7 +72,24 @@ class LearnerGroup(Checkpointable):
         Returns:
             What each learner measured.
         """
-        return [self._learner.update(rollouts, **kwargs)]
+        if not self._peers:
+            return [self._learner.update(rollouts, **kwargs)]
+        batch = kwargs.pop("batch", None)
+        shares = shares_of(batch if rollouts is None else rollouts, len(self))
+        size = kwargs.get("minibatch_size")
+        if size and not kwargs.get("num_total_minibatches"):
+            # Learners wait for each other in every minibatch, so all need the same number of them.
+            most = max(steps_of(share) for share in shares)
+            kwargs["num_total_minibatches"] = max(1, -(-most * kwargs.get("num_epochs", 1) // size))
+        elif not size:
+            kwargs["num_total_minibatches"] = kwargs.get("num_epochs", 1)
+        if rollouts is None:
+            arguments = [(None, {**kwargs, "batch": share}) for share in shares]
+        else:
+            arguments = [(share, kwargs) for share in shares]
+        running = [peer.update.remote(*each) for peer, each in zip(self._peers, arguments[1:], strict=True)]
+        share, own = arguments[0]
+        return [self._learner.update(share, **own), *skate.get(running)]
 
     def foreach_learner(self, func: Callable[..., Any] | str, **kwargs: Any) -> list[Any]:
         """Call a function with every learner, or a method by its name.
@@ -58,14 +101,13 @@ class LearnerGroup(Checkpointable):
         Returns:
             One result per learner.
         """
-        if isinstance(func, str):
-            return [getattr(self._learner, func)(**kwargs)]
-        return [func(self._learner, **kwargs)]
+        running = [peer.call.remote(func, kwargs) for peer in self._peers]
+        return [call_with(self._learner, func, kwargs), *skate.get(running)]
 
     def take_td_errors(self) -> dict[str, Any]:
         """Return the errors of all rows since the last call, by module id, for prioritized replay."""
-        errors: dict[str, Any] = self._learner.take_td_errors()
-        return errors
+        found: list[dict[str, Any]] = self.foreach_learner("take_td_errors")
+        return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 
     def get_weights(self, module_ids: Collection[str] | None = None) -> dict[str, Any]:
         """Return the parameters of modules as numpy arrays.
@@ -116,3 +158,10 @@ class LearnerGroup(Checkpointable):
     def shutdown(self) -> None:
         """Release the learners."""
         self._learner.shutdown()
+        for peer in self._peers:
+            skate.kill(peer)
+        self._peers = []
+        group = getattr(self._learner, "gradient_group", None)
+        if group is not None:
+            group.close()
+            self._learner.gradient_group = None

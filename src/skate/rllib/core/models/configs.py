@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass
 class _MLPConfig(ModelConfig):
-    """What every stack of dense layers has."""
+    """The fields of every stack of dense layers."""
 
     hidden_layer_dims: Sequence[int] = (256, 256)
     hidden_layer_use_bias: bool = True

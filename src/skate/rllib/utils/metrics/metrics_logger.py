@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -99,6 +99,18 @@ class MetricsLogger:
             }
             statistic = self._open(parts(key), reduce, {**given, **settings})
         statistic.push(value)
+
+    def log_values(self, key: Key, values: Sequence[Any], **settings: Any) -> None:
+        """Log several values at once.
+
+        Args:
+            key: See `log_value`.
+            values: Values, oldest first.
+            settings: See `log_value`.
+        """
+        if values:
+            self.log_value(key, values[0], **settings)
+            self._find(parts(key)).extend(values[1:])
 
     def log_dict(
         self, value_dict: Mapping[str, Any], *, key: Key | None = None, reduce: str = "mean", **settings: Any

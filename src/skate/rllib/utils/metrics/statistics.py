@@ -57,6 +57,11 @@ class Statistic(ABC):
     def push(self, value: Any) -> None:
         """Add one value."""
 
+    def extend(self, values: Iterable[Any]) -> None:
+        """Add several values."""
+        for value in values:
+            self.push(value)
+
     @abstractmethod
     def merge(self, others: Sequence[Any]) -> None:
         """Add what other statistics of this kind hold."""
@@ -122,6 +127,9 @@ class Series(Statistic):
 
     def push(self, value: Any) -> None:
         self.values.append(detached(value))
+
+    def extend(self, values: Iterable[Any]) -> None:
+        self.values.extend(map(detached, values))
 
     def merge(self, others: Sequence[Any]) -> None:
         self.spans_rounds = self.spans_rounds or self.window is not None

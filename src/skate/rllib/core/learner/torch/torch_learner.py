@@ -37,6 +37,8 @@ class TorchLearner(Learner):
         self._generator = torch.Generator()
         self._statistics: dict[str, dict[str, Any]] = {}
         self._lr_schedulers: dict[str, list[Any]] = {}
+        #: Averages gradients over several learners; None if there is one.
+        self.gradient_group: Any = None
 
     def build(self) -> None:
         if self._is_built:
@@ -115,6 +117,12 @@ class TorchLearner(Learner):
         if total is None or total.grad_fn is None:
             return {}
         total.backward()  # type: ignore[no-untyped-call]
+        if self.gradient_group is not None:
+            for param in self._params.values():
+                # A module that has no rows on this learner may have some on another one.
+                if param.grad is None and param.requires_grad:
+                    param.grad = torch.zeros_like(param)
+            self.gradient_group.average([p.grad for p in self._params.values() if p.grad is not None])
         return {ref: param.grad for ref, param in self._params.items()}
 
     def postprocess_gradients_for_module(

@@ -1,4 +1,4 @@
-"""What a module declares that it can do, for the learners that need it."""
+"""Interfaces that a module declares for the learners that need them."""
 
 from __future__ import annotations
 

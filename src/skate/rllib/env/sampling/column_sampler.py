@@ -9,12 +9,12 @@ import torch
 from torch.utils._pytree import tree_map
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.action_plan import ActionPlan
-from skate.rllib.env.action_source import ActionSource
-from skate.rllib.env.episode_meter import EpisodeMeter
 from skate.rllib.env.lanes import Lanes, Step
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.space_plan import SpacePlan
+from skate.rllib.env.sampling.action_plan import ActionPlan
+from skate.rllib.env.sampling.action_source import ActionSource
+from skate.rllib.env.sampling.episode_meter import EpisodeMeter
+from skate.rllib.env.sampling.space_plan import SpacePlan
 
 
 class ColumnSampler:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skate.rllib.env.episode_meter import EpisodeMeter
 from skate.rllib.env.rollout import Rollout, concatenate_steps
+from skate.rllib.env.sampling.episode_meter import EpisodeMeter
 
 
 def sample_whole(sample: Callable[[int], Rollout], num_steps: int, meter: EpisodeMeter) -> Rollout:

@@ -28,6 +28,7 @@ class EpisodeMeter:
         self.lengths = np.zeros(num_lanes, np.int64)
         self.starts = np.full(num_lanes, time.perf_counter())
         self.num_episodes = 0
+        self._ended: list[tuple[float, int, float]] = []
         #: Lanes whose episodes are dropped at present.
         self.muted = np.zeros(num_lanes, bool)
 
@@ -49,14 +50,21 @@ class EpisodeMeter:
         self.lengths += 1 if stepped is None else stepped
 
     def end(self, lane: int) -> None:
-        """Log the episode of a lane and begin the next."""
+        """Take note of the end of a lane's episode, and begin the next."""
         if self.muted[lane]:
             self.begin(lane)
             return
         seconds = time.perf_counter() - float(self.starts[lane])
-        log_episode(self.metrics, float(self.returns[lane]), int(self.lengths[lane]), seconds, self.window)
+        self._ended.append((float(self.returns[lane]), int(self.lengths[lane]), seconds))
         self.num_episodes += 1
-        self.begin(lane)
+        self.returns[lane], self.lengths[lane], self.starts[lane] = 0.0, 0, time.perf_counter()
+
+    def flush(self) -> None:
+        """Log the episodes that ended since the last call."""
+        ended, self._ended = self._ended, []
+        if ended:
+            totals, lengths, seconds = (list(values) for values in zip(*ended, strict=True))
+            log_episodes(self.metrics, totals, lengths, seconds, self.window)
 
     def get_state(self) -> dict[str, Any]:
         """Return the running episodes' numbers."""
@@ -69,32 +77,34 @@ class EpisodeMeter:
         self.starts[:] = time.perf_counter()
 
 
-def log_episode(metrics: MetricsLogger, total: float, length: int, seconds: float, window: int) -> None:
-    """Log one ended episode of a single agent.
+def log_episodes(
+    metrics: MetricsLogger, totals: list[float], lengths: list[int], seconds: list[float], window: int
+) -> None:
+    """Log ended episodes of a single agent.
 
     Args:
         metrics: Where to log.
-        total: Sum of the rewards.
-        length: Number of steps.
-        seconds: Duration.
+        totals: Sums of the rewards.
+        lengths: Numbers of steps.
+        seconds: Durations.
         window: Number of newest episodes over which results are averaged.
     """
-    metrics.log_value(names.EPISODE_LEN_MEAN, length, window=window)
-    metrics.log_value(names.EPISODE_RETURN_MEAN, total, window=window)
-    metrics.log_value(names.EPISODE_DURATION_SEC_MEAN, seconds, window=window)
+    metrics.log_values(names.EPISODE_LEN_MEAN, lengths, window=window)
+    metrics.log_values(names.EPISODE_RETURN_MEAN, totals, window=window)
+    metrics.log_values(names.EPISODE_DURATION_SEC_MEAN, seconds, window=window)
     # Runs of one agent have these two in the singular, runs of many in the plural; plots use either.
     for agents, modules in (
         ("agent_episode_return_mean", "module_episode_return_mean"),
         (names.EPISODE_AGENT_RETURN_MEAN, names.EPISODE_MODULE_RETURN_MEAN),
     ):
-        metrics.log_value((agents, DEFAULT_AGENT_ID), total, window=window)
-        metrics.log_value((modules, DEFAULT_MODULE_ID), total, window=window)
-    for low, high, value in (
-        (names.EPISODE_LEN_MIN, names.EPISODE_LEN_MAX, length),
-        (names.EPISODE_RETURN_MIN, names.EPISODE_RETURN_MAX, total),
+        metrics.log_values((agents, DEFAULT_AGENT_ID), totals, window=window)
+        metrics.log_values((modules, DEFAULT_MODULE_ID), totals, window=window)
+    for low, high, values in (
+        (names.EPISODE_LEN_MIN, names.EPISODE_LEN_MAX, lengths),
+        (names.EPISODE_RETURN_MIN, names.EPISODE_RETURN_MAX, totals),
     ):
-        metrics.log_value(low, value, reduce="min", window=window)
-        metrics.log_value(high, value, reduce="max", window=window)
+        metrics.log_values(low, values, reduce="min", window=window)
+        metrics.log_values(high, values, reduce="max", window=window)
 
 
 def log_sampled(metrics: MetricsLogger, num_steps: int, num_episodes: int) -> None:

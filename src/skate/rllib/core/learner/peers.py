@@ -1,0 +1,143 @@
+"""Learners that update together: shares of a batch, and gradients averaged over all of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+
+_TIMEOUT = timedelta(minutes=5)
+
+
+class GradientGroup:
+    """Sums tensors over all learners, through sockets of this machine or of the network.
+
+    Args:
+        host: Address of the first learner.
+        port: A free port there.
+        rank: Number of this learner; the first is 0.
+        size: Number of learners.
+    """
+
+    def __init__(self, host: str, port: int, rank: int, size: int) -> None:
+        self.size = size
+        store = distributed.TCPStore(
+            host, port, size, is_master=rank == 0, timeout=_TIMEOUT, wait_for_workers=False
+        )
+        # A group of its own: the program may use torch's default group for something else.
+        self._group: Any = distributed.ProcessGroupGloo(store, rank, size, _TIMEOUT)
+
+    def close(self) -> None:
+        """Close the sockets to the other learners."""
+        self._group = None
+
+    def average(self, gradients: Sequence[Tensor]) -> None:
+        """Replace the gradients by their means over all learners, in place."""
+        flat = torch.cat([gradient.reshape(-1).to("cpu") for gradient in gradients])
+        self._group.allreduce([flat]).wait()
+        flat /= self.size
+        start = 0
+        for gradient in gradients:
+            part = flat[start : start + gradient.numel()]
+            gradient.copy_(part.reshape(gradient.shape))
+            start += gradient.numel()
+
+
+class Peer:
+    """A learner in a process of its own."""
+
+    def __init__(self, config: Any, module_spec: Any, state: dict[str, Any]) -> None:
+        self._learner = config.learner_class(config=config, module_spec=module_spec)
+        self._learner.build()
+        self._learner.set_state(state)
+
+    def join(self, host: str, port: int, rank: int, size: int) -> None:
+        """Average gradients with the others from now on."""
+        self._learner.gradient_group = GradientGroup(host, port, rank, size)
+
+    def update(self, rollouts: Any, kwargs: dict[str, Any]) -> Any:
+        """Update on this learner's share."""
+        return self._learner.update(rollouts, **kwargs)
+
+    def call(self, func: Any, kwargs: dict[str, Any]) -> Any:
+        """Call a function with the learner, or a method by its name."""
+        return call_with(self._learner, func, kwargs)
+
+
+def call_with(learner: Any, func: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Call a function with a learner, or a method of the learner by its name."""
+    return getattr(learner, func)(**kwargs) if isinstance(func, str) else func(learner, **kwargs)
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def shares_of(given: Any, count: int) -> list[Any]:
+    """Split what an update was given into one share per learner.
+
+    Fragments are split by lanes, or by time if they have fewer lanes than there are learners; batches by rows.
+
+    Args:
+        given: Fragments, columns, or dicts of them by module id.
+        count: Number of learners.
+    """
+    if isinstance(given, Mapping):
+        parts = {name: shares_of(value, count) for name, value in given.items()}
+        return [{name: part[index] for name, part in parts.items()} for index in range(count)]
+    if isinstance(given, np.ndarray | Tensor):
+        return [
+            given[rows[0] : rows[-1] + 1] if len(rows) else given[:0] for rows in _ranges(len(given), count)
+        ]
+    shares: list[list[Any]] = [[] for _ in range(count)]
+    for rollout in given:
+        steps, lanes = rollout.valid.shape
+        if lanes < count and rollout.state_in is not None:
+            raise ValueError(
+                f"a fragment of {lanes} lanes cannot be split among {count} learners, since its module has memory; "
+                "set num_envs_per_env_runner to the number of learners or more"
+            )
+        by_lanes = lanes >= count
+        for share, rows in zip(shares, _ranges(lanes if by_lanes else steps, count), strict=True):
+            if len(rows):
+                share.append(_cut(rollout, rows, by_lanes))
+    return shares
+
+
+def _ranges(length: int, count: int) -> list[np.ndarray]:
+    return np.array_split(np.arange(length), count)
+
+
+def _cut(rollout: Any, rows: np.ndarray, by_lanes: bool) -> Any:
+    chosen = slice(int(rows[0]), int(rows[-1]) + 1)
+    place = (slice(None), chosen) if by_lanes else (chosen,)
+    return replace(
+        rollout,
+        columns={name: column[place] for name, column in rollout.columns.items()},
+        valid=rollout.valid[place],
+        next_obs=rollout.next_obs[place],
+        state_in=None if rollout.state_in is None else _lanes_of(rollout.state_in, chosen),
+    )
+
+
+def _lanes_of(state: Mapping[str, Any], chosen: slice) -> dict[str, Any]:
+    return {n: _lanes_of(v, chosen) if isinstance(v, Mapping) else v[chosen] for n, v in state.items()}
+
+
+def steps_of(share: Any) -> int:
+    """Return the most steps that a share has for one module."""
+    if isinstance(share, Mapping):
+        return max((steps_of(part) for part in share.values()), default=0)
+    if isinstance(share, np.ndarray | Tensor):
+        return len(share)
+    return sum(int(rollout.valid.sum()) for rollout in share)

@@ -1,0 +1,1 @@
+"""Ways to sample: straight into columns, or through episodes and connectors."""
