@@ -19,7 +19,9 @@ class Trunk(TorchRLModule, ValueFunctionAPI):
 
     def setup(self) -> None:
         width = self.model_config["width"]
-        self.trunk = torch.nn.Sequential(torch.nn.Linear(self.observation_space.shape[0], width), torch.nn.Tanh())
+        self.trunk = torch.nn.Sequential(
+            torch.nn.Linear(self.observation_space.shape[0], width), torch.nn.Tanh()
+        )
         self.logits = torch.nn.Linear(width, int(self.action_space.n))
         self.value = torch.nn.Linear(width, 1)
 
@@ -41,7 +43,9 @@ config = (
     PPOConfig()
     .environment("CartPole-v1")
     .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
-    .training(lr=1e-3, train_batch_size=1024, minibatch_size=256, num_epochs=6, lambda_=0.95, vf_clip_param=1e9)
+    .training(
+        lr=1e-3, train_batch_size=1024, minibatch_size=256, num_epochs=6, lambda_=0.95, vf_clip_param=1e9
+    )
     .rl_module(rl_module_spec=RLModuleSpec(module_class=Trunk, model_config={"width": 64}))
     .callbacks(LongEpisodes)
     .debugging(seed=1)
@@ -51,5 +55,7 @@ if __name__ == "__main__":
     algorithm = config.build_algo()
     for _ in range(10):
         found = algorithm.train()["env_runners"]
-        print(f"mean return {found['episode_return_mean']:5.1f}, long episodes {found.get('long_episodes', 0)}")
+        print(
+            f"mean return {found['episode_return_mean']:5.1f}, long episodes {found.get('long_episodes', 0)}"
+        )
     algorithm.stop()

@@ -27,7 +27,7 @@ class GradientGroup:
 
     def __init__(self, host: str, port: int, rank: int, size: int) -> None:
         self.size = size
-        store = distributed.TCPStore(
+        store = distributed.TCPStore(  # type: ignore[attr-defined]
             host, port, size, is_master=rank == 0, timeout=_TIMEOUT, wait_for_workers=False
         )
         # A group of its own: the program may use torch's default group for something else.
