@@ -44,13 +44,14 @@ class Handler(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         server: Any = self.server
+        first = self.request.recv(1 << 16)  # browsers open connections in advance
         if not server.rebound:
-            self.request.recv(1 << 16)
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(PAGE)}\r\nConnection: close\r\n\r\n"
             self.request.sendall(head.encode() + PAGE)
             return
         server.passed_on += 1
         with socket.create_connection(("127.0.0.1", server.server_address[1])) as real:
+            real.sendall(first)
             back = threading.Thread(target=copy, args=(real, self.request))
             back.start()
             copy(self.request, real)

@@ -138,17 +138,20 @@ def _network(given: argparse.Namespace) -> detached_node.Network | None:
         raise ValueError("--head starts a cluster and --address joins one; use one of them")
     ip, token_file = given.node_ip_address, given.token_file
     port = given.ray_client_server_port if given.port is None else given.port
-    if given.state_dir and not (given.head and port):
+    state = given.state_dir or given.state_store
+    if state and not (given.head and port):
         raise ValueError(
-            "--state-dir keeps the state of a head, which other nodes must find again at the same address: use it with --head "
-            "and --port PORT"
+            "--state-dir and --state-store keep the state of a head, which other nodes must find again at the same address: use "
+            "them with --head and --port PORT"
         )
-    if given.state_grace is not None and not given.state_dir:
-        raise ValueError("--state-grace is for a head with --state-dir")
+    if given.state_dir and given.state_store:
+        raise ValueError("--state-dir and --state-store are two places for the same state; use one of them")
+    if given.state_grace is not None and not state:
+        raise ValueError("--state-grace is for a head with --state-dir or --state-store")
     if given.head:
         if port is None:
             return None
-        return detached_node.network_of_head(port, ip, token_file, given.state_dir, given.state_grace)
+        return detached_node.network_of_head(port, ip, token_file, state, given.state_grace)
     if given.address:
         return detached_node.network_of_member(given.address, ip, token_file, given.timeout)
     return None
@@ -261,10 +264,15 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         help="(with --head) keep the state of the cluster in this folder: other nodes stay while the head is started again",
     )
     parser.add_argument(
+        "--state-store",
+        metavar="etcd://HOST:2379/CLUSTER",
+        help="(with --head) keep it in etcd instead, so that the head can be started again on another machine",
+    )
+    parser.add_argument(
         "--state-grace",
         type=float,
         metavar="SECONDS",
-        help="(with --state-dir) how long other nodes stay without the head; default: 60",
+        help="(with one of these) how long other nodes stay without the head; default: 60",
     )
 
 

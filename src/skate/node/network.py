@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skate.node.driver.address import CLUSTER_NAME, TOKEN_NAME, cluster_of, find
+from skate.node.registry.store import ETCD_SCHEME
 from skate.protocol.values import LOOPBACK
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ SOMEWHERE = ("203.0.113.1", 9)
 class Network:
     """The network of one node. The head itself leaves `head` empty; it listens on `port`, or on any free port if that is 0.
 
-    A node `behind_head` connects to no other node than the head. A head with a `state_dir` keeps its state there; while it
-    is not there, other nodes continue for `grace` seconds.
+    A node `behind_head` connects to no other node than the head. A head keeps its `state` in a folder, or at an address of etcd;
+    while it is not there, other nodes continue for `grace` seconds.
     """
 
     ip: str
@@ -43,7 +44,7 @@ class Network:
     token_file: str | None = None
     timeout: float = JOIN_SECONDS
     behind_head: bool = False
-    state_dir: str = ""
+    state: str = ""
     grace: float = STAY_SECONDS
 
 
@@ -126,8 +127,13 @@ def _token(network: Network, folder: str) -> tuple[str, str]:
     token = find_token(network.token_file)
     if token is not None or network.head:
         return token or "", network.token_file or ""
-    path = os.path.join(network.state_dir or folder, TOKEN_NAME)
-    if network.state_dir and os.path.exists(path):
+    if network.state.startswith(ETCD_SCHEME):
+        raise ValueError(
+            "a head with --state-store may be started on another machine, so its token must not be on this one alone: make one "
+            "with `skate get-auth-token --generate`, or name its file with --token-file"
+        )
+    path = os.path.join(network.state or folder, TOKEN_NAME)
+    if network.state and os.path.exists(path):
         return find_token(path) or "", path
     return make_token(path), path
 

@@ -131,11 +131,11 @@ def run(
 
 def _state(network: Network) -> HeadState | None:
     """Open the durable state of a head, if it has some."""
-    if not network.state_dir:
+    if not network.state:
         return None
     from skate.node.registry.head_state import HeadState  # few nodes are heads with state
 
-    return HeadState.in_folder(network.state_dir)
+    return HeadState.at(network.state)
 
 
 def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined:

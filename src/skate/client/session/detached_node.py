@@ -45,12 +45,13 @@ def network_of_head(
     port: int,
     ip: str | None,
     token_file: str | None,
-    state_dir: str | None = None,
+    state: str | None = None,
     grace: float | None = None,
 ) -> Network:
     """Return the network of a head that listens on a TCP port; with 0, on any free port.
 
-    With a folder for its state it can be started again, and other nodes wait for it for `grace` seconds, by default 60.
+    With a folder or an address of etcd for its state it can be started again, and other nodes wait for it for `grace` seconds, by
+    default 60.
     """
     from skate.node.network import STAY_SECONDS, Network, own_address  # few nodes have a network
 
@@ -58,7 +59,7 @@ def network_of_head(
         ip or own_address(),
         port,
         token_file=_absolute(token_file),
-        state_dir=_absolute(state_dir) or "",
+        state=state if state and "://" in state else _absolute(state) or "",
         grace=STAY_SECONDS if grace is None else grace,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from skate.core.state.inventory import task_state
-from skate.protocol.states import CREATION, METHOD, PLAIN
+from skate.protocol.states import CREATION, PLAIN
 
 if TYPE_CHECKING:
     from skate.core.node_tables import NodeTables
@@ -115,14 +115,14 @@ def check(tables: NodeTables) -> None:
     """Raise AssertionError if the numbers are not those of a walk over all tasks."""
     kept, walked = count(tables), recount(tables)
     assert kept == walked, f"tasks are counted as {kept}, but a walk finds {walked}"
+    away = 0
     for template in tables.functions.templates.values():
-        if template.constructs:
-            continue
-        numbers = (template.live, template.unready, template.lined, template.called, template.away)
-        assert min(numbers) >= 0, f"{template} counts {numbers}"
+        if not template.constructs:
+            away += template.away
+            numbers = (template.live, template.unready, template.lined, template.called, template.away)
+            assert min(numbers) >= 0, f"{template} counts {numbers}"
     for task in tables.retried.values():
         assert tables.tasks.get(task.task_id) is task, f"{task} has ended, but counts as retried"
-    calls = sum(task.kind == METHOD and task.node is not None for task in tables.tasks.values())
-    away = sum(t.away for t in tables.functions.templates.values())
-    plain = sum(task.kind == PLAIN and task.node is not None for task in tables.tasks.values())
-    assert away == calls + plain, f"{away} tasks are counted at other nodes, but {calls + plain} are there"
+    if away or tables.members.active:
+        there = sum(task.node is not None and task.kind != CREATION for task in tables.tasks.values())
+        assert away == there, f"{away} tasks are counted at other nodes, but {there} are there"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgpack
 
+from skate.node.registry.etcd_store import EtcdStore
 from skate.node.registry.record_keys import changes_of, records_in
 from skate.node.registry.sqlite_store import SqliteStore
-from skate.node.registry.store import Change, Store
+from skate.node.registry.store import ETCD_SCHEME, Change, Store
 from skate.node.registry.writer import RecordWriter
 from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
@@ -58,9 +59,9 @@ class HeadState:
         self._leave: Callable[[str], None] = lambda reason: None
 
     @classmethod
-    def in_folder(cls, folder: str) -> HeadState:
-        """Open the state in a folder of this machine."""
-        return cls(SqliteStore(folder))
+    def at(cls, place: str) -> HeadState:
+        """Open the state at an address of etcd, or in a folder of this machine."""
+        return cls(EtcdStore(place) if place.startswith(ETCD_SCHEME) else SqliteStore(place))
 
     def start(self, answer: Callable[[Sequence[se.ShellEvent]], None], leave: Callable[[str], None]) -> None:
         """Write what a core appends, from now on.

@@ -8,7 +8,10 @@ Each opening is an *epoch*: the store counts it durably before anything else, so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+#: The scheme of stores in etcd.
+ETCD_SCHEME: Final = "etcd://"
 
 
 class StoreTakenError(ConnectionError):

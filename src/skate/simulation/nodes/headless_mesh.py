@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from skate.core.recovery.records import compacted, epoch_of
-from skate.fabric.order import JOINED, LEFT, Delivery, Order
+from skate.fabric.order import FORETOLD, JOINED, LEFT, Delivery, Order
 from skate.fabric.order_lane import base_of
 from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
@@ -120,6 +120,11 @@ class HeadlessMesh(Mesh):
         self.unanswered.clear()
         self.absent = {number for number, each in self.nodes.items() if each.alive}
 
+    def restart(self, node: Node) -> None:
+        """Add a lost node again, perhaps, if there is a head to join."""
+        if self.nodes[HEAD].alive:
+            super().restart(node)
+
     def begin(self, what: Departure) -> None:
         """Start the next head."""
         old = self.nodes[HEAD]
@@ -142,6 +147,11 @@ class HeadlessMesh(Mesh):
         for one, other in ((HEAD, number), (number, HEAD)):
             self.wire(one, other).is_open = True
         first = base_of(self.epoch)
+        for other in sorted(order.members - self.orders[HEAD].members - {HEAD, number}):
+            # The head before has recorded that it is gone, and told nobody.
+            self.orders[HEAD].foretell(other, self.nodes[other].info())
+        if number not in self.orders[HEAD].members:  # it had just joined, and was not recorded
+            self.orders[HEAD].admit(number, node.info())
         others = {each: self.nodes[each].info() for each in self.orders[HEAD].members - {number}}
         head.add_peer(number, node.info())
         head.apply()
@@ -155,6 +165,15 @@ class HeadlessMesh(Mesh):
             for write in self.orders[source].resume(to, first):
                 self.put(source, to, write)
         self.flush(number)
+
+    def hand_over(self, to: int, deliveries: list[Delivery]) -> None:
+        """Give a node what its order delivers, without news of members that it knows."""
+        for each in deliveries:
+            if each.kind in (JOINED, FORETOLD):
+                if each.frames[0][0] not in self.nodes[to].peers.values():
+                    super().hand_over(to, [each._replace(kind=JOINED)])
+            else:
+                super().hand_over(to, [each])
 
     def reset(self, one: int, other: int) -> None:
         """Break a connection: what its ends have said at its beginning is void."""
@@ -187,12 +206,17 @@ class HeadlessMesh(Mesh):
 
     # -- events
 
+    def is_found(self, number: int) -> bool:
+        """Return True if there is a head, and it can find out that a node is lost."""
+        return self.nodes[HEAD].alive and super().is_found(number)
+
     def channel_events(self) -> list[tuple[Any, Any]]:
         """Return what channels, the store and a new head can do next."""
         head = self.nodes[HEAD]
         if not head.alive:
             return [*super().channel_events(), (self.begin, Departure(head, HEAD))]
-        found = [(self.dial, Departure(self.nodes[number], number)) for number in sorted(self.absent)]
+        living = [number for number in sorted(self.absent) if self.nodes[number].alive]
+        found = [(self.dial, Departure(self.nodes[number], number)) for number in living]
         if self.appended:
             found.append((self.store, Departure(head, HEAD)))
         if self.unanswered:
