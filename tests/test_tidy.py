@@ -51,7 +51,7 @@ ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker"}
 # The public face: its files re-export what the client holds, and nothing of the engine below that.
 FACE = {
     "__init__", "__main__", "actor", "autoscaler", "cloudpickle", "cluster_utils", "command", "compat", "experimental",
-    "import_paths", "job_config", "job_submission", "private_names", "util",
+    "import_paths", "job_config", "job_submission", "launcher", "private_names", "util",
 }  # fmt: skip
 FACE_MAY_IMPORT = {"client"}
 

@@ -13,6 +13,7 @@
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
     skate start --head                start a standing node; `skate status` shows it, `skate stop` ends it
+    skate up CLUSTER.yaml             start a cluster by SSH; down, exec, attach, submit, rsync-up, rsync-down
     skate tune list-trials PATH       the trials of a search; list-experiments, add-note
     skate --version                   the versions of Skate and of its API
 
@@ -29,24 +30,33 @@ from skate.command import broken_pipe
 
 # The module of each subcommand. Run a script of the same name by its path: `skate run ./version`.
 VERBS = {
+    "attach": "skate.command.machines.attach",
     "dashboard": "skate.command.dashboard",
+    "down": "skate.command.machines.down",
     "drain-node": "skate.command.drain_node",
+    "exec": "skate.command.machines.exec",
     "get": "skate.command.get_row",
     "get-auth-token": "skate.command.auth_token",
+    "get-head-ip": "skate.command.machines.head_ip",
+    "get-worker-ips": "skate.command.machines.worker_ips",
     "health-check": "skate.command.health_check",
     "job": "skate.command.job",
     "list": "skate.command.list_rows",
     "logs": "skate.command.logs",
     "memory": "skate.command.memory",
     "metrics": "skate.command.metrics",
+    "rsync-down": "skate.command.machines.rsync_down",
+    "rsync-up": "skate.command.machines.rsync_up",
     "run": "skate.command.run",
     "serve": "skate.serve.command.verbs",
-    "summary": "skate.command.summary",
     "start": "skate.command.start",
     "status": "skate.command.status",
     "stop": "skate.command.stop",
+    "submit": "skate.command.machines.submit",
+    "summary": "skate.command.summary",
     "timeline": "skate.command.timeline",
     "tune": "skate.tune.command",
+    "up": "skate.command.machines.up",
     "version": "skate.command.version",
 }
 

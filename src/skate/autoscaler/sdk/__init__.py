@@ -1,8 +1,7 @@
 """Requests for more machines, under Ray's names.
 
 A session cannot add nodes, so a request is compared with the cluster's resources, and a warning names the
-missing ones. Functions that start or stop clusters are rejected: use Slurm, Kubernetes or a cloud's own
-tools.
+missing ones. Functions that start or stop the cluster of a file do what `skate up` and its siblings do.
 """
 
 from __future__ import annotations
@@ -10,6 +9,14 @@ from __future__ import annotations
 import logging
 from typing import Any, NoReturn
 
+from skate.autoscaler.sdk.clusters import (
+    create_or_update_cluster,
+    get_head_node_ip,
+    get_worker_node_ips,
+    rsync,
+    run_on_cluster,
+    teardown_cluster,
+)
 from skate.client.state import cluster_queries
 from skate.resources import Resources
 
@@ -76,56 +83,26 @@ def configure_logging(
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what} belongs to Ray's cluster launcher, which Skate does not have: manage machines with "
-        "Slurm, Kubernetes or your cloud's tools"
+        f"{what} belongs to the cloud providers of Ray's cluster launcher, which Skate does not have; "
+        "create_or_update_cluster starts machines that a file with `provider: {type: local}` names"
     )
 
 
-def create_or_update_cluster(cluster_config: Any, **kwargs: Any) -> dict[str, Any]:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("create_or_update_cluster")
-
-
-def teardown_cluster(cluster_config: Any, workers_only: bool = False, keep_min_workers: bool = False) -> None:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("teardown_cluster")
-
-
-def run_on_cluster(cluster_config: Any, **kwargs: Any) -> str | None:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("run_on_cluster")
-
-
-def rsync(cluster_config: Any, **kwargs: Any) -> None:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("rsync")
-
-
-def get_head_node_ip(cluster_config: Any) -> str:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("get_head_node_ip")
-
-
-def get_worker_node_ips(cluster_config: Any) -> list[str]:
-    """Raises NotImplementedError: Skate launches no clusters."""
-    _refuse("get_worker_node_ips")
-
-
 def bootstrap_config(cluster_config: dict[str, Any], no_config_cache: bool = False) -> dict[str, Any]:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("bootstrap_config")
 
 
 def fillout_defaults(config: dict[str, Any]) -> dict[str, Any]:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("fillout_defaults")
 
 
 def register_callback_handler(event_name: str, callback: Any) -> None:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("register_callback_handler")
 
 
 def get_docker_host_mount_location(cluster_name: str) -> str:
-    """Raises NotImplementedError: Skate launches no clusters."""
+    """Raises NotImplementedError: Skate has no cloud providers."""
     _refuse("get_docker_host_mount_location")
