@@ -13,6 +13,7 @@
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
     skate start --head                start a standing node; `skate status` shows it, `skate stop` ends it
+    skate symmetric-run -- COMMAND    on every machine: start a cluster, run a command on its head, end it
     skate up CLUSTER.yaml             start a cluster by SSH; down, exec, attach, submit, rsync-up, rsync-down
     skate tune list-trials PATH       the trials of a search; list-experiments, add-note
     skate --version                   the versions of Skate and of its API
@@ -54,6 +55,7 @@ VERBS = {
     "stop": "skate.command.stop",
     "submit": "skate.command.machines.submit",
     "summary": "skate.command.summary",
+    "symmetric-run": "skate.command.machines.symmetric_run",
     "timeline": "skate.command.timeline",
     "tune": "skate.tune.command",
     "up": "skate.command.machines.up",

@@ -58,6 +58,16 @@ def network_of_member(address: str, ip: str | None, token_file: str | None, time
     )
 
 
+def has_token(token_file: str | None = None) -> bool:
+    """Return True if this machine has a token for a cluster: in the file, the environment, or the user's folder.
+
+    Raises ValueError for a file that cannot be read.
+    """
+    from skate.fabric.dask import credentials  # imports Dask, which only clusters need
+
+    return credentials.find_token(token_file) is not None
+
+
 def _absolute(path: str | None) -> str | None:
     """Return the path for a node, which does not stay in this directory."""
     return path and os.path.abspath(path)
