@@ -7,6 +7,7 @@
     skate get KIND ID                 one actor, task, object, node, ... with all details
     skate logs task --id ID           what a task has printed; actor, worker, job, cluster
     skate job submit -- COMMAND       run a command as a job of a standing node; status, logs, stop, list, delete
+    skate manifest slurm|kubernetes   print a batch script or manifests of a cluster
     skate memory                      the references that keep objects alive
     skate metrics launch-prometheus   Prometheus for the metrics of your node
     skate list KIND                   actors, tasks, objects, nodes, ...
@@ -44,6 +45,7 @@ VERBS = {
     "job": "skate.command.job",
     "list": "skate.command.list_rows",
     "logs": "skate.command.logs",
+    "manifest": "skate.command.machines.manifest",
     "memory": "skate.command.memory",
     "metrics": "skate.command.metrics",
     "rsync-down": "skate.command.machines.rsync_down",
