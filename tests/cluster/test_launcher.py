@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import sys
 import textwrap
 from collections.abc import Callable
@@ -154,6 +155,47 @@ def test_a_cluster_starts_runs_programs_and_stops_by_ssh(scene: Scene) -> None:
         wait_for(partial(ended, machine), 20, f"the end of the node: {machine.processes()}")
         assert not machine.path("home/.skate/clusters/scene.token").exists()
     assert not token.exists()
+
+
+GROW = """
+    import os, socket
+    import skate as ray
+    from skate.autoscaler import sdk
+
+    ray.init("ray://10.77.0.1:6379", log_to_driver=False)
+
+    @ray.remote(num_cpus=1, resources={"room": 1})
+    class Holder:
+        def where(self):
+            return socket.gethostname()
+
+    holders = [Holder.remote() for _ in range(2)]
+    print(sorted(ray.get([holder.where.remote() for holder in holders])), flush=True)
+"""
+
+
+@pytest.mark.cluster_scene
+def test_workers_start_by_ssh_when_work_waits_and_end_after_it(scene: Scene) -> None:
+    laptop, servers = scene
+    text = textwrap.dedent(FILE).replace("--port=6379", "--port=6379 --autoscaling-config=x")
+    text = text.replace("$RAY_HEAD_IP:6379", '$RAY_HEAD_IP:6379 --resources={\\"room\\":1}')
+    text += "min_workers: 0\nmax_workers: 2\n"
+    laptop.path("cluster.yaml").write_text(text)
+    assert "0 of 0 workers are up" in laptop.skate("up", "/tmp/cluster.yaml", "-y").ok(120)
+    scaler = laptop.skate("autoscale", "/tmp/cluster.yaml", "--idle-timeout-minutes", "0.05")
+    scaler.wait_for_output("has 0 to 2 workers")
+    assert not nodes(servers[1])
+    program = laptop.python(GROW, SKATE_AUTH_TOKEN_PATH=f"{HOME}/.skate/clusters/scene.token")
+    assert "['machine2', 'machine3']" in program.ok(120)
+    for machine in servers[1:]:
+        wait_for(
+            partial(ended, machine), 60, f"the end of an unused node: {machine.processes()}; {scaler.story()}"
+        )
+    assert nodes(servers[0])
+    for pid in [pid for pid, words in laptop.processes().items() if " autoscale " in words]:
+        os.kill(pid, signal.SIGTERM)
+    scaler.ok()
+    laptop.skate("down", "/tmp/cluster.yaml", "-y").ok(120)
 
 
 @pytest.mark.cluster_scene

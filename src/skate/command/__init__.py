@@ -2,6 +2,7 @@
 
     skate run script.py [args...]     run a program that imports ray on Skate
     skate script.py [args...]         the same
+    skate autoscale CLUSTER.yaml      start and stop the workers of a cluster file as demand changes
     skate dashboard                   serve state and metrics of a session over HTTP
     skate drain-node --reason ...     let a node take no new work, and leave
     skate get KIND ID                 one actor, task, object, node, ... with all details
@@ -32,6 +33,7 @@ from skate.command import broken_pipe
 
 # The module of each subcommand. Run a script of the same name by its path: `skate run ./version`.
 VERBS = {
+    "autoscale": "skate.autoscaler.command",
     "attach": "skate.command.machines.attach",
     "dashboard": "skate.command.dashboard",
     "down": "skate.command.machines.down",

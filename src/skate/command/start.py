@@ -20,7 +20,7 @@ WITHOUT_EFFECT = {
     "node-manager-port": True, "object-manager-port": True, "min-worker-port": True,
     "max-worker-port": True, "worker-port-list": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True,
     "metrics-export-port": True, "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
-    "autoscaling-config": True, "plasma-directory": True, "redis-password": True, "redis-username": True,
+    "plasma-directory": True, "redis-password": True, "redis-username": True,
     "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False, "node-name": True,
     "storage": True, "tracing-startup-hook": True, "ray-debugger-external": False, "no-redirect-output": False,
     "system-config": True, "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True,
@@ -142,7 +142,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         "num_cpus": given.num_cpus,
         "num_gpus": given.num_gpus,
         "resources": _amounts(given.resources, "--resources"),
-        "labels": _labels(given.labels),
+        "labels": _all_labels(given),
         "object_store_memory": given.object_store_memory,
         "_memory": given.memory,
         "object_spilling_directory": given.object_spilling_directory,
@@ -162,6 +162,12 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise ValueError(f"{flag} must be a JSON object, got {text!r}")
     return found
+
+
+def _all_labels(given: argparse.Namespace) -> dict[str, str] | None:
+    """Return the labels of the node; the head of a cluster with an autoscaler has one more."""
+    labels = _labels(given.labels)
+    return labels if given.autoscaling_config is None else {**(labels or {}), detached_node.GROWS_LABEL: "on"}
 
 
 def _labels(text: str | None) -> dict[str, str] | None:
@@ -262,6 +268,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default: 70%%")
     parser.add_argument(
         "--object-spilling-directory", help="the folder for large values when memory is full; default: /tmp"
+    )
+    parser.add_argument(
+        "--autoscaling-config",
+        metavar="FILE",
+        help="(with --head) let requests that no node can meet wait for nodes that `skate autoscale FILE` starts",
     )
     _add_dashboard(parser)
     parser.add_argument(

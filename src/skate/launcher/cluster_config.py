@@ -22,6 +22,7 @@ PROVIDER_KEYS = ("type", "head_ip", "worker_ips", "external_head_ip", "coordinat
 AUTH_KEYS = ("ssh_user", "ssh_private_key", "ssh_proxy_command")
 #: Keys with a meaning for clouds only.
 CLOUD_KEYS = ("available_node_types", "head_node_type", "head_node", "worker_nodes")
+IDLE_TIMEOUT_MINUTES = 5.0
 HEAD_START = ("skate stop", "skate start --head --port=6379")
 WORKER_START = ("skate stop", "skate start --address=$RAY_HEAD_IP:6379")
 
@@ -74,6 +75,8 @@ class ClusterConfig:
         head_login: the address at which this machine reaches the head.
         workers: the addresses of the other machines.
         min_workers: the number of workers that start with the head.
+        max_workers: the number of workers that an autoscaler may start.
+        idle_timeout_s: when an autoscaler retires an unused worker, in seconds.
     """
 
     name: str
@@ -85,6 +88,8 @@ class ClusterConfig:
     on_head: Commands
     on_workers: Commands
     mounts: FileMounts
+    max_workers: int
+    idle_timeout_s: float
 
     @property
     def port(self) -> int | None:
@@ -236,10 +241,13 @@ def _record(found: Mapping[str, Any]) -> ClusterConfig:
         both["worker_start_ray_commands"] or WORKER_START,
     )
     _check_start(on_head, bool(workers))
+    least, most = _workers(found, len(workers))
+    idle_minutes = found.get("idle_timeout_minutes")
     return ClusterConfig(
         name, provider["head_ip"], provider.get("external_head_ip") or provider["head_ip"], workers,
-        _min_workers(found, len(workers)), _auth(found.get("auth") or {}), on_head, on_workers,
+        least, _auth(found.get("auth") or {}), on_head, on_workers,
         FileMounts(_mounts(found), tuple(found.get("rsync_exclude") or ()), tuple(found.get("rsync_filter") or ())),
+        most, 60.0 * (IDLE_TIMEOUT_MINUTES if idle_minutes is None else idle_minutes),
     )  # fmt: skip
 
 
@@ -254,7 +262,8 @@ def _check_start(on_head: Commands, has_workers: bool) -> None:
         )
 
 
-def _min_workers(found: Mapping[str, Any], workers: int) -> int:
+def _workers(found: Mapping[str, Any], workers: int) -> tuple[int, int]:
+    """Return the least and the greatest number of workers; by default both are all. Raises ValueError."""
     most = found.get("max_workers")
     most = workers if most is None else most
     least = found.get("min_workers")
@@ -263,7 +272,7 @@ def _min_workers(found: Mapping[str, Any], workers: int) -> int:
         raise ValueError(
             f"min_workers={least} and max_workers={most} must be in this order between 0 and the {workers} of worker_ips"
         )
-    return least
+    return least, most
 
 
 def _auth(section: Mapping[str, Any]) -> Auth:

@@ -80,6 +80,13 @@ def up(config: ClusterConfig, steps: Steps, report: Report) -> dict[str, str]:
     return on_all(machines(config, config.started_workers), start)
 
 
+def start_worker(config: ClusterConfig, address: str, report: Report) -> None:
+    """Start the node of one worker, with all steps of `up`. Raises MachineError."""
+    machine = Machine(address, config.auth)
+    token.send(machine, config.name, token.settle(head_of(config), config.name))
+    _prepare(config, Steps(), report, machine, config.on_workers)
+
+
 def _prepare(
     config: ClusterConfig, steps: Steps, report: Report, machine: Machine, commands: Commands
 ) -> None:

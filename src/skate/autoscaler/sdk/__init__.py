@@ -1,7 +1,7 @@
 """Requests for more machines, under Ray's names.
 
-A session cannot add nodes, so a request is compared with the cluster's resources, and a warning names the
-missing ones. Functions that start or stop the cluster of a file do what `skate up` and its siblings do.
+`skate autoscale` serves requests. In a cluster without it, a request is compared with the cluster's resources, and a warning
+names the missing ones. Functions that start or stop the cluster of a file do what `skate up` and its siblings do.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any, NoReturn
 
+from skate.autoscaler import view
 from skate.autoscaler.sdk.clusters import (
     create_or_update_cluster,
     get_head_node_ip,
@@ -17,6 +18,7 @@ from skate.autoscaler.sdk.clusters import (
     run_on_cluster,
     teardown_cluster,
 )
+from skate.client.session.detached_node import GROWS_LABEL
 from skate.client.state import cluster_queries
 from skate.resources import Resources
 
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 Bundle = dict[str, float]
+_logger = logging.getLogger("skate.autoscaler")
 
 
 def request_resources(
@@ -43,7 +46,10 @@ def request_resources(
     bundles: list[Bundle] | None = None,
     bundle_label_selectors: list[dict[str, str]] | None = None,
 ) -> None:
-    """Announce the resources that the program will need; logs a warning if the cluster lacks them.
+    """Announce the resources that the program will need, in the place of the last announcement; return at once.
+
+    An autoscaler starts nodes for them, and keeps these until they are replaced, such as by `request_resources(num_cpus=0)`.
+    Without an autoscaler, a warning names what the cluster lacks.
 
     Args:
         num_cpus: the total number of CPUs.
@@ -64,11 +70,15 @@ def request_resources(
             "bundle_label_selectors must have one entry per bundle, got "
             f"{len(bundle_label_selectors)} for {len(bundles or ())} bundles"
         )
-    wanted = Resources.total([{"CPU": num_cpus or 0}, *(bundles or ())])
+    shapes = [*([{"CPU": 1.0}] * (num_cpus or 0)), *(bundles or ())]
+    if any(GROWS_LABEL in node["Labels"] for node in cluster_queries.nodes() if node["Alive"]):
+        view.request([{name: float(amount) for name, amount in shape.items()} for shape in shapes])
+        return
+    wanted = Resources.total(shapes)
     have = cluster_queries.cluster_resources()
     short = [f"{name}: {wanted[name]:g} of {have.get(name, 0):g}" for name in wanted.lacking(have)]
     if short:
-        logging.getLogger("skate.autoscaler").warning(
+        _logger.warning(
             "request_resources: the request exceeds the resources of the cluster (%s), which does "
             "not grow automatically; start it with more, or request less",
             ", ".join(short),

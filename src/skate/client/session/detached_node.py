@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from skate.core.cluster.membership import GROWS_LABEL as GROWS_LABEL
 from skate.node.dashboard_process import Dashboard as Dashboard
 from skate.node.dashboard_process import DashboardPlace as DashboardPlace
 from skate.node.dashboard_process import recorded

@@ -178,7 +178,7 @@ class HeadGroups:
 
     def _try(self, group: PlacementGroup) -> None:
         group.why = bundle_policy.shortage(group, self.members.totals(), self.members.labels())
-        if group.why:
+        if group.why and not self.members.can_grow():
             group.state = GroupState.INFEASIBLE
             self._settle(group, m.ERROR, ("TaskUnschedulableError", {"message": group.why}))
             return

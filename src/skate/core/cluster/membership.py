@@ -65,6 +65,10 @@ class Peer:
         return f"<Peer {self.node_id.hex()[:8]} {'alive' if self.alive else 'dead'} outstanding={len(self.outstanding)}>"
 
 
+#: The label of the head of a cluster with an autoscaler: what no node can run may wait for a new one.
+GROWS_LABEL = "skate.io/autoscaler"
+
+
 class Membership:
     """This node and its peers, by number and by the first bytes of their ids."""
 
@@ -110,6 +114,10 @@ class Membership:
     def labels(self) -> list[dict[str, str]]:
         """Return the labels of each living node."""
         return [self.here.labels, *(peer.labels for peer in self.alive.values())]
+
+    def can_grow(self) -> bool:
+        """Return True if a node says that an autoscaler starts others when they are needed."""
+        return any(GROWS_LABEL in labels for labels in self.labels())
 
     def __repr__(self) -> str:
         return f"<Membership {list(self.alive.values())}>"

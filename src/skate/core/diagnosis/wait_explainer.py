@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: How far a chain of causes is followed.
 LINKS_MAX = 4
 HOLDERS_SHOWN = 4
+AUTOSCALER_TEXT = (
+    "the nodes are too few or too small for it: it waits until the autoscaler has started others"
+)
 
 
 class WaitExplainer:
@@ -236,6 +239,8 @@ class WaitExplainer:
         if task.node is not None:
             return f"on node {task.node.node_id.hex()[:8]}"
         group = self.scheduler.class_of(task)
+        if not isinstance(group.strategy, BundleStrategy) and self._needs_new_node(task.template):
+            return AUTOSCALER_TEXT
         if group in self.peers.waiting:
             return "no node has room for it now: " + self._shortage_of_all(task.template.placement)
         strategy = group.strategy
@@ -251,6 +256,11 @@ class WaitExplainer:
             ]
             return f"in {name}: {self._shortage(pools[0], group.request)}" if pools else f"in {name}"
         return self._shortage(self.capacity, group.request)
+
+    def _needs_new_node(self, template: Template) -> bool:
+        """Return True if no node is large enough, and the cluster can grow."""
+        request = {**template.request, **template.placement}
+        return not any(covers(total, request) for total in self.members.totals()) and self.members.can_grow()
 
     def _shortage_of_all(self, request: dict[str, int]) -> str:
         """Return the resources missing on the node that could run it when idle."""
@@ -343,6 +353,8 @@ class WaitExplainer:
             return str(group.why)
         if group.requested:
             return "its nodes are reserving the bundles"
+        if group.why and self.members.can_grow():
+            return AUTOSCALER_TEXT
         for bundle in group.bundles:
             if not self.capacity.fits(bundle):
                 return self._shortage(self.capacity, bundle)

@@ -71,6 +71,8 @@ class Feasibility:
         request = {**template.request, **template.placement}
         if any(all(total.get(name, 0) >= units for name, units in request.items()) for total in totals):
             return None
+        if not isinstance(strategy, NodeStrategy) and self.members.can_grow():
+            return None
         message = infeasible_message(request, totals, template.name)
         return (f"{what}UnschedulableError", {"message": message})
 
