@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skate.autoscaler.demand import Demand, Group, Limits, Node, fits, holds, target, to_retire
@@ -102,6 +102,7 @@ demands = st.builds(
 limits = st.builds(lambda low, more: Limits(low, low + more, 60.0), st.integers(0, 3), st.integers(0, 8))
 
 
+@settings(max_examples=50, deadline=None)
 @given(nodes_of(), st.integers(0, 3), demands, st.sampled_from([None, WORKER]), limits)
 def test_the_target_keeps_its_limits_and_grows_with_the_demand(
     nodes: list[Node], starting: int, demand: Demand, size: dict[str, float] | None, bounds: Limits
@@ -114,6 +115,7 @@ def test_the_target_keeps_its_limits_and_grows_with_the_demand(
     assert found >= nothing
 
 
+@settings(max_examples=50, deadline=None)
 @given(nodes_of(), st.lists(shapes, max_size=8))
 def test_enough_workers_start_for_all_tasks_that_a_worker_can_run(
     nodes: list[Node], tasks: list[dict[str, float]]
@@ -125,6 +127,7 @@ def test_enough_workers_start_for_all_tasks_that_a_worker_can_run(
     assert holds(rooms + [dict(WORKER) for _ in range(found - len(running))], possible)
 
 
+@settings(max_examples=50, deadline=None)
 @given(nodes_of(), demands, limits)
 def test_only_unused_workers_end_and_what_is_requested_stays(
     nodes: list[Node], demand: Demand, bounds: Limits
@@ -140,6 +143,7 @@ def test_only_unused_workers_end_and_what_is_requested_stays(
     assert not ended or holds(rest, demand.requested)
 
 
+@settings(max_examples=50, deadline=None)
 @given(nodes_of(), demands, limits)
 def test_a_worker_that_ends_is_not_started_again_at_once(
     nodes: list[Node], demand: Demand, bounds: Limits

@@ -178,7 +178,7 @@ GROW = """
 def test_workers_start_by_ssh_when_work_waits_and_end_after_it(scene: Scene) -> None:
     laptop, servers = scene
     text = textwrap.dedent(FILE).replace("--port=6379", "--port=6379 --autoscaling-config=x")
-    text = text.replace("$RAY_HEAD_IP:6379", '$RAY_HEAD_IP:6379 --resources={\\"room\\":1}')
+    text = text.replace("$RAY_HEAD_IP:6379", "$RAY_HEAD_IP:6379 --resources='{\\\"room\\\": 1}'")
     text += "min_workers: 0\nmax_workers: 2\n"
     laptop.path("cluster.yaml").write_text(text)
     assert "0 of 0 workers are up" in laptop.skate("up", "/tmp/cluster.yaml", "-y").ok(120)
@@ -186,7 +186,7 @@ def test_workers_start_by_ssh_when_work_waits_and_end_after_it(scene: Scene) -> 
     scaler.wait_for_output("has 0 to 2 workers")
     assert not nodes(servers[1])
     program = laptop.python(GROW, SKATE_AUTH_TOKEN_PATH=f"{HOME}/.skate/clusters/scene.token")
-    assert "['machine2', 'machine3']" in program.ok(120)
+    assert "['machine2', 'machine3']" in program.ok(60), scaler.story()
     for machine in servers[1:]:
         wait_for(
             partial(ended, machine), 60, f"the end of an unused node: {machine.processes()}; {scaler.story()}"

@@ -341,6 +341,8 @@ class WaitExplainer:
         reason = ""
         if creation.task_id in self.tasks and links > 0:
             reason = self.of_task(creation, links - 1)
+        elif self._needs_new_node(actor.template):
+            reason = AUTOSCALER_TEXT
         if actor.state == RESTARTING:
             text = f"actor {actor.describe()} is restarting (for the {ordinal(actor.restarts)} time)"
         else:

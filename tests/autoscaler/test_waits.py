@@ -1,0 +1,64 @@
+"""A cluster that can grow: what no node can meet waits, and says for what, until a node can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import skate as ray
+from skate.client.session.detached_node import GROWS_LABEL
+from skate.cluster_utils import Cluster
+from skate.util.placement_group import placement_group
+from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from skate.util.state import list_tasks
+
+TEXT = "the nodes are too few or too small for it: it waits until the autoscaler has started others"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "labels": {GROWS_LABEL: "on"}}, connect=True
+    )
+    try:
+        yield made
+    finally:
+        made.shutdown()
+
+
+def test_large_requests_wait_for_a_node_that_can_hold_them(cluster: Cluster) -> None:
+    @ray.remote(num_cpus=3)
+    def large() -> int:
+        return 7
+
+    @ray.remote(num_cpus=3)
+    class Large:
+        def seven(self) -> int:
+            return 7
+
+    actor: Any = Large.remote()  # type: ignore[attr-defined]
+    call = actor.seven.remote()
+    value = large.remote()
+    group = placement_group([{"CPU": 2}, {"CPU": 2}])
+    ready, _ = ray.wait([value, call, group.ready()], timeout=0.5)
+    assert not ready
+    assert {row.waits_for for row in list_tasks(detail=True) if row.name == "large"} == {TEXT}
+    assert {row.waits_for for row in list_tasks(detail=True) if row.name == "Large.__init__"} == {TEXT}
+
+    cluster.add_node(num_cpus=6)
+    cluster.add_node(num_cpus=6)
+    assert ray.get(value, timeout=60) == 7
+    ray.get(group.ready(), timeout=60)
+    ray.kill(actor)
+
+
+def test_a_request_for_a_named_node_still_fails_at_once(cluster: Cluster) -> None:
+    @ray.remote(num_cpus=3)
+    def large() -> int:
+        return 7
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    with pytest.raises(ray.exceptions.TaskUnschedulableError, match="num_cpus=3"):
+        ray.get(large.options(scheduling_strategy=here).remote(), timeout=30)
