@@ -2,13 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 RAY_VENV ?= .venv-ray
-RAY ?= ray==2.60.0
+RAY ?= ray[default,serve]==2.60.0
 BIN := $(VENV)/bin
 # Twice quiet: errors only.
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster attack check lint typecheck tidy format bench bench-ray soak conformance-ray docs site clean
+.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster attack check lint typecheck tidy format bench bench-ray soak conformance-ray ray-clients docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -129,6 +129,16 @@ bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in its own environment, 
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
 
+# Packages that submit jobs with code of their own, on a Ray that is Skate.
+.venv-jobs/.made: pyproject.toml
+	@echo "setting up .venv-jobs with torchx and dagster-ray"
+	@$(PYTHON) -m venv .venv-jobs
+	@.venv-jobs/bin/python $(PIP) --editable '.[serve]' torchx dagster-ray
+	@touch $@
+
+ray-clients: $(VENV)/.dev $(RAY_VENV)/.made .venv-jobs/.made  ## Ray's command line and SDK on Skate, and Skate's job client on a real Ray
+	@SKATE_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python $(BIN)/python -m pytest -m ray_clients tests/ray_clients $(ARGS)
+
 soak: $(VENV)/.dev  ## repeat all operations while memory and tables are measured; ARGS="--minutes 10 --seed 3"
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
@@ -145,5 +155,5 @@ site: $(VENV)/.site  ## build the documentation with search and reference into s
 	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
 clean:  ## remove the environments and all files that tools left
-	@rm -rf $(VENV) $(RAY_VENV) .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
+	@rm -rf $(VENV) $(RAY_VENV) .venv-jobs .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -170,7 +170,15 @@ def _growth(scenario: str, title: str, unit: str, sizes: tuple[int, ...]) -> lis
     ]
 
 
+SCRAPE, WATCHED = ("watched", "scrape"), ("watched", "tasks")
 FIGURES += [
+    Figure("scrape_wall", "scrape beside 100,000 queued tasks", "s", SCRAPE, at_most=0.02),
+    Figure("scrape_cpu", "the node's CPU time for it", "s", SCRAPE, at_most=0.005),
+    Figure("scrape_size", "its size", "kB", SCRAPE, at_most=100),
+    Figure("list_wall", "list of 10,000 of them over HTTP", "s", SCRAPE),
+    Figure("list_cpu", "the node's CPU time for it", "s", SCRAPE),
+    Figure("watched_rate", "tasks/s without a viewer over tasks/s with it", "", WATCHED, at_most=1 / 0.98),
+    Figure("watched_cpu", "CPU time of a task with a viewer over that without it", "", WATCHED),
     *_growth("queued_tasks", "queued tasks", "µs", (10_000, 100_000, 1_000_000)),
     *_growth("get_many", "refs in one get", "µs", (1_000, 10_000)),
     *_growth("wait_many", "ready refs in one wait", "µs", (1_000, 10_000, 100_000)),

@@ -129,6 +129,15 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     },
     "dag.compiled_dag_node": "skate.dag.compiled",
     "dag.dag_node": "skate.dag.node",
+    # torchx, codeflare-sdk, dagster-ray
+    "dashboard.modules": {},
+    "dashboard.modules.job": {},
+    "dashboard.modules.job.common": {
+        "skate.job_submission": ("JobErrorType", "JobInfo", "JobStatus"),
+        "skate.job_submission.request": ("JobSubmitRequest",),
+    },
+    "dashboard.modules.job.pydantic_models": {"skate.job_submission": ("DriverInfo", "JobDetails", "JobType")},
+    "dashboard.modules.job.sdk": {"skate.job_submission": ("JobDetails", "JobStatus", "JobSubmissionClient")},
     "remote_function": {"skate.client.task.remote_function": ("RemoteFunction",)},
     "runtime_context": {"skate.client.runtime_context": ("RuntimeContext", "get_runtime_context")},
     "runtime_env.runtime_env": {"skate.runtime_env": ("RuntimeEnv", "RuntimeEnvConfig")},

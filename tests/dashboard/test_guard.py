@@ -38,6 +38,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "/api/jobs/{job_id}": ("/api/jobs/no-such-job", READ),
     "/api/jobs/{job_id}/logs": ("/api/jobs/no-such-job/logs", READ),
     "/api/packages/{protocol}/{name}": ("/api/packages/gcs/none.zip", READ),
+    "/api/serve/applications/": ("/api/serve/applications/", READ),
     "/api/v0/cluster_metadata": ("/api/v0/cluster_metadata", READ),
     "/api/v0/logs": ("/api/v0/logs?node_id=NODE", READ),
     "/api/v0/logs/{media}": ("/api/v0/logs/file?filename=worker-0.out", READ),
@@ -51,6 +52,8 @@ CHANGES: dict[tuple[str, str], str] = {
     ("DELETE", "/api/jobs/{job_id}"): "/api/jobs/no-such-job",
     ("POST", "/api/jobs/{job_id}/stop"): "/api/jobs/no-such-job/stop",
     ("PUT", "/api/packages/{protocol}/{name}"): "/api/packages/gcs/none.zip",
+    ("PUT", "/api/serve/applications/"): "/api/serve/applications/",
+    ("DELETE", "/api/serve/applications/"): "/api/serve/applications/",
 }
 STREAMS = {"/api/jobs/{job_id}/logs/tail": "/api/jobs/no-such-job/logs/tail"}
 #: Requests that are refused whatever they ask for: the Host, further headers, the status.
@@ -112,7 +115,7 @@ def test_forbidden_requests(path: str) -> None:
         # A form of another page cannot send this type.
         assert ask(app, url, method, [bearer("submit"), ("content-type", "text/plain")]).status == 415
         json = [bearer("control"), ("content-type", "application/json; charset=utf-8")]
-        runs_code = url.startswith(("/api/jobs", "/api/packages/"))
+        runs_code = url.startswith(("/api/jobs", "/api/packages/", "/api/serve/"))
         assert ask(app, url, method, json).status == (403 if runs_code else 405), "it changes something"
 
 
@@ -120,14 +123,14 @@ def test_forbidden_requests(path: str) -> None:
 def test_changes_need_the_token_for_everything(change: tuple[str, str]) -> None:
     app = guarded(access(), accepts_jobs=True)
     url, method = CHANGES[change], change[0]
-    kind = ("content-type", "application/octet-stream" if method == "PUT" else "application/json")
+    kind = ("content-type", "application/octet-stream" if "/packages/" in url else "application/json")
     for name, (host, headers, status) in FORBIDDEN.items():
         assert ask(app, url, method, [*headers, kind, bearer("submit")], host).status == status, name
     for said in ("read", "control"):
         assert ask(app, url, method, [kind, bearer(said)]).status == 403
     for bad in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
         assert ask(app, url, method, [bearer("submit"), ("content-type", bad)]).status == 415
-    if method != "PUT":  # a body without a type may be a form of another page
+    if "/packages/" not in url:  # a body without a type may be a form of another page
         assert ask(app, url, method, [bearer("submit"), ("content-length", "2")]).status == 415
         assert ask(app, url, method, [bearer("submit"), ("transfer-encoding", "chunked")]).status == 415
     # The session of these tests ends with its program, so the request arrives, and is refused for that.

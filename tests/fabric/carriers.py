@@ -7,6 +7,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate.fabric.carrier import NobodyThere
+
 if TYPE_CHECKING:
     from skate.fabric.carrier import Purpose, Receiver
     from skate.wire.pump import Pump
@@ -100,12 +102,15 @@ class PairCarrier:
 
     def _connect(self, address: str, purpose: Purpose, opened: Any, failed: Any) -> None:
         other = self.engine.carriers.get(address)
-        if other is None or other.closed or self.closed:
-            failed(f"{address} refuses the connection")
+        if self.closed:
             return
-        pair = frozenset((self.name, other.name))
+        name = address.removeprefix("pair://")
+        pair = frozenset((self.name, name))
         if pair in self.engine.blocked:
             failed(f"{address} cannot be reached")
+            return
+        if other is None or other.closed:
+            failed(NobodyThere(f"{address} refuses the connection"))
             return
         ours, theirs = self.engine.connect()
         self.engine.pairs.append((pair, purpose, ours, theirs))

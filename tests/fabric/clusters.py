@@ -181,7 +181,7 @@ class MeshCluster(Cluster):
     def add(self) -> Node:
         node = self.node()
         if self.nodes:
-            assert node.fabric.greet(5.0) == {"color": "blue"}
+            assert node.fabric.greet(5.0) == self.nodes[0].fabric.config
             node.fabric.begin()
         self.nodes.append(node)
         return node

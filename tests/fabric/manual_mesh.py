@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from skate.fabric.directory import Timing
-from tests.fabric.clusters import MeshCluster, Node
+from skate.fabric.mesh_head import MeshHead, Predecessor
+from tests.fabric.carriers import PairCarrier
+from tests.fabric.clusters import MeshCluster, Node, Recorder, info_of
 
 WORD = 99
 STEP = 0.1
+#: For how long members continue without a head.
+GRACE_S = 60.0
 
 
 class Manual(MeshCluster):
@@ -46,6 +50,39 @@ class Manual(MeshCluster):
         for connection in (*node.fabric._connections(),):
             self.pump.remove(connection.channel.fd)
         node.fabric._timer.close()
+
+    def stop_head(self) -> Node:
+        """End the head's process; return what is left of it."""
+        head = self.nodes[0]
+        head.fabric.close()
+        self.turn()
+        return head
+
+    def start_head(self, *without: Node) -> Node:
+        """Start the head again at its address; members register again, but for some."""
+        old = self.nodes[0]
+        before = Predecessor(old.fabric.epoch, 10 * old.fabric.epoch, lambda node_id: True)
+        carrier = PairCarrier(self.engine, old.name)
+        info = info_of(f"again{old.fabric.epoch}")
+        fabric = MeshHead(
+            self.pump,
+            info,
+            {"grace": GRACE_S},
+            carrier,
+            predecessor=before,
+            timing=self.timing,
+            clock=self.clock,
+        )
+        head = self.nodes[0] = Node(old.name, fabric, Recorder(f"head{fabric.epoch}"))
+        for node in self.nodes[1:]:
+            if node not in without:
+                self.register(node)
+        return head
+
+    def register(self, node: Node) -> None:
+        """Register a member with the present head."""
+        node.fabric.carrier.head = self.nodes[0].fabric.carrier
+        node.fabric.carrier.register()
 
     def left(self, node: Node, who: Node) -> str:
         """Return what a node was told about the end of another."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from skate.fabric.order import DATA, EXPRESS, LEFT, Order, Receipt, Write
+from skate.fabric.order import DATA, EXPRESS, LEFT, Order
+from skate.fabric.order_lane import Receipt, Write
 
 HELLO = "hello"
 Frame = tuple[

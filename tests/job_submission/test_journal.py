@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,3 +76,126 @@ def test_a_supervisor_that_was_killed_is_noticed(journal: Journal) -> None:
     assert found["status"] == "FAILED" and str(process.pid) in found["message"]
     assert found["error_type"] == "JOB_SUPERVISOR_ACTOR_DIED" and found["end_time"]
     assert journal.job("a") == found
+
+
+def test_many_jobs_leave_a_short_journal(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skate.job_submission.journal.ENDED_MAX", 20)
+    monkeypatch.setattr("skate.job_submission.journal.SPARE_LINES", 10)
+    running = journal.create({"id": "running", **NEW})
+    sizes = []
+    for number in range(200):
+        job = f"job{number}"
+        lock = journal.create({"id": job, **NEW})
+        Path(journal.log_path(job)).write_text("output")
+        journal.append(job, status="RUNNING")
+        journal.end(job, JobStatus.SUCCEEDED, driver_exit_code=0)
+        os.close(lock)
+        journal.forget_supervisor(job)
+        sizes.append(os.path.getsize(journal.path))
+    found = journal.jobs()
+    assert found.pop("running")["status"] == "PENDING"
+    assert (
+        list(found) == [f"job{number}" for number in range(200 - len(found), 200)] and 20 <= len(found) <= 30
+    )
+    assert all(
+        record["status"] == "SUCCEEDED" and record["driver_exit_code"] == 0 for record in found.values()
+    )
+    assert max(sizes[100:]) <= max(sizes[:100])
+    assert {path.name for path in Path(journal.logs).iterdir()} == {f"job-driver-{job}.log" for job in found}
+    assert sorted(os.listdir(journal.folder)) == ["journal.jsonl", "running.lock"]
+    os.close(running)
+
+
+OPERATIONS = (
+    (os, "open"), (os, "write"), (os, "close"), (os, "fsync"), (os, "replace"), (os, "unlink"), (os, "stat"), (os, "makedirs"),
+    (fcntl, "flock"),
+)  # fmt: skip
+
+
+def die_at(number: int, act: Callable[[], object]) -> bool:
+    """Run a function in a forked process that is killed before its nth operation on files; return True if it has ended."""
+    child = os.fork()
+    if not child:
+        left = number
+
+        def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **named: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*given, **named)
+
+            return call
+
+        for module, name in OPERATIONS:
+            setattr(module, name, counted(getattr(module, name)))
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def test_a_journal_is_readable_whenever_its_writer_is_killed(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skate.job_submission.journal.ENDED_MAX", 3)
+
+    def create(job: str) -> None:
+        monkeypatch.setattr(
+            "skate.job_submission.journal.SPARE_LINES", -1000
+        )  # in the child alone: shorten at once
+        journal.create({"id": job, **NEW})
+
+    expected: dict[str, str] = {}
+    shortened = created = 0
+    for number in range(1, 60):
+        for each in range(3):
+            job = f"old{number}.{each}"
+            lock = journal.create({"id": job, **NEW})
+            journal.end(job, JobStatus.SUCCEEDED)
+            os.close(lock)
+            journal.forget_supervisor(job)
+            expected[job] = "SUCCEEDED"
+        before = os.path.getsize(journal.path)
+        has_ended = die_at(number, partial(create, f"new{number}"))
+        shortened += os.path.getsize(journal.path) < before
+        found = {
+            job: record["status"] for job, record in Journal(os.path.dirname(journal.folder)).jobs().items()
+        }
+        created += found.get(f"new{number}") == "FAILED"  # its supervisor, the killed process, is gone
+        expected[f"new{number}"] = "FAILED"
+        assert found == {job: status for job, status in expected.items() if job in found}
+        assert [f"old{number}.{each}" in found for each in range(3)] == [True] * 3
+        if has_ended:
+            break
+    assert has_ended and shortened and created and number > 10
+
+
+def test_two_processes_write_while_the_file_is_replaced(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skate.job_submission.journal.SPARE_LINES", 0)
+    locks = [journal.create({"id": "shared", **NEW})]
+    children = []
+    for writer in range(2):
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                for number in range(100):
+                    journal.append("shared", **{f"field{writer}.{number}": number})
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    for number in range(50):
+        locks.append(journal.create({"id": f"job{number}", **NEW}))
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    found = journal.jobs()
+    assert len(found) == 51
+    shared = {name for name in found["shared"] if name.startswith("field")}
+    assert shared == {f"field{writer}.{number}" for writer in range(2) for number in range(100)}
+    for lock in locks:
+        os.close(lock)

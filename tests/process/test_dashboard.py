@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.conformance.waiting import wait_for
-from tests.process.programs import MARK, SOURCE, Program
+from tests.process.programs import MARK, SOURCE, Program, listening_ports
 from tests.process.standing import Node
 
 SERVES = """\
@@ -68,6 +68,7 @@ def test_it_lives_as_long_as_its_program(program: Callable[..., Program], how: s
     assert get(f"{url}/metrics", "wrong")[0] == 403
     assert get(f"{url}/metrics", found[1], Host="evil.test")[0] == 421
     assert listens(port)
+    assert len([*listening_ports([started.process.pid, *started.others()])]) == 1, "and nothing else does"
     if how == "shutdown":
         started.write_line("end")
         started.wait_for_output("closed")

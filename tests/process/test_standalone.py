@@ -405,6 +405,14 @@ def test_output_of_workers_is_kept_in_files_on_request(
     out = logs / f"{name}.out"
     wait_for(lambda: out.exists() and out.read_text() == "first\nsecond\n", 5, "the lines in the file")
     assert (logs / f"{name}.err").read_text() == "wrong\n"
+    # The worker has ended with its program; its lines are read from the file.
+    listed = node.command("logs", "cluster", "worker-*").stdout
+    assert f"{name}.out" in listed and f"{name}.err" in listed
+    assert node.command("logs", f"{name}.out", "--tail", "1").stdout.endswith("\n\nsecond\n")
+    assert node.command("logs", f"{name}.out", "--tail", "-1", "--follow").stdout == "first\nsecond\n"
+    (logs / "secret").symlink_to("/etc/passwd")
+    for outside in ("secret", "../node/node.log", "/etc/passwd", "."):
+        assert "root" not in node.command("logs", outside, check=False).stdout
     other = Node(tmp_path / "other")
     refused = other.command("start", "--head", "--num-cpus", "1", "--log-dir", str(logs), check=False)
     assert refused.returncode == 1 and "another node writes its logs" in refused.stderr

@@ -19,6 +19,7 @@ from skate.protocol import shell_events, values
 from skate.protocol.check import Length, message_check
 from skate.protocol.directory import DIRECTIONS, FROM_CLIENTS, FROM_WORKERS, constant_of
 from skate.protocol.effects import Spawn
+from skate.protocol.registry_records import MemberRecord
 from skate.wire.channel import Channel
 from tests.core.rig import Rig
 from tests.protocol.page import FROM_SHELL, PAGE, page
@@ -53,6 +54,10 @@ def test_each_event_of_the_shell_has_a_number_of_its_name_a_handler_and_a_sender
         assert typing.get_type_hints(handlers[tag])["message"] is record, handlers[tag]
         assert tag in rig.core.handlers
     sent = set().union(*(numbers_in(path)[0] for path in SOURCES))
+    sent |= {
+        "RECORDS_STORED",
+        "RECORDS_REFUSED",
+    }  # by a store of records, which only the simulator has so far
     assert not stated.keys() - sent, f"never sent: {stated.keys() - sent}"
 
 
@@ -62,6 +67,9 @@ def test_the_core_has_a_handler_for_every_message_to_a_node_which_names_its_reco
     head = {"node_id": b"head".ljust(28, b"."), "total": {}, "labels": {}, "head": True}
     core.cluster.join(50, head, 0.0)
     handlers |= core.handlers  # of a member
+    recovering = Rig(records=(MemberRecord(201, b"node", "name"),)).core.recovery
+    assert recovering is not None
+    handlers |= {tag: each for tag, each in recovering.reports.items() if tag not in handlers}
     to_core = {tag: record for tag, record in RECORDS.items() if tag in handlers}
     expected = FROM_CLIENTS | FROM_WORKERS | DIRECTIONS["node → node"]
     assert not {record.__name__ for tag, record in expected.items() if tag not in handlers}

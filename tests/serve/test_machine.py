@@ -223,3 +223,31 @@ def test_whatever_happens_it_comes_to_rest_where_it_is_wanted(steps: list[tuple[
     assert states == {ReplicaState.RUNNING} and len(world.record.replicas) == 3
     assert {one.version for one in world.record.replicas.values()} == {"last"}
     assert world.status is ApplicationStatus.RUNNING
+
+
+def test_replicas_of_a_draining_node_are_replaced_before_they_end() -> None:
+    world = World()
+    world.deploy(target(num_replicas=2))
+    for node in ("one", "two"):
+        start = world.open.pop(0)
+        world.take(world.machine.ready(start.key, start.replica, {"node": node}, world.now))
+    record = world.machine.record(KEY)
+    assert record is not None and not world.open
+    leaving = next(one.id for one in record.replicas.values() if one.info["node"] == "two")
+
+    # As long as there is no room elsewhere, it stays.
+    world.machine.free = Resources({})
+    world.take(world.machine.drain(frozenset({"two"}), world.now))
+    world.take(world.machine.tick(world.now))
+    assert [action for action in world.open if not isinstance(action, Check)] == []
+
+    world.machine.free = None
+    world.take(world.machine.tick(world.now))
+    (start,) = [action for action in world.open if not isinstance(action, Check)]
+    assert isinstance(start, Start) and len(record.serving()) == 2
+    world.take(world.machine.ready(start.key, start.replica, {"node": "one"}, world.now))
+    (stop,) = [action for action in world.open if isinstance(action, Stop)]
+    assert stop.replica == leaving
+    world.take(world.machine.stopped(stop.key, stop.replica, world.now))
+    assert sorted(one.info["node"] for one in record.serving()) == ["one", "one"]
+    assert not any(isinstance(action, Start) for action in world.machine.drain(frozenset(), world.now))

@@ -49,6 +49,18 @@ def test_a_process_that_does_not_answer_is_named() -> None:
     assert state.list_objects() is not None
 
 
+def test_an_idle_asyncio_actor_answers_at_once() -> None:
+    @skate.remote
+    class Loop:
+        async def turn(self) -> int:
+            return os.getpid()
+
+    loop = Loop.remote()
+    pid = skate.get(loop.turn.remote())
+    # With an answer missing, this is an error after the timeout.
+    assert pid in [row.pid for row in state.list_workers(timeout=20)]
+
+
 def test_a_process_that_dies_while_it_is_asked_is_not_waited_for() -> None:
     printer = Printer.remote()
     pid = skate.get(printer.print_line.remote("hello"))

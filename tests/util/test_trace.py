@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,3 +51,39 @@ def test_spans_of_all_processes(tmp_path: Path) -> None:
         assert event["pid"] == node["pid"] and type(event["tid"]) is int
     (task,) = (event for event in written if event["name"] == "Recorder.record")
     assert task["tid"] == pid and task["args"]["status"] == "FINISHED"
+
+
+@skate.remote
+def take(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_the_time_before_the_start_of_a_task(tmp_path: Path) -> None:
+    skate.get([take.remote(0.05) for _ in range(3)])
+    events = skate.timeline()
+    assert events is not None
+    ran = sorted((each for each in events if each["cat"] == "task::take"), key=lambda each: float(each["ts"]))
+    waited = {
+        each["args"]["task_id"]: each
+        for each in events
+        if each["cat"] == "task:queue" and each["args"]["name"] == "take"
+    }
+    assert len(ran) == len(waited) == 3
+    for event in ran:
+        queue = waited[event["args"]["task_id"]]
+        assert queue["ts"] + queue["dur"] == pytest.approx(event["ts"], abs=1.0)
+    last = waited[ran[-1]["args"]["task_id"]]
+    assert last["dur"] >= 90_000, "there is one CPU, so the last one waits for the others"
+
+    path = tmp_path / "trace.json"
+    skate.timeline(filename=str(path))
+    written = [each for each in json.loads(path.read_text()) if each.get("cat") == "task:queue"]
+    spans: dict[str, list[str]] = {}
+    for each in sorted(written, key=lambda each: float(each["ts"])):
+        spans.setdefault(each["id"], []).append(each["ph"])
+    assert all(phases == ["b", "e"] for phases in spans.values()), (
+        "waits overlap, so they are no spans of a row"
+    )
+    assert [each["id"] for each in written if each["name"] == "queue: take"].count(
+        f"{last['args']['task_id']}:0"
+    ) == 2

@@ -138,6 +138,7 @@ class Process(ClientCore):
         from skate.client.state import survey  # imported only when a survey is requested
 
         survey.answer(self, message)
+        self.link.flush()  # the loop of an asyncio actor may poll again only much later
 
     def report_metrics(self) -> None:
         """Send the metrics that this process has recorded, if any, to the node."""

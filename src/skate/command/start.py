@@ -129,9 +129,18 @@ def _network(given: argparse.Namespace) -> detached_node.Network | None:
     if given.head and given.address:
         raise ValueError("--head starts a cluster and --address joins one; use one of them")
     ip, token_file = given.node_ip_address, given.token_file
+    port = given.ray_client_server_port if given.port is None else given.port
+    if given.state_dir and not (given.head and port):
+        raise ValueError(
+            "--state-dir keeps the state of a head, which other nodes must find again at the same address: use it with --head "
+            "and --port PORT"
+        )
+    if given.state_grace is not None and not given.state_dir:
+        raise ValueError("--state-grace is for a head with --state-dir")
     if given.head:
-        port = given.ray_client_server_port if given.port is None else given.port
-        return None if port is None else detached_node.network_of_head(port, ip, token_file)
+        if port is None:
+            return None
+        return detached_node.network_of_head(port, ip, token_file, given.state_dir, given.state_grace)
     if given.address:
         return detached_node.network_of_member(given.address, ip, token_file, given.timeout)
     return None
@@ -230,6 +239,21 @@ def _add_dashboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
 
 
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a head that can be started again."""
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        help="(with --head) keep the state of the cluster in this folder: other nodes stay while the head is started again",
+    )
+    parser.add_argument(
+        "--state-grace",
+        type=float,
+        metavar="SECONDS",
+        help="(with --state-dir) how long other nodes stay without the head; default: 60",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
@@ -258,6 +282,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long to wait for the head; default: %(default)g",
     )
+    _add_state(parser)
     parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
     parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")

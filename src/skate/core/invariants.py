@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skate.core.cluster.remote_objects import PULLING
 from skate.core.object.lifetimes import owner_of
+from skate.core.state import task_counts
 from skate.protocol.messages import PENDING, SHELL
 from skate.protocol.states import ALIVE, CREATION, DEAD, ENDED, METHOD, SENT, WAITING, GroupState
 
@@ -25,6 +26,7 @@ def check(tables: NodeTables) -> None:
     check_books(tables)
     check_waiting(tables)
     check_tasks(tables)
+    task_counts.check(tables)
     check_clients(tables)
     check_actors(tables)
     check_room(tables)

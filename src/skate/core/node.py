@@ -12,7 +12,7 @@ Tasks, objects, scheduling, actors and placement have packages of their own. Thi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.core import invariants
@@ -48,6 +48,9 @@ from skate.core.object.lifetimes import Lifetimes
 from skate.core.object.object_table import ObjectTable
 from skate.core.outbox import Outbox
 from skate.core.placement.placement_table import PlacementTable
+from skate.core.recovery.actor_records import ActorRecords
+from skate.core.recovery.head_recovery import HeadRecovery
+from skate.core.recovery.record_log import RecordLog
 from skate.core.resource.capacity import Capacity
 from skate.core.resource.resources import UNIT
 from skate.core.schedule.feasibility import Feasibility
@@ -71,11 +74,14 @@ from skate.core.timers import Timers
 from skate.protocol import messages as m
 from skate.protocol.effects import Admitted, KillWorker, Spawn
 from skate.protocol.fields import Death
+from skate.protocol.registry_records import EPOCH
 from skate.protocol.shell_events import JoinEvent
 from skate.protocol.version import refusal
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from skate.protocol.registry_records import RegistryRecord
 
 SHELL = m.SHELL
 
@@ -105,6 +111,7 @@ class NodeCore:
         self.tasks: dict[bytes, Task] = {}
         self.actors = ActorTable()
         self.members = Membership(node_id, self.capacity)
+        self.log = RecordLog(self.out, "records" in options)
         self._build_machines(SingleNode(self.actors), spill_outside)
         self._build_cluster()
         self._connect()
@@ -119,6 +126,11 @@ class NodeCore:
         if spill_outside:  # values in external storage can be lost
             self.cluster.activate()
         self.snapshot = Snapshot(self)
+        self.recovery: HeadRecovery | None = None
+        if self.log.is_stored:
+            self.cluster.activate()
+            if any(record[0] != EPOCH for record in options["records"]):
+                self._listen(options["records"])
         self._adopt(options)
 
     def _adopt(self, options: NodeOptions) -> None:
@@ -186,7 +198,7 @@ class NodeCore:
             self.lifetimes,
         )
         self.cluster = Cluster(self.peers, self, users, self._member_registry)
-        self.head_groups = HeadGroups(self.placement, objects, members, self.peers)
+        self.head_groups = HeadGroups(self.placement, objects, members, self.peers, self.log)
 
     def _connect(self) -> None:
         """Connect the components that call each other."""
@@ -212,6 +224,7 @@ class NodeCore:
             self.members,
             self.peers,
             self.tasks,
+            self.task_manager.retried,
             self.history,
             self.retry_policy,
             self.function_table,
@@ -244,7 +257,16 @@ class NodeCore:
     def _register(self) -> None:
         """Give the components their registry: this node is its own head until it learns of another one."""
         tasks, members = self.task_manager, self.members
-        actors = HeadActors(tasks, self.actor_manager, self.task_forwarder, members, self.feasibility)
+        self.actor_records = ActorRecords(self.log, self.function_table, members)
+        actors = HeadActors(
+            tasks,
+            self.actor_manager,
+            self.task_forwarder,
+            members,
+            self.feasibility,
+            self.objects,
+            self.actor_records,
+        )
         users = (
             self.actor_calls,
             self.actor_manager,
@@ -253,7 +275,9 @@ class NodeCore:
             self.queries,
             self.jobs,
         )
-        self.cluster.connect(HeadRegistry(actors, self.head_groups), users, self.cluster_jobs, self.drains)
+        self.cluster.connect(
+            HeadRegistry(actors, self.head_groups, self.log), users, self.cluster_jobs, self.drains
+        )
 
     def _member_registry(self) -> MemberRegistry:
         """Build the registry of a node that is not the head."""
@@ -316,6 +340,19 @@ class NodeCore:
             **self.cluster_jobs.handlers,
         }
 
+    # -- recovery
+
+    def _listen(self, records: Sequence[RegistryRecord]) -> None:
+        """Wait for the members of the last head, if there was one, before anything is decided."""
+        self.recovery = HeadRecovery(self, records)
+        self._real_handlers = self.handlers
+        self.handlers = self.recovery.handlers(self.handlers)
+
+    def recovered(self) -> None:
+        """Handle all messages from now on."""
+        self.recovery = None
+        self.handlers = self._real_handlers
+
     # -- inputs
 
     def step(self, cid: int, message: tuple[Any, ...], now: float) -> None:
@@ -329,6 +366,10 @@ class NodeCore:
         """Do what is due by `now`; return the seconds until the next tick is needed, or None."""
         self.clock.now = now
         # Timers go first: the scheduler may have to watch the tasks that they start.
+        if self.recovery is not None:
+            wait = self.recovery.tick(now)
+            if self.recovery is not None:
+                return wait
         pause = self.timers.tick(now) if self.timers else None
         again = self.scheduler.tick(now)
         if pause is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from skate.core.memory.memory_plan import MemoryPlan
+    from skate.protocol.registry_records import RegistryRecord
 
 
 class NodeOptions(TypedDict, total=False):
@@ -32,3 +33,5 @@ class NodeOptions(TypedDict, total=False):
     first_cid: int
     #: With at most this many peers, placing a task looks at each; with more, an index is used.
     linear_max: int
+    #: Given to a head whose registry is stored: the records so far, none at first.
+    records: Sequence[RegistryRecord]

@@ -32,6 +32,7 @@ class NodeTables(NamedTuple):
     members: Membership
     peers: PeerTable
     tasks: dict[bytes, Task]
+    retried: dict[bytes, Task]
     history: TaskHistory
     retries: RetryPolicy
     functions: FunctionTable

@@ -60,6 +60,8 @@ class ShellHandlers:
             se.MEMORY_READING: self.memory_reading,
             se.MEMORY_IDLE: self.memory_idle,
             se.TRIM_DUE: self.trim_due,
+            se.RECORDS_STORED: self.records_stored,
+            se.RECORDS_REFUSED: self.records_refused,
             se.STOP_WANTED: self.stop_wanted,
         }
 
@@ -194,6 +196,20 @@ class ShellHandlers:
     def memory_idle(self, message: se.MemoryIdle) -> None:
         """MEMORY_IDLE: stop holding tasks back."""
         self._core.memory_pressure.relax()
+
+    # -- the registry
+
+    def records_stored(self, message: se.RecordsStored) -> None:
+        """RECORDS_STORED: continue with what waited for records."""
+        _, number = message
+        self._core.log.stored(number)
+
+    def records_refused(self, message: se.RecordsRefused) -> None:
+        """RECORDS_REFUSED: give up what waited for records."""
+        _, number, problem = message
+        self._core.log.refused(number, problem)
+
+    # -- the end
 
     def stop_wanted(self, message: se.StopWanted) -> None:
         """STOP_WANTED: leave the cluster when nothing runs here any more."""

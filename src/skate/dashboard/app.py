@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, state_routes
+from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, serve_routes, state_routes
 from skate.dashboard.access import Access
 from skate.dashboard.guard import Guard
 
@@ -37,6 +37,7 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/api/jobs/{job_id}": job_routes.row,
     "/api/jobs/{job_id}/logs": job_routes.log,
     "/api/packages/{protocol}/{name}": package_routes.look,
+    "/api/serve/applications/": serve_routes.applications,
     "/api/v0/cluster_metadata": cluster_routes.cluster_metadata,
     "/api/v0/logs": log_routes.names,
     "/api/v0/logs/{media}": log_routes.lines,
@@ -50,6 +51,8 @@ CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
     ("DELETE", "/api/jobs/{job_id}"): job_routes.delete,
     ("POST", "/api/jobs/{job_id}/stop"): job_routes.stop,
     ("PUT", "/api/packages/{protocol}/{name}"): package_routes.put,
+    ("PUT", "/api/serve/applications/"): serve_routes.apply,
+    ("DELETE", "/api/serve/applications/"): serve_routes.delete,
 }
 #: The endpoint of each path that is followed over a WebSocket.
 STREAMS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {

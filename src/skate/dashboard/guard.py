@@ -24,7 +24,7 @@ OPEN = frozenset(
     {"/api/healthz", "/api/gcs_healthz", "/api/local_raylet_healthz", "/api/authentication_mode"}
 )
 #: Changes below these paths run code, or prepare that.
-SUBMITTING = ("/api/jobs", "/api/packages/")
+SUBMITTING = ("/api/jobs", "/api/packages/", "/api/serve/")
 #: Packages are the only bodies that are not JSON.
 PACKAGES = "/api/packages/"
 PACKAGE_TYPES = frozenset({"", "application/octet-stream", "application/zip"})

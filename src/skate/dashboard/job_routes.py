@@ -17,6 +17,7 @@ from skate.job_submission.manager import JobManager, of_session, status_of
 from skate.job_submission.models import JobDetails
 from skate.job_submission.request import JobSubmitRequest
 from skate.util import state
+from skate.util.state.common import DEFAULT_RPC_TIMEOUT
 
 REQUEST_BYTES_MAX = 1 << 20
 #: How often a followed log is looked at.
@@ -78,11 +79,16 @@ submit, stop, delete = answered(_submit), answered(_stop), answered(_delete)
 
 def rows(request: Request) -> Response:
     """Return all jobs: those that were submitted, and the programs that run now."""
+    return JSONResponse(listed(request, DEFAULT_RPC_TIMEOUT))
+
+
+def listed(request: Request, timeout: float) -> list[dict[str, Any]]:
+    """Return the jobs that were submitted, and the programs that run now and belong to none of them, in Ray's shape."""
     submitted = _submitted()
     drivers = {row.job_id for row in submitted}
     found = [_row(request, row) for row in submitted]
-    found += [row.asdict() for row in state.list_jobs(detail=True) if row.job_id not in drivers]
-    return JSONResponse(found)
+    programs = state.list_jobs(detail=True, timeout=timeout)
+    return found + [row.asdict() for row in programs if row.job_id not in drivers]
 
 
 def row(request: Request) -> Response:

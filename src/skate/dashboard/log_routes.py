@@ -14,7 +14,7 @@ from skate.dashboard.state_routes import TRUE, refusal, reply, timeout_of
 from skate.util import state
 from skate.util.state.common import DEFAULT_DOWNLOAD_FILENAME, DEFAULT_LOG_LIMIT
 from skate.util.state.exception import RayStateApiException
-from skate.util.state.logs import FOLLOW_SECONDS, LogReader, without_colours
+from skate.util.state.logs import FOLLOW_SECONDS, Reader, reader_of, without_colours
 
 #: The least pause between two looks at a followed stream.
 PAUSE_SECONDS_MIN = 0.05
@@ -64,10 +64,10 @@ async def lines(request: Request) -> Response:
     return StreamingResponse(followed, media_type="text/plain", headers=headers)
 
 
-def _reader(request: Request) -> LogReader:
+def _reader(request: Request) -> Reader:
     asked = request.query_params
     pid, task_id = asked.get("pid"), asked.get("task_id")
-    return LogReader(
+    return reader_of(
         (asked.get("node_id"), asked.get("node_ip")),
         asked.get("filename"),
         asked.get("actor_id"),
@@ -78,7 +78,7 @@ def _reader(request: Request) -> LogReader:
     )
 
 
-async def _followed(reader: LogReader, first: str, pause: float, plain: bool) -> AsyncIterator[str]:
+async def _followed(reader: Reader, first: str, pause: float, plain: bool) -> AsyncIterator[str]:
     """Yield the lines of a stream until it ends; the server stops when its client has gone."""
     yield first
     while True:

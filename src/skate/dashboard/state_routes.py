@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import skate
+from skate.dashboard import job_routes
 from skate.util import state
-from skate.util.state.api import find
+from skate.util.state.api import checked, find, holds
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER, SCHEMAS
 from skate.util.state.exception import RayStateApiException
 
@@ -62,12 +63,22 @@ def rows(request: Request) -> Response:
         return Response("404: Not Found", 404)
     try:
         limit, detail = _limit(request), request.query_params.get("detail", "") in TRUE
-        found = find(kind, _filters(request), limit, timeout_of(request), detail, True)
+        if kind == "jobs":
+            found = _jobs(request, limit)
+        else:
+            found = find(kind, _filters(request), limit, timeout_of(request), detail, True)
     except (ValueError, TypeError, RayStateApiException) as error:
         return refusal(error)
     own = OWN_COLUMNS.get(kind, frozenset())
     names = [name for name in SCHEMAS[kind].list_columns(detail=detail) if name not in own]
     return reply(counted([{name: row[name] for name in names} for row in found], len(found)))
+
+
+def _jobs(request: Request, limit: int) -> list[dict[str, Any]]:
+    """Return the jobs that pass the filters. Submitted ones are in the node's journal, and no process reports them."""
+    conditions = checked(kind="jobs", filters=_filters(request), limit=limit)
+    rows = job_routes.listed(request, timeout_of(request))
+    return [row for row in rows if all(holds(row, each) for each in conditions)][:limit]
 
 
 def summary(request: Request) -> Response:

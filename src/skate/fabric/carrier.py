@@ -17,6 +17,10 @@ LANE: Final = "lane"  # messages
 BULK: Final = "bulk"  # bytes of large values
 
 
+class NobodyThere(str):
+    """The cause of a dial that failed because its machine has answered that nothing listens there: the process is gone."""
+
+
 class Receiver(Protocol):
     """Handles what a carrier reports; the engine lock is held in every call."""
 
@@ -55,8 +59,8 @@ class Carrier(Protocol):
         """Open a connection to another member.
 
         Calls `opened` with a connected socket, which is the caller's from then on: a plain one, an `ssl.SSLSocket`, or
-        one end of a pair that the engine forwards. Calls `failed` with a sentence about the cause otherwise; there are
-        no retries.
+        one end of a pair that the engine forwards. Calls `failed` with a sentence about the cause otherwise, a `NobodyThere`
+        if nothing listens at that address; there are no retries.
         """
 
     def forked(self) -> None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from skate.fabric.order import DATA, EXPRESS, JOINED, LEFT, Receipt, Write
+from skate.fabric.order import DATA, EXPRESS, FORETOLD, JOINED, LEFT
+from skate.fabric.order_lane import Receipt, Write
 from skate.wire.channel import FRAME_BYTES_MAX, ChannelClosed
 from skate.wire.tls_channel import open_channel
 
@@ -31,12 +32,15 @@ _INT: Final = struct.Struct("i")
 _EIGHT: Final = b"\x98"
 
 # kinds of frames
-HELLO: Final = 1  # version, node id, number or 0, the receiver's number, epoch, view, received, info
+HELLO: Final = 1  # version, node id, number or 0, the receiver's number, epoch or 0, view, received, info
 WELCOME: Final = 2  # epoch, view, received, number, config, members
 REFUSED: Final = 3  # text, True if the receiver counts as dead
 WRITE: Final = 4  # a write of `Order`
 RECEIPT: Final = 5  # received, delivered
 PROMPT: Final = 6  # asks for a receipt: much is on its way
+
+#: Kinds of writes that only the head sends.
+NEWS: Final = (JOINED, FORETOLD, LEFT)
 
 _pack = msgpack.Packer(autoreset=True).pack
 _pack_array_header = msgpack.Packer(autoreset=True).pack_array_header
@@ -135,7 +139,7 @@ def packed_write(write: Write) -> bytes:
     """Return a write as it goes over a connection."""
     number, kind, view, (received, delivered), stamps, frames = write
     head = _pack((WRITE, number, kind, view, received, delivered, stamps))
-    if kind in (JOINED, LEFT):
+    if kind in NEWS:
         frames = tuple(map(packed_frame, frames))
     return b"".join((_EIGHT, head[1:], _pack_array_header(len(frames)), *frames))
 
@@ -155,7 +159,7 @@ def unpacked_write(source: int, frame: tuple[Any, ...]) -> Write:
     for stamp in stamps:
         if type(stamp) is not tuple or [type(each) for each in stamp] != [int] * 4:
             raise ValueError(f"{stamp!r:.80} as a stamp")
-    if kind in (JOINED, LEFT):
+    if kind in NEWS:
         if source or len(frames) != 1 or type(frames[0]) is not tuple or len(frames[0]) != 2:
             raise ValueError(f"news from {source}")
     elif kind in (DATA, EXPRESS):

@@ -13,7 +13,8 @@ loop has turned: a head that was stopped buries nobody.
 from the sending of the last write that the head has confirmed, which is earlier than the head's hearing of it. Shortly before
 it runs out, the member asks others whether they hear the head. One hears it: the lanes go through that one. More than half of
 all members, itself counted, do not hear it: then the head is taken for gone, and the member continues for a grace time. Otherwise
-it is cut off, and leaves.
+it is cut off, and leaves. A member that finds nothing at the head's address needs no majority, as long as it has found that out
+within `silence`: the process is gone.
 
 *Doubt.* A head with confirmed contact to less than half of the members, itself counted, doubts itself, and believes in silence
 only after the grace time. If a majority does not hear the head, its writes to them cannot be confirmed either, so either the
@@ -21,7 +22,8 @@ head doubts or the member that continues is not alone. After a doubt the head wa
 without it find out first. The end of a connection together with the end of the registration is believed at once: the process is
 gone.
 
-*Epochs.* Each head has an epoch, one more than that of the head before; members refuse what comes from an older one.
+*Epochs.* Each head has an epoch, one more than that of the head before; members refuse what comes from an older one. They join
+a later head again (`mesh_member.py`), with the numbers that they have, and with a new directory.
 """
 
 from __future__ import annotations
@@ -330,6 +332,7 @@ class MemberDirectory:
         self.peers: dict[int, float] = {}
         self.left = ""  # the reason, once it has left
         self.is_headless = False
+        self._gone_at: float | None = None  # when the head's process was last found to be gone
         self._asked_at: float | None = None
         self._asked_all = False
         self._claims: dict[
@@ -361,6 +364,11 @@ class MemberDirectory:
             self.epoch = epoch
         return epoch == self.epoch
 
+    def head_is_gone(self, now: float) -> None:
+        """Note that nothing listens at the head's address: its process has ended, so nobody declares this member dead."""
+        self._gone_at = now
+        self.is_headless = True
+
     def wrote(self, write: int, now: float) -> None:
         """Note a write to the head."""
         self.head.write(write, now)
@@ -371,6 +379,7 @@ class MemberDirectory:
         self.head.confirm(write)
         if self.head.confirmed > before:
             self.is_headless = False
+            self._gone_at = None
             self._asked_at = self._last_chance = None
             self._asked_all = False
             self._claims.clear()
@@ -412,6 +421,8 @@ class MemberDirectory:
             actions.append(Beat(HEAD))
         if now >= self.lease + timing.grace:
             return self._leave(f"has not heard the head for {now - self.head.heard:.1f} s")
+        if self._gone_at is not None and now - self._gone_at < timing.silence:
+            return actions
         if now >= self.lease or self.is_headless:
             return actions + self._fence(now)
         if now >= self.lease - 2 * timing.ask and self._asked_at is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skate.fabric.connection import PROMPT, Connection, packed_write
 
 if TYPE_CHECKING:
-    from skate.fabric.order import Write
+    from skate.fabric.order_lane import Write
 
 #: The most bytes on the way without a receipt. What is beyond waits at its sender, so that relays keep only this much.
 WINDOW_BYTES: Final = 8 << 20

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from skate.fabric.carrier import LANE, Carrier, Purpose
+from skate.fabric.carrier import LANE, Carrier, NobodyThere, Purpose
 from skate.fabric.connection import GREETING_BYTES_MAX, HELLO, REFUSED, WELCOME, Connection
 from skate.fabric.directory import HEAD
 from skate.fabric.lane import Attempt, Lane
@@ -102,10 +102,14 @@ class Lanes:
             connection = attempt.connection = Connection(self.pump, sock, answered, gone)
             connection.is_relayed = attempt.is_relayed
             self._await_greeting(connection)
-            self._hello(connection, lane.peer, self.number, self.order.received(lane.peer), None)
+            # A head that was started again needs the description.
+            info = self.info if lane.peer == HEAD else None
+            self._hello(connection, lane.peer, self.number, self.order.received(lane.peer), info)
 
         def failed(reason: str) -> None:
             if not is_over():
+                if isinstance(reason, NobodyThere):
+                    self.nobody_at(lane.peer)
                 self._failed(lane)
 
         if via is None:
@@ -180,6 +184,8 @@ class Lanes:
             ):
                 if number == HEAD and to == HEAD and self.number == HEAD:
                     self.joins(connection, hello)
+                elif HEAD in (number, to) and hello[5] != self.epoch:
+                    self.returns(connection, hello)
                 elif to != self.number or number == to:
                     connection.refuse(f"this is node {self.number} of the cluster, not {to}")
                 elif self.order.is_over(number, view) or number in self.order.closing:
@@ -192,6 +198,10 @@ class Lanes:
 
     def joins(self, connection: Connection, hello: tuple[Any, ...]) -> None:
         """Handle the greeting of a node that is no member yet."""
+        raise NotImplementedError
+
+    def returns(self, connection: Connection, hello: tuple[Any, ...]) -> None:
+        """Handle a greeting between a member and a head of another epoch."""
         raise NotImplementedError
 
     def _meet(self, connection: Connection, hello: tuple[Any, ...]) -> None:
@@ -278,6 +288,9 @@ class Lanes:
 
     def refused(self, peer: int, text: str, is_dead: bool) -> None:
         """Handle the refusal of a member."""
+
+    def nobody_at(self, peer: int) -> None:
+        """Handle the news that nothing listens at the address of a member."""
 
     def connected(self, peer: int) -> None:
         """Handle a new connection to a member."""

@@ -26,7 +26,8 @@ from skate.fabric.connection import (
 from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
 from skate.fabric.lane import QUEUE_BYTES_MAX, Lane
 from skate.fabric.lanes import Lanes
-from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Receipt
+from skate.fabric.order import DATA, EXPRESS, FORETOLD, JOINED, Delivery
+from skate.fabric.order_lane import Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
 from skate.fabric.tunnel import RELAY
 from skate.protocol.causality import BINDING
@@ -49,6 +50,7 @@ LEAVE: Final = -2
 PRINTED: Final = -3  # is_error, text
 ASK: Final = -4  # about
 ANSWER: Final = -5  # about, True if it is heard
+KNOWN: Final = -6  # to a later head: (number, info, address) of each member that its sender knows
 
 
 class Mesh(Lanes):
@@ -178,7 +180,7 @@ class Mesh(Lanes):
                         self._control(source, frame)
             elif kind == EXPRESS:
                 self._control(source, frames[0])
-            elif kind == JOINED:
+            elif kind in (JOINED, FORETOLD):
                 ((number, (info, address)),) = frames
                 self.add(number, info, address)
             else:
@@ -196,6 +198,8 @@ class Mesh(Lanes):
                 self.express(source, ANSWER, about, self.hears(about))
             case (kind, about, hears) if kind == ANSWER:
                 self.answered(source, about, hears)
+            case (kind, members) if kind == KNOWN:
+                self.returned(source, members)
             case (kind, ticket, key, at, size) if kind == READ:
                 self.handler.read(key, at, size, lambda piece: self.express(source, PIECE, ticket, at, piece))
             case (kind, ticket, at, piece) if kind == PIECE:
@@ -318,6 +322,9 @@ class Mesh(Lanes):
 
     def detached(self, reason: str) -> None:
         """No-op: the engine of the head is in this process."""
+
+    def returned(self, number: int, members: tuple[Any, ...]) -> None:
+        """No-op: members return to a later head."""
 
     # -- what the directory is told
 

@@ -1,10 +1,15 @@
-"""The head of a mesh: it admits members, gives the verdict on them, and tells the others."""
+"""The head of a mesh: it admits members, gives the verdict on them, and tells the others.
+
+A head that was started again takes over the members of the one before, for a time in which it declares nobody dead. A member
+returns in two steps, since its greeting is small: it greets and gets another lane, and then says whom it knows. The others are
+told in one sequence of changes, so that all know the same members before anything arrives that depends on it.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skate.fabric.connection import WELCOME, Connection
 from skate.fabric.directory import (
@@ -20,10 +25,24 @@ from skate.fabric.directory import (
     Timing,
 )
 from skate.fabric.mesh import ASK, BEAT, Mesh
+from skate.fabric.order import Order
+from skate.fabric.order_lane import base_of
 
 if TYPE_CHECKING:
     from skate.fabric.carrier import Carrier
     from skate.wire.pump import Pump
+
+
+#: How much longer than the silence that ends a member a new head waits for the members of the one before.
+RETURN_SECONDS: Final = 5.0
+
+
+class Predecessor(NamedTuple):
+    """The head before: its epoch, a number that no member had after it, and its members by the id of the node."""
+
+    epoch: int
+    newest: int
+    knows: Callable[[bytes], bool]
 
 
 class MeshHead(Mesh):
@@ -36,18 +55,31 @@ class MeshHead(Mesh):
         config: dict[str, Any],
         carrier: Carrier,
         *,
-        epoch: int = 1,
+        predecessor: Predecessor | None = None,
         timing: Timing = Timing(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(pump, info, carrier, timing, clock)
         self.config = config  # settings that nodes adopt from the head
         self.address = carrier.address
-        self.epoch = epoch
-        self.directory = HeadDirectory(epoch, clock(), timing)
+        self.epoch = 1 if predecessor is None else predecessor.epoch + 1
+        self.order = Order(HEAD, view=base_of(self.epoch))
+        self.directory = HeadDirectory(self.epoch, clock(), timing)
+        #: Called when this head has to end, because there is a later one.
+        self.on_end: Callable[[], None] = lambda: None
+        #: Called with the number of each new member, before it can be used.
+        self.numbered: Callable[[int], None] = lambda number: None
+        self._predecessor = predecessor
+        self._returns_end = clock() + timing.silence + RETURN_SECONDS
+        #: Members of the head before that another one knows, and that have not returned: description and address.
+        self._awaited: dict[int, tuple[dict[str, Any], str]] = {}
+        #: Members that were declared dead before they had said that.
+        self._dead: set[int] = set()
+        #: Members that have returned, and have not said yet whom they know.
+        self._returning: dict[int, tuple[dict[str, Any], str]] = {}
         #: The expected reason of a member's end, if known beforehand.
         self.reasons: dict[int, str] = {}
-        self._newest = HEAD
+        self._newest = HEAD if predecessor is None else predecessor.newest
         #: Nodes that have said hello before the engine has told that they are registered.
         self._early: dict[str, tuple[Connection, tuple[Any, ...]]] = {}
 
@@ -60,12 +92,16 @@ class MeshHead(Mesh):
         if not isinstance(hello[8], dict) or hello[8].get("node_id") != hello[2]:
             connection.close()
         elif address is None:
-            self._early[name] = connection, hello
-            connection.gone = lambda given: self._forget(name, given)
-            connection.take = lambda given, frames: given.close()  # it has to wait for the answer
-            self._strangers.add(connection)
+            self._await_registration(connection, hello)
         else:
             self._admit(connection, hello, address)
+
+    def _await_registration(self, connection: Connection, hello: tuple[Any, ...]) -> None:
+        name = hello[2].hex()
+        self._early[name] = connection, hello
+        connection.gone = lambda given: self._forget(name, given)
+        connection.take = lambda given, frames: given.close()  # it has to wait for the answer
+        self._strangers.add(connection)
 
     def _forget(self, name: str, connection: Connection) -> None:
         self._strangers.discard(connection)
@@ -74,21 +110,95 @@ class MeshHead(Mesh):
             del self._early[name]
 
     def _admit(self, connection: Connection, hello: tuple[Any, ...], address: str) -> None:
+        if hello[3] != HEAD:
+            self._readmit(connection, hello, address)
+            return
         info = hello[8]
         for number, (name, _) in list(self.ids.items()):
             if name == info["node_id"].hex():  # its first greeting was not answered
                 self._dismiss(number, "has joined again")
         self._newest = number = self._newest + 1
-        members = [(HEAD, self.info, self.address)]
-        members += [(member[1], known, self.addresses[member[1]]) for member, known in self.infos.items()]
+        self.numbered(number)
+        members = self._known()
+        self.order.admit(number, (info, address))
+        self._welcome(connection, number, members)
+        self.add(number, info, address)
+
+    def _known(self) -> list[tuple[int, dict[str, Any], str, bool]]:
+        """Return the members with their addresses, and True for those that know this head."""
+        found = [(HEAD, self.info, self.address, True)]
+        found += [(member[1], info, self.addresses[member[1]], True) for member, info in self.infos.items()]
+        return found + [(number, *known, False) for number, known in self._awaited.items()]
+
+    def _welcome(
+        self, connection: Connection, number: int, members: list[tuple[int, dict[str, Any], str, bool]]
+    ) -> None:
         now = self.clock()
         self.directory.register(number, now)
         self.directory.heard(number, now)
-        self.order.admit(number, (info, address))
-        connection.push(WELCOME, self.epoch, self.order.view, 0, number, self.config, members)
+        base = base_of(self.epoch)
+        connection.push(WELCOME, self.epoch, self.order.view, base, number, self.config, members)
         connection.channel.raise_limit()
-        self._establish(self._lane(number), connection, 0)
+        self._establish(self._lane(number), connection, base)
+
+    # -- members of the head before
+
+    def returns(self, connection: Connection, hello: tuple[Any, ...]) -> None:
+        """Take over a member of the head before, or leave if there is a later head."""
+        name, number, epoch = hello[2].hex(), hello[3], hello[5]
+        before = self._predecessor
+        if epoch > self.epoch:
+            connection.refuse(f"this head has epoch {self.epoch}, and you have followed a later one")
+            self.on_end()
+        elif (
+            before is None
+            or self.clock() >= self._returns_end
+            or not before.knows(hello[2])
+            or number in self._dead
+        ):
+            connection.refuse("this node is no longer a member of the cluster", True)
+        elif number in self.ids or not isinstance(hello[8], dict) or hello[8].get("node_id") != hello[2]:
+            connection.close()  # it says that it knows this head, and has forgotten it
+        else:
+            address = self.carrier.members().get(name)
+            if address is None:
+                self._await_registration(connection, hello)
+            else:
+                self._readmit(connection, hello, address)
+
+    def _readmit(self, connection: Connection, hello: tuple[Any, ...], address: str) -> None:
+        """Begin a lane to a member of the head before; it is a member again once it has said whom it knows."""
+        number = hello[3]
+        self._awaited.pop(number, None)
+        self._returning[number] = hello[8], address
+        lane = self.lanes.pop(number, None)  # its first greeting was not answered
+        if lane is not None:
+            lane.close()
+        self.order.return_to(number)
+        self._welcome(connection, number, [each for each in self._known() if each[0] != number])
+
+    def returned(self, number: int, members: tuple[Any, ...]) -> None:
+        """Tell the others of a member that has returned, and before of those that only it knows."""
+        if number not in self._returning:
+            return
+        for other, info, address in members:
+            if other not in (HEAD, number) and other not in self.order.members and other not in self._awaited:
+                self._awaited[other] = info, address
+                self.order.foretell(other, (info, address))
+        info, address = self._returning.pop(number)
+        self.order.admit(number, (info, address))
         self.add(number, info, address)
+
+    def _end_returns(self) -> None:
+        """Declare dead those who have not returned."""
+        self._predecessor = None
+        for number in list(self._awaited):
+            lane = self.lanes.pop(number, None)
+            if lane is not None:
+                lane.close()
+            self.order.dismiss(number, "has not returned to the head that was started again")
+            self._deliver(self.order.ended(number))
+        self._awaited.clear()
 
     # -- what the carrier tells
 
@@ -138,8 +248,8 @@ class MeshHead(Mesh):
         self.act(self.directory.answer(peer, about, hears))
 
     def accepts(self, peer: int, epoch: int) -> bool:
-        """Return True if a member has this head's epoch, or none yet."""
-        return epoch <= self.epoch
+        """Return True if a member has this head's epoch."""
+        return epoch == self.epoch
 
     def connected(self, peer: int) -> None:
         """Handle a new connection to a member."""
@@ -157,6 +267,8 @@ class MeshHead(Mesh):
 
     def look(self, now: float) -> None:
         """Have the directory see the time."""
+        if self._predecessor is not None and now >= self._returns_end:
+            self._end_returns()
         self.act(self.directory.tick(now))
 
     def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:
@@ -177,6 +289,8 @@ class MeshHead(Mesh):
     def _dismiss(self, number: int, reason: str) -> None:
         """End a membership: what has arrived is delivered, and nothing more is read."""
         self.order.dismiss(number, reason)
+        if self._returning.pop(number, None) is not None:
+            self._dead.add(number)
         self._refuse(number)
         self._bury()
 

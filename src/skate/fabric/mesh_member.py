@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import LANE, Carrier, Purpose
@@ -23,13 +24,16 @@ from skate.fabric.directory import (
 from skate.fabric.lane import Lane
 from skate.fabric.lanes import RETRY_SECONDS
 from skate.fabric.local import RefusedError
-from skate.fabric.mesh import ASK, BEAT, PRINTED, Mesh
+from skate.fabric.mesh import ASK, BEAT, KNOWN, PRINTED, Mesh
 from skate.fabric.order import Order
+from skate.fabric.order_lane import base_of
 
 if TYPE_CHECKING:
     from skate.wire.pump import Pump
 
 JOIN_SECONDS: Final = 30.0
+#: In the head's configuration: for how many seconds members continue without it, if it can be started again.
+GRACE: Final = "grace"
 
 
 class MeshMember(Mesh):
@@ -51,6 +55,7 @@ class MeshMember(Mesh):
         self.directory = MemberDirectory(-1, 0, clock(), timing)
         self._joined = False
         self._detached = False
+        self._head_may_return = False
         self._welcome: tuple[Any, ...] = ()
         self._early: list[tuple[Any, ...]] = []
         self._early_sockets: list[tuple[Purpose, socket.socket]] = []
@@ -80,9 +85,16 @@ class MeshMember(Mesh):
         if self._refusal:
             raise RefusedError(self._refusal)
         _, self.epoch, view, _, self.number, config, members = self._welcome
-        self.order = Order(self.number, [number for number, _, _ in members], view)
+        self.order = Order(self.number, [member[0] for member in members], view)
+        self._stay(config)
         self.directory = MemberDirectory(self.number, self.epoch, self.clock(), self.timing)
         return dict(config)
+
+    def _stay(self, config: dict[str, Any]) -> None:
+        """Note for how long to continue without the head, if it can return."""
+        if GRACE in config:
+            self.timing = replace(self.timing, grace=float(config[GRACE]))
+            self._head_may_return = True
 
     def _introduce(self, address: str) -> None:
         """Send the greeting of a node that is no member yet."""
@@ -123,13 +135,13 @@ class MeshMember(Mesh):
     def begin(self) -> None:
         """Join the cluster."""
         self._joined = True
-        for number, info, address in self._welcome[6]:
+        for number, info, address, _ in self._welcome[6]:
             self.add(number, {**info, "head": number == HEAD}, address)
         connection, self._first = self._first, None
         lane = self._lane(HEAD)
         frames, self._early = self._early, []
         if connection is not None:
-            self._establish(lane, connection, 0)
+            self._establish(lane, connection, base_of(self.epoch))
             self._take(connection, lane, frames)
         for purpose, sock in self._early_sockets:
             self.accepted(purpose, sock)
@@ -140,11 +152,69 @@ class MeshMember(Mesh):
         """Refuse a node that takes this one for the head."""
         connection.refuse("this node is not the head of the cluster")
 
+    # -- another head
+
+    def returns(self, connection: Connection, hello: tuple[Any, ...]) -> None:
+        """Refuse a head of another epoch: this node greets a later one itself, and an earlier one is none any more."""
+        connection.refuse(f"this node follows the head of epoch {self.epoch}")
+
+    def nobody_at(self, peer: int) -> None:
+        """Continue without a head whose process is gone."""
+        if peer == HEAD and self._head_may_return:
+            self.directory.head_is_gone(self.clock())
+            self._deliver(self.order.lost_head())
+
+    def _welcomed(self, lane: Lane, connection: Connection, frames: list[tuple[Any, ...]]) -> bool:
+        match frames[0]:
+            case (kind, int(epoch), int(view), int(received), int(), dict(config), tuple(members)) if (
+                kind == WELCOME and lane.peer == HEAD and epoch > self.epoch
+            ):
+                lane.attempt = None
+                self._change_head(connection, epoch, view, received, config, members)
+                if frames[1:] and not connection.closed:
+                    self._take(connection, self._lane(HEAD), frames[1:])
+                return True
+        return super()._welcomed(lane, connection, frames)
+
+    def _change_head(
+        self,
+        connection: Connection,
+        epoch: int,
+        view: int,
+        received: int,
+        config: dict[str, Any],
+        members: tuple[tuple[int, dict[str, Any], str, bool], ...],
+    ) -> None:
+        """Follow a head that was started again, and tell it who else is known here."""
+        known = [
+            (member[1], info, self.addresses[member[1]])
+            for member, info in self.infos.items()
+            if member[1] != HEAD
+        ]
+        changed = [member[0] for member in members if member[3]]
+        now = self.clock()
+        self.epoch = epoch
+        self._stay(config)
+        self.directory = MemberDirectory(self.number, epoch, now, self.timing)
+        for number in self.ids:
+            if number != HEAD:
+                self.directory.joined(number, now)
+        found = self.order.change_head(view, [member[0] for member in members], changed)
+        self.express(HEAD, KNOWN, known)
+        self.drop(HEAD, "has ended, and was started again")
+        for number, info, address, _ in members:
+            self.add(number, {**info, "head": True, "epoch": epoch} if number == HEAD else info, address)
+        self._establish(self._lane(HEAD), connection, received)
+        self._deliver(found)
+
     def add(self, number: int, info: dict[str, Any], address: str) -> None:
-        """Add a member."""
-        if number != HEAD:
-            self.directory.joined(number, self.clock())
-        super().add(number, info, address)
+        """Add a member, or note the address of one that has returned to another head."""
+        if number in self.ids:
+            self.addresses[number] = address
+        elif number != self.number:
+            if number != HEAD:
+                self.directory.joined(number, self.clock())
+            super().add(number, info, address)
 
     def drop(self, number: int, reason: str) -> None:
         """Remove a member that has ended, and what it leaves unfinished."""
@@ -244,5 +314,5 @@ class MeshMember(Mesh):
     def _failed(self, lane: Lane) -> None:
         """Handle the end of an attempt; the head is gone if it has neither a connection nor the engine's."""
         super()._failed(lane)
-        if lane.peer == HEAD and lane.connection is None and self._detached:
+        if lane.peer == HEAD and lane.connection is None and self._detached and not self._head_may_return:
             self._leave("has lost the head: its connections have ended, and it cannot be reached")

@@ -23,53 +23,40 @@ follows the stamp through the lanes, or because a write with this stamp was deli
 AGE_MAX turns. A turn is the time after which a member that has not answered is dead, so the frame has been delivered or has
 no receiver by then. The age travels with the stamp, so that members cannot keep an old one alive among themselves.
 
+*Another head.* A head that follows another one has an epoch, and its lanes begin at numbers that no lane of a head before has
+reached (`base_of`), and so do its views. So what a stamp says of an old head counts as delivered, and a view of an old head as
+known. A member that has changed to the new head still holds back what comes from one that has not, if it was sent with a view
+that never came here: the new head first tells what that other member knew.
+
 The rules cannot make members wait in a circle: a write waits only for writes that happened before it, and for changes of
 membership that its sender had already seen.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
+
+from skate.fabric.order_lane import EPOCH_BITS, Note, OrderLane, Receipt, Stamp, Write
 
 #: Kinds of writes and deliveries.
 DATA: Final = 0  # frames, in order
 EXPRESS: Final = 1  # frames that are delivered once, but as soon as they arrive: what the head relays
 JOINED: Final = 2  # news from the head: (member, info)
 LEFT: Final = 3  # news from the head: (member, reason)
+FORETOLD: Final = 4  # news from the head: (member, info) of one that follows the head before, and may return
 
 #: Turns after which a stamp is dropped that nobody has said anything about.
 AGE_MAX: Final = 2
 ARRIVED: Final = -1  # in place of an age: the frame of a stamp has been delivered
 #: The most frames of one write, so that a long break does not end in one of gigabytes.
 FRAMES_MAX: Final = 1024
+HEAD: Final = 0
 _VIEW: Final = -1  # what a lane waits for that waits for news; members are not negative
-
-#: Where a binding frame goes, where it comes from, the number of its write, and the age in turns or ARRIVED.
-Stamp = tuple[int, int, int, int]
 
 
 class OrderError(ValueError):
     """A carrier has left out a write, or a member has come back without its memory."""
-
-
-class Receipt(NamedTuple):
-    """How much of a lane has arrived, and how much of that was delivered: the numbers of the last writes."""
-
-    received: int
-    delivered: int
-
-
-class Write(NamedTuple):
-    """A numbered unit of a lane: frames that are sent together."""
-
-    number: int
-    kind: int
-    view: int
-    receipt: Receipt  # of the opposite direction
-    stamps: tuple[Stamp, ...]
-    frames: tuple[Any, ...]
 
 
 class Delivery(NamedTuple):
@@ -80,59 +67,29 @@ class Delivery(NamedTuple):
     frames: tuple[Any, ...]
 
 
-class _Lane:
-    """Both directions between this member and another."""
-
-    __slots__ = (
-        "peer", "queued", "window", "sent", "announced", "sent_stamps", "held", "received", "delivered", "receipted", "waits",
-    )  # fmt: skip
-
-    def __init__(self, peer: int) -> None:
-        self.peer = peer
-        self.queued: list[Any] = []  # frames that are in no write yet
-        self.window: deque[Write] = deque()  # writes without a receipt
-        self.sent = 0  # number of the last write
-        self.announced = 0  # index of the last note that was announced to the peer
-        #: Stamps for the peer itself that writes have carried: (number of the write, source, number).
-        self.sent_stamps: deque[tuple[int, int, int]] = deque()
-        self.held: deque[Write] = deque()  # received, not delivered
-        self.received = self.delivered = 0
-        self.receipted = Receipt(0, 0)  # the last receipt sent
-        self.waits = False
-
-
-class _Note:
-    """Knowledge of the last binding frame between two members: it has been delivered, or perhaps not."""
-
-    __slots__ = ("number", "arrived", "age", "index", "since")
-
-    def __init__(self, number: int, age: int, index: int, since: int) -> None:
-        self.number = number
-        self.arrived = False
-        self.age = age
-        self.index = index  # position in the sequence of all changes of notes
-        self.since = since  # position from which the pair has been told as a stamp
-
-
 class Order:
-    """One member's half of all its lanes."""
+    """One member's half of all its lanes. `view` is that of the head; its upper bits say which epoch it belongs to."""
 
     def __init__(self, number: int, members: Iterable[int] = (), view: int = 0) -> None:
         self.number = number
         self.members = set(members)
         self.view = view  # changes of membership delivered here
+        self._base = view >> EPOCH_BITS << EPOCH_BITS  # of the lanes to the head
+        self._last_view = self._base  # under the head before
+        self._changed: set[int] = set()  # members that have changed to the present head, as far as known
+        self._is_headless = False
         #: Members that are leaving, with the reason: the news is here, but may have to wait.
         self.closing: dict[int, str] = {}
         self._ended: set[int] = set()  # of these, the ones of whom nothing more can arrive
         self._announce: set[int] = (
             set()
         )  # of these, the ones whose departure this member, the head, is to tell
-        self._lanes: dict[int, _Lane] = {}
-        self._dirty: dict[int, _Lane] = {}  # with frames or writes to be handed out
+        self._lanes: dict[int, OrderLane] = {}
+        self._dirty: dict[int, OrderLane] = {}  # with frames or writes to be handed out
         self._writes: list[tuple[int, Write]] = []
-        self._waits: dict[int, list[_Lane]] = {}
+        self._waits: dict[int, list[OrderLane]] = {}
         #: By (destination, source), in the order of their indices.
-        self._notes: dict[tuple[int, int], _Note] = {}
+        self._notes: dict[tuple[int, int], Note] = {}
         self._index = 0
         self._announced_max = 0  # the largest `announced` of any lane
 
@@ -164,24 +121,24 @@ class Order:
         found, self._writes = self._writes, []
         return found
 
-    def _flush(self, lane: _Lane) -> None:
+    def _flush(self, lane: OrderLane) -> None:
         while lane.queued:
             frames, lane.queued = tuple(lane.queued[:FRAMES_MAX]), lane.queued[FRAMES_MAX:]
             self._number(lane, DATA, self._stamps_for(lane), frames)
 
-    def _write(self, lane: _Lane, kind: int, frames: tuple[Any, ...]) -> None:
+    def _write(self, lane: OrderLane, kind: int, frames: tuple[Any, ...]) -> None:
         self._flush(lane)
         # What is to be read out of order has no stamps: they are not delayed.
         self._number(lane, kind, () if kind == EXPRESS else self._stamps_for(lane), frames)
 
-    def _number(self, lane: _Lane, kind: int, stamps: tuple[Stamp, ...], frames: tuple[Any, ...]) -> None:
+    def _number(self, lane: OrderLane, kind: int, stamps: tuple[Stamp, ...], frames: tuple[Any, ...]) -> None:
         lane.sent += 1
         lane.receipted = receipt = Receipt(lane.received, lane.delivered)
         write = Write(lane.sent, kind, self.view, receipt, stamps, frames)
         lane.window.append(write)
         self._writes.append((lane.peer, write))
 
-    def _stamps_for(self, lane: _Lane) -> tuple[Stamp, ...]:
+    def _stamps_for(self, lane: OrderLane) -> tuple[Stamp, ...]:
         """Return the notes that have changed since the last write of a lane."""
         if lane.announced == self._index:
             return ()
@@ -217,7 +174,7 @@ class Order:
         if (
             write.kind == DATA
             and not (write.stamps or lane.held or self._waits or self._announce)
-            and write.view <= self.view
+            and not self._is_ahead(source, write.view)
         ):
             lane.delivered = number  # nothing stands in its way, and nothing waits for it
             return [Delivery(source, DATA, write.frames)]
@@ -227,6 +184,9 @@ class Order:
         elif write.kind == LEFT:
             ((member, reason),) = write.frames
             self.closing.setdefault(member, reason)
+            self._advance(
+                self._woken(_VIEW), found
+            )  # that member will not change to the present head any more
         lane.held.append(write)
         if not lane.waits:
             self._advance([lane], found)
@@ -281,7 +241,7 @@ class Order:
     def received(self, peer: int) -> int:
         """Return how many writes of a member have arrived, for `resume` at the other end."""
         lane = self._lanes.get(peer)
-        return 0 if lane is None else lane.received
+        return self._base_of(peer) if lane is None else lane.received
 
     def backlog(self, peer: int) -> int:
         """Return how many writes to a member have no receipt: a carrier stops reading its sources at some number."""
@@ -290,13 +250,13 @@ class Order:
 
     # -- delivery
 
-    def _advance(self, lanes: list[_Lane], found: list[Delivery]) -> None:
+    def _advance(self, lanes: list[OrderLane], found: list[Delivery]) -> None:
         """Deliver from lanes what nothing stands in the way of, and from those that waited for it."""
         while lanes:
             lane = lanes.pop()
             moved = False
             while lane.held:
-                obstacle = self._obstacle(lane.held[0])
+                obstacle = self._obstacle(lane.peer, lane.held[0])
                 if obstacle is not None:
                     lane.waits = True
                     self._waits.setdefault(obstacle, []).append(lane)
@@ -308,11 +268,11 @@ class Order:
             if moved:
                 lanes += self._moved(lane.peer, found)
 
-    def _obstacle(self, write: Write) -> int | None:
+    def _obstacle(self, peer: int, write: Write) -> int | None:
         """Return the member that a write waits for, or _VIEW; None if it can be delivered."""
         if write.kind == EXPRESS:
             return None
-        if write.view > self.view:
+        if self._is_ahead(peer, write.view):
             return _VIEW
         for destination, source, number, age in write.stamps:
             if destination == self.number and age != ARRIVED and self._is_awaited(source, number):
@@ -328,8 +288,9 @@ class Order:
         if source not in self.members:
             return False
         lane = self._lanes.get(source)
-        delivered, received = (0, 0) if lane is None else (lane.delivered, lane.received)
-        if source in self._ended and number > received:
+        base = self._base_of(source)
+        delivered, received = (base, base) if lane is None else (lane.delivered, lane.received)
+        if (source in self._ended or (source == HEAD and self._is_headless)) and number > received:
             return False
         return number > delivered
 
@@ -338,26 +299,30 @@ class Order:
         lane = self._lanes.get(member)
         return member in self._ended and (lane is None or not lane.held)
 
-    def _take(self, lane: _Lane, write: Write, lanes: list[_Lane], found: list[Delivery]) -> None:
+    def _take(self, lane: OrderLane, write: Write, lanes: list[OrderLane], found: list[Delivery]) -> None:
         for stamp in write.stamps:
             self._learn(stamp)
         if write.kind == DATA:
             found.append(Delivery(lane.peer, DATA, write.frames))
-        elif write.kind == JOINED:
-            self.members.add(write.frames[0][0])
+        elif write.kind in (JOINED, FORETOLD):
+            member: int = write.frames[0][0]
+            if member != self.number:
+                self.members.add(member)
+            if write.kind == JOINED:
+                self._changed.add(member)
             found.append(Delivery(lane.peer, JOINED, write.frames))
-            lanes += self._changed()
+            lanes += self._view_changed()
         elif write.kind == LEFT:
             lanes += self._departed(lane.peer, write.frames, found)
 
-    def _moved(self, member: int, found: list[Delivery]) -> list[_Lane]:
+    def _moved(self, member: int, found: list[Delivery]) -> list[OrderLane]:
         """Handle progress in a member's lane; return the lanes that have waited for it."""
         lanes = self._woken(member)
         if member in self._announce and self._is_drained(member):
             lanes += self._departed(self.number, ((member, self.closing[member]),), found)
         return lanes
 
-    def _woken(self, obstacle: int) -> list[_Lane]:
+    def _woken(self, obstacle: int) -> list[OrderLane]:
         lanes = self._waits.pop(obstacle, [])
         for lane in lanes:
             lane.waits = False
@@ -371,6 +336,12 @@ class Order:
         self.members.add(member)
         self.view += 1  # nothing here waits for it: nobody else makes views
 
+    def foretell(self, member: int, info: object) -> None:
+        """On the head: tell the others of a member of the head before, which has not returned yet."""
+        self._tell(FORETOLD, (member, info))
+        self.members.add(member)
+        self.view += 1
+
     def dismiss(self, member: int, reason: str) -> None:
         """On the head: begin to remove a member; the others are told once its lane has ended and is empty."""
         if member in self.members and member not in self.closing:
@@ -382,7 +353,7 @@ class Order:
             if member not in self.closing:
                 self._write(self._lane(member), kind, (news,))
 
-    def _departed(self, source: int, frames: tuple[Any, ...], found: list[Delivery]) -> list[_Lane]:
+    def _departed(self, source: int, frames: tuple[Any, ...], found: list[Delivery]) -> list[OrderLane]:
         """Remove a member; return the lanes that may continue."""
         ((member, _),) = frames
         if member in self._announce:
@@ -396,11 +367,58 @@ class Order:
         for pair in [pair for pair in self._notes if member in pair]:
             del self._notes[pair]
         found.append(Delivery(source, LEFT, frames))
-        return self._woken(member) + self._changed()
+        return self._woken(member) + self._view_changed()
 
-    def _changed(self) -> list[_Lane]:
+    def _view_changed(self) -> list[OrderLane]:
         self.view += 1
         return self._woken(_VIEW)
+
+    # -- another head
+
+    def lost_head(self) -> list[Delivery]:
+        """On a member: note that the head's process is gone; return what waited for writes that it has never sent."""
+        found: list[Delivery] = []
+        if not self._is_headless:
+            self._is_headless = True
+            self._advance(self._moved(HEAD, found), found)
+        return found
+
+    def change_head(self, view: int, members: Iterable[int], changed: Iterable[int]) -> list[Delivery]:
+        """On a member: begin the lane to the head of a later epoch, with its view, the members that it knows, and those of
+        them that have changed before; return what can be delivered now. What the old head has not delivered is lost.
+        """
+        found: list[Delivery] = []
+        self._lanes.pop(HEAD, None)
+        self._dirty.pop(HEAD, None)
+        self._writes = [(peer, write) for peer, write in self._writes if peer != HEAD]
+        for waiting in self._waits.values():
+            waiting[:] = [lane for lane in waiting if lane.peer != HEAD]
+        for pair in [pair for pair in self._notes if HEAD in pair]:
+            del self._notes[pair]
+        self._last_view = self.view
+        self.view, self._base = view, view >> EPOCH_BITS << EPOCH_BITS
+        self._changed = {HEAD, *changed}
+        self._is_headless = False
+        self.members.update(set(members) - {self.number})
+        self._advance(self._woken(HEAD) + self._woken(_VIEW), found)
+        return found
+
+    def return_to(self, member: int) -> None:
+        """On the head: begin a lane to a member of the head before; the others are told with `admit` once it has said what
+        it knows."""
+        self._lanes.pop(member, None)
+        self._dirty.pop(member, None)
+        self._writes = [(peer, write) for peer, write in self._writes if peer != member]
+        self.members.add(member)
+
+    def _is_ahead(self, source: int, view: int) -> bool:
+        """Return True if a member knew of changes of membership that are not known here."""
+        if self._last_view < view < self._base:
+            return source not in self._changed and source not in self.closing
+        return view > self.view
+
+    def _base_of(self, peer: int) -> int:
+        return self._base if HEAD in (peer, self.number) else 0
 
     # -- notes
 
@@ -409,7 +427,7 @@ class Order:
         self._index += 1
         before = self._notes.pop(pair, None)
         since = self._index if before is None else before.since
-        self._notes[pair] = _Note(number, age, self._index, since)
+        self._notes[pair] = Note(number, age, self._index, since)
 
     def _learn(self, stamp: Stamp) -> None:
         """Remember what a delivered write says about a binding frame between two others."""
@@ -446,10 +464,10 @@ class Order:
 
     # -- checks
 
-    def _lane(self, peer: int) -> _Lane:
+    def _lane(self, peer: int) -> OrderLane:
         lane = self._lanes.get(peer)
         if lane is None:
-            lane = self._lanes[peer] = _Lane(peer)
+            lane = self._lanes[peer] = OrderLane(peer, self._base_of(peer))
         return lane
 
     @property

@@ -1,7 +1,7 @@
 """The table of a session's jobs: an append-only file, written by clients, supervisors and drivers, and folded by each reader.
 
 Each line is a JSON object with the id of a job and the fields that change. A supervisor holds a lock as long as it lives, so any
-reader can tell that one has died, whatever killed it.
+reader can tell that one has died, whatever killed it. When the file has many lines for few jobs, it is replaced by a shorter one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
 from typing import Any
 
+from skate.client.session.submitted_job import locked
 from skate.job_submission.models import JobErrorType, JobStatus
 
 #: A supervisor that was killed is noticed by the next reader, at the latest.
@@ -21,6 +21,10 @@ DIED = (
     "The process that supervises the job has died (pid {pid}); it was killed, or the machine ran out of memory. "
     "The command has been killed too."
 )
+#: So many jobs that have ended are remembered; the oldest are forgotten, with their output.
+ENDED_MAX = 1000
+#: The file is replaced by a shorter one when it has so many lines more than twice the number of jobs.
+SPARE_LINES = 256
 _TERMINAL = frozenset(status.value for status in JobStatus if status.is_terminal())
 
 
@@ -61,12 +65,16 @@ class Journal:
         return record
 
     def _fold(self) -> dict[str, dict[str, Any]]:
+        return self._counted()[0]
+
+    def _counted(self) -> tuple[dict[str, dict[str, Any]], int]:
+        """Return the jobs, and the number of lines."""
         jobs: dict[str, dict[str, Any]] = {}
         try:
             with open(self.path, "rb") as file:
                 lines = file.read().split(b"\n")
         except FileNotFoundError:
-            return jobs
+            return jobs, 0
         for line in lines:
             try:
                 change = json.loads(line) if line else None
@@ -74,7 +82,7 @@ class Journal:
                 continue
             if change:
                 _apply(jobs, change)
-        return jobs
+        return jobs, len(lines)
 
     # -- writing
 
@@ -86,8 +94,9 @@ class Journal:
         for folder in (self.folder, self.logs):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         job = record["id"]
-        with self._locked() as file:
-            if job in self._fold():
+        with locked(self.path, os.O_CREAT) as file:
+            jobs, lines = self._counted()
+            if job in jobs:
                 raise DuplicateJob(
                     f"Job with submission_id {job} already exists. Please use a different submission_id."
                 )
@@ -100,14 +109,40 @@ class Journal:
                     f"Job with submission_id {job} was deleted, but has not ended yet."
                 ) from None
             _write(file, {**record, "new": True})
-        for path in (self.log_path(job), f"{self.log_path(job)}.1"):
-            with contextlib.suppress(FileNotFoundError):  # of an older job of this id
-                os.unlink(path)
+            forgotten = self._forgotten(jobs)
+            if forgotten or lines > 2 * len(jobs) + SPARE_LINES:
+                with contextlib.suppress(OSError):  # without room on the disk, the next job tries again
+                    self._shorten(forgotten)
+        for each in (job, *forgotten):  # the output of an older job of this id, and that of forgotten ones
+            for path in (self.log_path(each), f"{self.log_path(each)}.1"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
         return lock
+
+    def _forgotten(self, jobs: dict[str, dict[str, Any]]) -> list[str]:
+        """Return the oldest jobs that have ended, as far as there are too many; some more at a time."""
+        ended = [job for job, record in jobs.items() if record["status"] in _TERMINAL]
+        return ended[: len(ended) - ENDED_MAX] if len(ended) >= ENDED_MAX + SPARE_LINES else []
+
+    def _shorten(self, forgotten: list[str]) -> None:
+        """Replace the file by one with a line for each job. The lock is held."""
+        jobs = self._fold()
+        text = b"".join(
+            json.dumps({**record, "new": True}).encode() + b"\n"
+            for job, record in jobs.items()
+            if job not in forgotten
+        )
+        part = f"{self.path}.new"
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(fd)
+        os.replace(part, self.path)
 
     def append(self, job: str, **fields: Any) -> None:
         """Record changes of a job. Once it has ended, its status does not change any more."""
-        with self._locked() as file:
+        with locked(self.path, os.O_CREAT) as file:
             _write(file, {"id": job, **fields})
 
     def end(self, job: str, status: JobStatus, message: str | None = None, **fields: Any) -> None:
@@ -159,15 +194,6 @@ class Journal:
         message = DIED.format(pid=pid or "unknown")
         self.end(job, JobStatus.FAILED, message, error_type=JobErrorType.JOB_SUPERVISOR_ACTOR_DIED.value)
         self.forget_supervisor(job)
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield fd
-        finally:
-            os.close(fd)
 
 
 def _apply(jobs: dict[str, dict[str, Any]], change: dict[str, Any]) -> None:

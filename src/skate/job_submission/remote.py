@@ -91,8 +91,14 @@ class RemoteJobs:
         connect = require("websockets.asyncio.client", "following the output of a job").connect
         url = f"ws{self.address.removeprefix('http')}/api/jobs/{quote(job, safe='')}/logs/tail"
         try:
+            # Ray's server passes the offer of a compression on to another process, and cannot read what that compresses.
             async with connect(
-                url, additional_headers=self._headers, ssl=self._tls, proxy=None, max_size=None
+                url,
+                additional_headers=self._headers,
+                ssl=self._tls,
+                proxy=None,
+                max_size=None,
+                compression=None,
             ) as stream:
                 async for text in stream:
                     yield text if isinstance(text, str) else text.decode("utf-8", "replace")

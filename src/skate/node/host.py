@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.core.guard import Guard
@@ -24,8 +24,9 @@ from skate.node.memory.arena_file import ArenaFile
 from skate.node.memory.arena_trimmer import ArenaTrimmer
 from skate.node.memory.memory_monitor import NEVER, MemoryMonitor
 from skate.node.memory.overflow_file import OverflowFile, overflow_files
+from skate.node.node_facts import facts, options_of
 from skate.node.output.job_output import GuestOutput, JobOutput
-from skate.node.peer_links import PeerLinks, facts
+from skate.node.peer_links import PeerLinks
 from skate.node.sigint import SigintHandler
 from skate.node.spill.disk import Disk
 from skate.node.worker.launcher import PYTHON, zygote_config
@@ -40,6 +41,7 @@ from skate.wire.status import STATUS_TABLE_BYTES, StatusTable
 
 if TYPE_CHECKING:
     from skate.node.driver.drivers import Drivers
+    from skate.node.registry.head_state import HeadState
     from skate.node.settings import Settings
     from skate.wire.channel import Channel
 
@@ -71,10 +73,17 @@ class NodeHost:
     __slots__ = (
         "_applying", "_tick_at", "arena", "control_c", "cooling", "core", "dirty", "disk", "drivers", "event_log", "guard",
         "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id", "output", "overflow", "pool",
-        "process", "pump", "session_socket", "settings", "snapshot", "status_table", "workers", "zygote_config",
+        "process", "pump", "session_socket", "settings", "snapshot", "state", "status_table", "workers", "zygote_config",
     )  # fmt: skip
 
-    def __init__(self, settings: Settings, pump: Pump, control_c: SigintHandler, head: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        pump: Pump,
+        control_c: SigintHandler,
+        head: bool = True,
+        state: HeadState | None = None,
+    ) -> None:
         self.settings = settings
         self.control_c = control_c
         self.pump = pump
@@ -87,23 +96,15 @@ class NodeHost:
         #: The overflow file that can hold values permanently.
         self.overflow = files[0]
         self.arena, self.mapping = _memory(status_table_at, settings.object_store_memory, files)
-        self.disk = Disk(self.arena, files, outside, self.mapping, self._disk_answered)
+        self.disk = Disk(self.arena, files, outside, self.mapping, self.answered)
         self.status_table = StatusTable(self.arena.fd, status_table_at)
         node_id = self.node_id = os.urandom(28)
-        totals = settings.totals()
-        if not head:
-            del totals["node:__internal_head__"]
-        self.core = NodeCore(
-            totals,
-            gpus=settings.gpu_ids,
-            arena_bytes=settings.object_store_memory,
-            disk_bytes=[file.capacity for file in files],
-            spill_outside=outside is not None,
-            node_id=node_id,
-            labels={**settings.labels, "ray.io/node-id": node_id.hex()},
-            kill_share=settings.memory_threshold,
-            facts=facts(settings.node_ip_address),
-        )
+        #: The durable state of a head that has some.
+        self.state = state
+        options = options_of(settings, node_id, state)
+        options["disk_bytes"] = [file.capacity for file in files]
+        options["spill_outside"] = outside is not None
+        self.core = NodeCore(settings.totals(head), **options)
         self.event_log = _event_log(self.core, node_id)
         self.snapshot = self.core.snapshot
         self.guard = Guard(self.core)
@@ -332,6 +333,9 @@ class NodeHost:
                 self.disk.act(effect)
             case effects.ReleasePages(ranges):
                 self.cooling.release(ranges)
+            case effects.AppendRecords():
+                assert self.state is not None, "only a core that was given records appends some"
+                self.state.append(effect)
             case effects.LeaveCluster(reason):
                 if self.neighbours is not None:
                     self.neighbours.farewell = reason
@@ -359,8 +363,8 @@ class NodeHost:
             case effects.EndOutput(job, cid) if self.drivers is not None:
                 self.drivers.silent_at(cid, job)
 
-    def _disk_answered(self, answers: list[se.DiskAnswer]) -> None:
-        """Pass answers of the disk to the core; called in the disk's own threads."""
+    def answered(self, answers: Sequence[se.ShellEvent]) -> None:
+        """Pass answers of a disk to the core; called in the threads of that."""
         with self.lock:
             if self.pump.closed:
                 return
@@ -428,6 +432,8 @@ class NodeHost:
                 self.pool.environments.close()
             self._await_writers()
             self.pump.close()
+            if self.state is not None:
+                self.state.close()
             self.disk.close()
             self.pool.close()
             self.output.close()

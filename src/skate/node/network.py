@@ -17,11 +17,14 @@ from skate.protocol.values import LOOPBACK
 
 if TYPE_CHECKING:
     from skate.fabric.fabric import Fabric
+    from skate.node.registry.head_state import HeadState
     from skate.wire.pump import Pump
 
 JOIN_SECONDS = 30.0
-#: How long nodes continue when most of them do not hear the head: it has no durable state, so it does not come back.
+#: How long nodes continue when most of them do not hear a head that has no durable state, so that it does not come back.
 GRACE_SECONDS = 2.0
+#: How long nodes continue without a head that has durable state.
+STAY_SECONDS = 60.0
 #: A route to the world, of which nothing is sent: the address of this machine on it is the one that others see.
 SOMEWHERE = ("203.0.113.1", 9)
 
@@ -30,7 +33,8 @@ SOMEWHERE = ("203.0.113.1", 9)
 class Network:
     """The network of one node. The head itself leaves `head` empty; it listens on `port`, or on any free port if that is 0.
 
-    A node `behind_head` connects to no other node than the head.
+    A node `behind_head` connects to no other node than the head. A head with a `state_dir` keeps its state there; while it
+    is not there, other nodes continue for `grace` seconds.
     """
 
     ip: str
@@ -39,6 +43,8 @@ class Network:
     token_file: str | None = None
     timeout: float = JOIN_SECONDS
     behind_head: bool = False
+    state_dir: str = ""
+    grace: float = STAY_SECONDS
 
 
 @dataclass(frozen=True)
@@ -56,27 +62,31 @@ class Joined:
 
 
 def connect(
-    network: Network, folder: str, pump: Pump, info: dict[str, Any], leave: Callable[[str], None]
+    network: Network,
+    folder: str,
+    pump: Pump,
+    info: dict[str, Any],
+    leave: Callable[[str], None],
+    state: HeadState | None = None,
 ) -> Joined:
     """Listen as a head, or join the cluster.
 
-    Calls `leave` with the reason when a member has to end. Raises ConnectionError and ValueError with the cause.
+    Calls `leave` with the reason when this node has to end. Raises ConnectionError and ValueError with the cause.
     """
     try:
         # with Dask.distributed, which takes half a second
-        from skate.fabric.dask import carrier, credentials
+        from skate.fabric.dask import carrier
         from skate.fabric.directory import Timing
         from skate.fabric.lanes import BEHIND_HEAD
-        from skate.fabric.mesh_head import MeshHead
-        from skate.fabric.mesh_member import MeshMember
+        from skate.fabric.mesh_head import MeshHead, Predecessor
+        from skate.fabric.mesh_member import GRACE, MeshMember
     except ImportError as error:
         raise ValueError(
             f"a cluster of several machines needs Dask.distributed ({error}): pip install 'skate[cluster]'"
         ) from error
-    token = credentials.find_token(network.token_file)
-    token_file = network.token_file or ""
+    token, token_file = _token(network, folder)
     if network.head:
-        if token is None:
+        if not token:
             raise ValueError(
                 f"the cluster at {network.head} requires its token: name its file with --token-file, or set "
                 "SKATE_AUTH_TOKEN_PATH; the head prints the path when it starts"
@@ -94,13 +104,32 @@ def connect(
             joining.close()
             raise
         return Joined(joining, joining.number, network.head, token_file, joining.begin)
-    if token is None:
-        token_file = os.path.join(folder, TOKEN_NAME)
-        token = credentials.make_token(token_file)
     listening = carrier.HeadCarrier(pump, network.ip, network.port, token=token)
     listening.start()
-    head = MeshHead(pump, info, {"python": list(sys.version_info[:2])}, listening)
+    config: dict[str, Any] = {"python": list(sys.version_info[:2])}
+    predecessor = None
+    if state is not None:
+        config[GRACE] = network.grace
+        if state.epoch > 1:
+            predecessor = Predecessor(state.epoch - 1, state.newest, state.members.__contains__)
+    head = MeshHead(pump, info, config, listening, predecessor=predecessor)
+    head.on_end = lambda: leave("a later head has taken its place")
+    if state is not None:
+        head.numbered = state.numbered
     return Joined(head, head.number, listening.address.rpartition("://")[2], token_file, _nothing)
+
+
+def _token(network: Network, folder: str) -> tuple[str, str]:
+    """Return the token of the cluster and its file, as far as they are known; a head without one makes it."""
+    from skate.fabric.dask.credentials import find_token, make_token  # with Dask.distributed
+
+    token = find_token(network.token_file)
+    if token is not None or network.head:
+        return token or "", network.token_file or ""
+    path = os.path.join(network.state_dir or folder, TOKEN_NAME)
+    if network.state_dir and os.path.exists(path):
+        return find_token(path) or "", path
+    return make_token(path), path
 
 
 def _check_python(theirs: list[int] | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -161,27 +160,6 @@ class PeerLinks:
     def leave_requested(self) -> None:
         """End this node."""
         self._host.leave()
-
-
-def facts(node_ip_address: str) -> dict[str, Any]:
-    """Return the facts about this node for `ray.nodes`, besides its resources."""
-    return {
-        "host": os.uname().nodename,
-        "pid": os.getpid(),
-        "address": node_ip_address,
-        "machine": _machine(),
-    }
-
-
-def _machine() -> str:
-    """Return what is equal for all nodes of a user that see the same files."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip()
-    except OSError:
-        boot = os.uname().nodename
-    root = os.stat("/")
-    return f"{boot}:{os.geteuid()}:{root.st_dev}:{root.st_ino}"
 
 
 def _nothing() -> None:

@@ -126,7 +126,7 @@ class Settings:
                 )
         return cls.of("local", {name: value for name, value in given.items() if name not in OF_THE_NODE})
 
-    def totals(self) -> dict[str, int]:
+    def totals(self, is_head: bool = True) -> dict[str, int]:
         """Return the resources of the node, in units."""
         total = {"CPU": to_units(self.num_cpus, "num_cpus")}
         if self.num_gpus:
@@ -134,7 +134,8 @@ class Settings:
         total["memory"] = self.memory * UNIT
         total["object_store_memory"] = self.object_store_memory * UNIT
         total[f"node:{self.node_ip_address}"] = UNIT
-        total["node:__internal_head__"] = UNIT
+        if is_head:
+            total["node:__internal_head__"] = UNIT
         for name, amount in self.resources.items():
             total[name] = to_units(amount, name)
         return total

@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.node.dashboard_process import Dashboard
 from skate.node.driver import address
@@ -23,6 +23,9 @@ from skate.node.settings import Settings
 from skate.node.sigint import SigintHandler
 from skate.protocol import messages as m
 from skate.wire.pump import Pump
+
+if TYPE_CHECKING:
+    from skate.node.registry.head_state import HeadState
 
 #: The folder of uploaded packages in that of the session.
 PACKAGES = "packages"
@@ -84,9 +87,10 @@ def run(
     stream: Any = log
     terminal = sys.stderr
     beside = None if dashboard is None else dashboard(log.write)
+    state = None if network is None else _state(network)
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
-        host = NodeHost(settings, pump, SigintHandler(pump), head=network is None or not network.head)
+        host = NodeHost(settings, pump, SigintHandler(pump), network is None or not network.head, state)
         for ending in (signal.SIGTERM, signal.SIGINT):
             signal.signal(ending, lambda *_: _stop(host))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # survive the end of the terminal
@@ -125,16 +129,28 @@ def run(
     return host.drivers.why_lost
 
 
+def _state(network: Network) -> HeadState | None:
+    """Open the durable state of a head, if it has some."""
+    if not network.state_dir:
+        return None
+    from skate.node.registry.head_state import HeadState  # few nodes are heads with state
+
+    return HeadState.in_folder(network.state_dir)
+
+
 def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined:
     """Connect a node with its cluster."""
 
     def leave(reason: str) -> None:
-        log.write(f"this node leaves its cluster: {reason}\n")
-        if host.drivers is not None:
-            host.drivers.why_lost = f"it has left its cluster: {reason}"
-        host.leave()
+        with host.lock:
+            log.write(f"this node leaves its cluster: {reason}\n")
+            if host.drivers is not None:
+                host.drivers.why_lost = f"it has left its cluster: {reason}"
+            host.leave()
 
-    joined = connect(network, folder, host.pump, host.info(), leave)
+    if host.state is not None:
+        host.state.start(host.answered, leave)
+    joined = connect(network, folder, host.pump, host.info(), leave, host.state)
     from skate.runtime_env.cache import default_root  # only nodes with others
 
     # Programs put the folders of their environments where the other nodes fetch them.
@@ -146,8 +162,10 @@ def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined
 
 
 def _announce_end(host: NodeHost, network: Network) -> None:
-    """Tell the other nodes that this one leaves, and if it is the head, that they have to end."""
+    """Tell the other nodes that this one leaves, and if it is a head without durable state, that they have to end."""
     assert host.neighbours is not None
+    if host.state is not None:
+        return  # it may be started again
     host.neighbours.send_all(m.Leaving(m.LEAVING, host.neighbours.farewell))
     fabric = host.neighbours.fabric
     for member in [] if network.head else list(fabric.members()):

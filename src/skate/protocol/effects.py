@@ -9,6 +9,7 @@ from typing import NoReturn, TypeAlias
 
 from skate.protocol.fields import Where
 from skate.protocol.record import Record
+from skate.protocol.registry_records import RegistryRecord
 
 # -- clients
 
@@ -175,6 +176,17 @@ class ReleasePages(Record):
     ranges: tuple[tuple[int, int], ...]
 
 
+# -- the registry
+
+
+class AppendRecords(Record):
+    """Store records of the registry, in order and for good. Answered by `RecordsStored` or `RecordsRefused`, also for several
+    numbers at once; an effect that depends on the records follows the answer."""
+
+    number: int
+    records: tuple[RegistryRecord, ...]
+
+
 # -- the end
 
 
@@ -202,6 +214,7 @@ ShellEffect: TypeAlias = (
     | ServeReads
     | DiskEffect
     | ReleasePages
+    | AppendRecords
     | LeaveCluster
 )
 #: For `isinstance`.

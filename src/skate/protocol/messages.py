@@ -67,6 +67,7 @@ from skate.protocol.peer_messages import (
     Finished,
     Forward,
     Group,
+    HeldBundles,
     Job,
     JobClosed,
     JobOver,
@@ -74,6 +75,7 @@ from skate.protocol.peer_messages import (
     JobPrinted,
     JobQuiet,
     Leaving,
+    Registered,
     Report,
     Reserve,
     Reserved,
@@ -196,6 +198,8 @@ JOB_PAUSED: Final = 77
 JOB_QUIET: Final = 78
 LEAVING: Final = 79
 DRAIN: Final = 94
+HELD_BUNDLES: Final = 95
+REGISTERED: Final = 96
 
 # a driver in a separate process <-> its node
 ATTACH: Final = 80
@@ -220,11 +224,13 @@ __all__ = [
     "DEADLOCK", "DONE", "Deadlock", "Done", "DoneTuple", "DRAIN", "Drain", "ERROR", "ESCAPE", "EXECUTE", "EXIT", "EXITING",
     "Escape", "Execute", "Exit", "Exiting", "FAILED", "FETCH", "FINISHED", "FORGET", "FORWARD", "FREE", "FREED", "FUNCTION",
     "Fetch", "Finished", "Forget", "Forward", "Free", "FreeTuple", "Freed", "Function", "GROUP", "Group", "HOLD",
+    "HELD_BUNDLES", "HeldBundles",
     "Hold", "INLINE", "INVOKE", "ITEM", "Invoke", "Item", "ItemTuple", "JOB", "JOB_CLOSED", "JOB_OVER", "JOB_PAUSED",
     "JOB_PRINTED", "JOB_QUIET", "Job", "JobClosed", "JobOver", "JobPaused", "JobPrinted", "JobQuiet",
     "KILL", "Kill", "LEASE", "LEAVE", "LEAVING", "LEFT", "Leaving",
     "Lease", "Leave", "Left", "OK", "PARTIAL", "PENDING", "PRINTED", "PUBLISH", "PUT", "Printed", "Publish", "Put",
-    "READY", "RECALL", "RECALLED", "REFUSED", "REMOTE", "REPLY", "REPORT", "REQUEST", "RESERVE", "RESERVED",
+    "READY", "RECALL", "RECALLED", "REFUSED", "REGISTERED", "REMOTE",
+    "Registered", "REPLY", "REPORT", "REQUEST", "RESERVE", "RESERVED",
     "RESULT", "RETRIED", "RETURNED", "Ready", "Recall", "Recalled", "Refused", "Reply", "Report", "Request",
     "Reserve", "Reserved", "Result", "ResultTuple", "Retried", "Returned", "RunTuple", "SEEK", "SHELL", "SHOWN",
     "SPILLED", "STILL", "STOP_TASK", "STREAM", "STREAM_END", "SUBMIT", "SURVEY", "SURVEYED", "SURVEY_END", "Seek",

@@ -217,6 +217,23 @@ class Drain(Record):
     seconds: int
 
 
+class HeldBundles(Record):
+    """Report to a new head a placement group that the sender knows, and the bundles that are reserved there."""
+
+    tag: Literal[95]
+    group_id: GroupId
+    bundles: tuple[Count, ...]
+
+
+class Registered(Record):
+    """Report to a new head that the sender has reported everything that the last one knew of it.
+
+    The actors that it hosts (ACTOR_REPORT), those that it holds (HOLD), and its bundles (HELD_BUNDLES) come before this.
+    """
+
+    tag: Literal[96]
+
+
 #: The messages that only nodes send to each other.
 BetweenNodes: TypeAlias = (
     Forward
@@ -240,4 +257,6 @@ BetweenNodes: TypeAlias = (
     | JobQuiet
     | Leaving
     | Drain
+    | HeldBundles
+    | Registered
 )  # fmt: skip

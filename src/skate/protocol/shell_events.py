@@ -31,6 +31,8 @@ MEMORY_IDLE: Final = 116
 TRIM_DUE: Final = 117
 OUTPUT_READ: Final = 118
 STOP_WANTED: Final = 140
+RECORDS_STORED: Final = 141
+RECORDS_REFUSED: Final = 142
 
 # -- clients
 
@@ -218,6 +220,24 @@ class TrimDue(Record):
     limit: int
 
 
+# -- the registry
+
+
+class RecordsStored(Record):
+    """Answer `AppendRecords`: the records up to this number are stored for good."""
+
+    tag: Literal[141]
+    number: int
+
+
+class RecordsRefused(Record):
+    """Answer `AppendRecords`: the records of this number cannot be stored, and are not; `problem` says why not."""
+
+    tag: Literal[142]
+    number: int
+    problem: str
+
+
 # -- the end
 
 
@@ -246,5 +266,7 @@ ShellEvent: TypeAlias = (
     | MemoryReading
     | MemoryIdle
     | TrimDue
+    | RecordsStored
+    | RecordsRefused
     | StopWanted
 )

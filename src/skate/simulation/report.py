@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from skate.simulation.runs import run_cluster, run_mesh, run_node, run_watched
+from skate.simulation.runs import run_cluster, run_headless, run_mesh, run_node, run_watched
 
 KINDS: dict[str, Callable[..., Any]] = {
     "node": run_node,
     "cluster": run_cluster,
     "mesh": run_mesh,
     "watched": run_watched,
+    "headless": run_headless,
 }
 
 

@@ -3,6 +3,7 @@
     run_node     one node and its processes
     run_cluster  several nodes, with a star of channels
     run_mesh     several nodes, with channels between all of them
+    run_headless the same with a store: the head is killed, and begins again from its records
     run_watched  the same, with links that are cut and nodes that are stopped for seconds
 
 All raise an `AssertionError` if a rule was broken, and return the simulated node or nodes.
@@ -15,6 +16,8 @@ from dataclasses import replace
 
 from skate.simulation.faults.rates import MIB, NO_FAULTS, Faults
 from skate.simulation.nodes.cluster import Cluster
+from skate.simulation.nodes.headless_mesh import HeadlessMesh
+from skate.simulation.nodes.member import HEAD
 from skate.simulation.nodes.mesh import Mesh
 from skate.simulation.nodes.star import Star
 from skate.simulation.nodes.watched_mesh import WatchedMesh
@@ -106,11 +109,35 @@ def run_watched(
     return mesh
 
 
-def lend(mesh: Mesh, cpus: list[int], faultless: bool, free: bool, operations: int) -> None:
-    """Let drivers of a mesh run programs that lend values, to the end."""
+def run_headless(
+    seed: int, log: list[str] | None = None, operations: int = OPERATIONS, check_every: int = 0
+) -> HeadlessMesh:
+    """Run a mesh whose head is killed at records and begins again from them; the programs are on a member."""
+    rng = random.Random(seed)
+    _, free, faults = manner(seed | 2, rng)
+    faults = replace(
+        faults.between_nodes(rng), node=0.0, effect=0.0, partition=0.0, restart=0.0, giving_up=0.0, jump=0.0
+    )
+    cpus = [rng.choice((1, 2)) for _ in range(rng.choice((2, 3, 4)))]
+    drawn = rng.choice(CHECK_EVERY)
+    mesh = HeadlessMesh(
+        rng,
+        cpus,
+        faults=faults,
+        log=log,
+        check_every=check_every or drawn,
+        deaths=rng.choice((1, 2, 3)),
+        death=rng.choice((0.02, 0.1, 0.3)),
+    )
+    lend(mesh, cpus, False, free, operations, home=1)
+    return mesh
+
+
+def lend(mesh: Mesh, cpus: list[int], faultless: bool, free: bool, operations: int, home: int = HEAD) -> None:
+    """Let drivers of a mesh, at one node, run programs that lend values, to the end."""
     rng = mesh.rng
     author = Lender(rng, len(cpus), free=free, failures=not faultless, most_cpus=max(cpus))
-    drivers = [mesh.nodes[0].driver() for _ in range(rng.choice((1, 2)))]
+    drivers = [mesh.nodes[home].driver() for _ in range(rng.choice((1, 2)))]
     mesh.observer.faultless = faultless
     play(mesh, author, drivers, operations)
     mesh.drain(without_timeouts=not free)

@@ -6,6 +6,7 @@ from tests.simulation.planted import (
     actors,
     attempts,
     clients,
+    counting,
     directory,
     groups,
     lanes,
@@ -31,6 +32,7 @@ FAMILIES = (
     clients,
     lanes,
     directory,
+    counting,
 )
 BUGS: tuple[Bug, ...] = tuple(bug for family in FAMILIES for bug in family.BUGS)
 #: Seeds that are tried in the tests with each bug that is not rare, of one node and of several; and in a long run. Those that do

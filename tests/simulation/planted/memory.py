@@ -64,7 +64,7 @@ BUGS = (
     ),
     Bug(
         "a task without arguments keeps the refs inside its arguments pinned",
-        "skate.core.task.task_manager:TaskManager.forget",
+        "skate.core.task.task_manager:TaskManager._remove",
         "if task.deps or task.held:",
         "if task.deps:",
     ),

@@ -50,8 +50,8 @@ BUGS = tuple(
         (
             "a lost peer's task whose results had arrived runs again and delivers them twice",
             "skate.core.task.task_manager:TaskManager.give",
-            "if task.given is not None and oid in task.given:",
-            "if task.given is not None and oid in task.given and index:",
+            "if given is not None and oid in given:",
+            "if given is not None and oid in given and index:",
         ),
         (
             "the tasks of a lost peer are forgotten",

@@ -22,8 +22,8 @@ BUGS = (
     Bug(
         "a retry restarts the count of its items",
         "skate.core.task.retry_policy:RetryPolicy.task",
-        "task.attempt += 1",
-        "task.attempt += 1; task.items = 0",
+        "self.task_manager.count_attempt(task)",
+        "self.task_manager.count_attempt(task); task.items = 0",
     ),
     Bug(
         "the error at the end of a stream replaces its last item",

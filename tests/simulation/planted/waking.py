@@ -78,8 +78,8 @@ BUGS = (
     Bug(
         "a dead actor's calls that had not been sent get no answer",
         "skate.core.actor.actor_manager:ActorManager.die",
-        "*actor.queue, *(",
-        "*(",
+        "*actor.queue, *lined",
+        "*lined",
     ),
     Bug(
         "the reader of a stream continues, and its generator is not notified",

@@ -41,11 +41,26 @@ def folder_of(named: str | None) -> str:
     return os.path.abspath(named) if named else address.directory()
 
 
-def network_of_head(port: int, ip: str | None, token_file: str | None) -> Network:
-    """Return the network of a head that listens on a TCP port; with 0, on any free port."""
-    from skate.node.network import Network, own_address  # few nodes have a network
+def network_of_head(
+    port: int,
+    ip: str | None,
+    token_file: str | None,
+    state_dir: str | None = None,
+    grace: float | None = None,
+) -> Network:
+    """Return the network of a head that listens on a TCP port; with 0, on any free port.
 
-    return Network(ip or own_address(), port, token_file=_absolute(token_file))
+    With a folder for its state it can be started again, and other nodes wait for it for `grace` seconds, by default 60.
+    """
+    from skate.node.network import STAY_SECONDS, Network, own_address  # few nodes have a network
+
+    return Network(
+        ip or own_address(),
+        port,
+        token_file=_absolute(token_file),
+        state_dir=_absolute(state_dir) or "",
+        grace=STAY_SECONDS if grace is None else grace,
+    )
 
 
 def network_of_member(address: str, ip: str | None, token_file: str | None, timeout_s: float) -> Network:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from skate.client.process import Process
@@ -46,13 +49,26 @@ def announce(process: Process) -> None:
     }
     line = json.dumps({"id": job, "driver": driver}).encode()
     try:
-        fd = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    except OSError:  # the session of the job has ended
-        return
-    try:
-        os.write(fd, b"\n" + line + b"\n")
+        with locked(journal) as fd:
+            os.write(fd, b"\n" + line + b"\n")
     except OSError:
-        # The disk is full; the job runs without this record.
-        pass
-    finally:
-        os.close(fd)
+        # The session of the job has ended, or the disk is full; the program runs without this record.
+        return
+
+
+@contextlib.contextmanager
+def locked(path: str, flags: int = 0) -> Iterator[int]:
+    """Open a table of jobs for appending, while no other process changes or replaces it; yield its descriptor.
+
+    Raises OSError if it cannot be opened.
+    """
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            # It may have been replaced by a shorter one while this process waited.
+            if os.path.samestat(os.fstat(fd), os.stat(path)):
+                yield fd
+                return
+        finally:
+            os.close(fd)

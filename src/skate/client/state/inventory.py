@@ -195,7 +195,7 @@ def _task(part: Row, task: Row) -> Row:
         "placement_group_id": _hex(task["group"]),
         "events": _attempt_events(part, task),
         "profiling_data": None,
-        "creation_time_ms": None,
+        "creation_time_ms": _millis(part, task.get("since")),
         "start_time_ms": _millis(part, task.get("start")),
         "end_time_ms": _millis(part, task.get("end")),
         "task_log_info": None,

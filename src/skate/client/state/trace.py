@@ -16,6 +16,8 @@ ANSWER_SECONDS = 5.0
 #: Rows that are no process have numbers above those of all processes.
 PID_MAX = 1 << 22
 WORKER = "worker:"
+#: The time of a task between its submission and its start.
+QUEUE = "task:queue"
 
 
 def events(process: Process) -> list[Event]:
@@ -36,7 +38,7 @@ def events(process: Process) -> list[Event]:
 
 
 def _of_task(entry: tuple[Any, ...], address: str, epoch: float) -> list[Event]:
-    name, task_id, kind, worker, pid, end, micros, status, function = entry
+    name, task_id, kind, worker, pid, end, micros, status, function, since, attempt = entry
     if kind == CREATION:
         function = name = f"{function}.__init__"
     shared = {
@@ -48,7 +50,10 @@ def _of_task(entry: tuple[Any, ...], address: str, epoch: float) -> list[Event]:
     }
     word = ("FINISHED", "FAILED", "CANCELLED")[status]
     args = {"name": name, "task_id": task_id.hex(), "status": word}
+    waited = {"ts": (epoch + since) * 1e6, "dur": max(0.0, (end - since) * 1e6 - micros)}
+    whose = {"name": name, "task_id": task_id.hex(), "attempt": attempt}
     return [
+        {"cat": QUEUE, "name": QUEUE, **shared, **waited, "cname": "thread_state_runnable", "args": whose},
         {"cat": "task:execute", "name": "task:execute", **shared, "cname": "rail_animation", "args": {}},
         {"cat": f"task::{function}", "name": name, **shared, "cname": "generic_work", "args": args},
     ]
@@ -66,10 +71,20 @@ def numbered(found: list[Event]) -> list[Event]:
         if (node, row) not in rows:
             number = row.removeprefix(WORKER)
             rows[node, row] = int(number) if number.isdecimal() else PID_MAX + len(rows)
-        changed.append({**event, "pid": nodes[node], "tid": rows[node, row]})
+        event = {**event, "pid": nodes[node], "tid": rows[node, row]}
+        changed += _apart(event) if event["cat"] == QUEUE else [event]
     names = [_name("process_name", number, 0, f"Node {node}") for node, number in nodes.items()]
     names += [_name("thread_name", nodes[node], number, row) for (node, row), number in rows.items()]
     return names + changed
+
+
+def _apart(event: Event) -> list[Event]:
+    """Return the wait of a task as an asynchronous span: tasks wait at the same time, and the spans of a row may not overlap."""
+    args = event["args"]
+    shared = {key: event[key] for key in ("cat", "pid", "tid")}
+    shared |= {"name": f"queue: {args['name']}", "id": f"{args['task_id']}:{args['attempt']}"}
+    begun = {**shared, "ph": "b", "ts": event["ts"], "args": args}
+    return [begun, {**shared, "ph": "e", "ts": event["ts"] + event["dur"]}]
 
 
 def _name(kind: str, pid: int, tid: int, name: str) -> Event:

@@ -31,6 +31,20 @@ def lines_of_task(task_id: str, attempt: int, stream: str, timeout: float, since
     return _ask({"printer": printer, "stream": stream, "since": str(since)}, timeout)
 
 
+def files(timeout: float) -> list[Row]:
+    """Return one row for each file in the log folders of nodes: the node's id and address, the name as `file`, and the size."""
+    return sorted(_ask({"file": ""}, timeout), key=lambda row: (row["node_id"], row["file"]))
+
+
+def piece_of(name: str, at: int, turn: int, timeout: float) -> list[Row]:
+    """Return the rows of a log file with its bytes from `at` on; several if nodes have files of the same name.
+
+    `at` counts from the end if it is negative. `data` is at most 256 KiB, `at` and `turn` of the answer are for the next piece,
+    `open` is unset if no more will come, and `lost` is set if something was removed before it was read.
+    """
+    return _ask({"file": name, "at": str(at), "turn": str(turn)}, timeout)
+
+
 def _ask(where: Where, timeout: float) -> list[Row]:
     process = session.current_or_none()
     if process is None:

@@ -93,7 +93,10 @@ class ActorCalls:
     def call(self, cid: int, message: m.Call) -> None:
         """CALL: add a method call, in the caller's order unless the actor runs calls concurrently."""
         _, task_id, actor_id, key, args, deps, held, parent = message
-        task = Task(task_id, METHOD, cid, self.templates[key], args, deps, held, parent)
+        template = self.templates[key]
+        template.entered += 1
+        task = Task(task_id, METHOD, cid, template, args, deps, held, parent)
+        task.since = self.clock.now
         self.tasks[task_id] = task
         self.enter_call(task, actor_id)
 
@@ -128,6 +131,7 @@ class ActorCalls:
             error = actor.death if actor is not None and actor.death else unknown_actor(actor_id)
             self.task_manager.fail(task, not_begun(error))
         elif task.missing or (actor.in_order and task.client in actor.lanes):
+            task.template.lined += 1
             actor.lanes.setdefault(actor.lane_of(task), deque()).append(task)
         else:
             self._ready(actor, task)
@@ -144,7 +148,9 @@ class ActorCalls:
         if lane is None:
             return
         while lane and not lane[0].missing:
-            self._ready(actor, lane.popleft())
+            task = lane.popleft()
+            task.template.lined -= 1
+            self._ready(actor, task)
         if not lane:
             actor.lanes.pop(key, None)
 
@@ -154,6 +160,7 @@ class ActorCalls:
             self.task_manager.fail(task, failed)
         elif actor.state == ALIVE and not actor.leaving:
             if not self._send(actor, task):
+                task.template.lined += 1
                 actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
         elif actor.state == RESTARTING and not (task.retries or task.attempt or self.wait_for_restart):
             self.task_manager.fail(task, restarting(actor))
@@ -181,6 +188,10 @@ class ActorCalls:
         if not worker.outstanding:
             worker.progress = self.clock.now
         worker.outstanding[task.task_id] = task
+        template = task.template
+        template.called += 1
+        if not actor.in_order:
+            template.at_once += 1
         self._start(task)
         return True
 
@@ -204,6 +215,7 @@ class ActorCalls:
         lane = actor.lanes.get(key)
         if lane and task in lane:
             lane.remove(task)
+            task.template.lined -= 1
             self._advance(actor, key)
 
     def flush(self, actor: Actor) -> None:
@@ -218,4 +230,6 @@ class ActorCalls:
             elif not self._send(actor, call):
                 stalled[key] = [call]
         for key, calls in stalled.items():
+            for call in calls:
+                call.template.lined += 1
             actor.lanes.setdefault(key, deque()).extendleft(reversed(calls))

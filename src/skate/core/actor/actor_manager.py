@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
@@ -56,6 +57,12 @@ class Registry(Protocol):
 
     def report_actor(self, actor: Actor) -> None:
         """Report a changed state of an actor."""
+
+    def actor_died(self, actor: Actor) -> None:
+        """Handle the permanent end of an actor."""
+
+    def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct` when it is stored that the constructor of an actor may have begun here."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
@@ -113,6 +120,7 @@ class ActorManager:
         """Pin a new actor's arguments, and start it if possible; `refused` says why it can never start."""
         task = actor.creation
         task.actor = actor
+        task.since = self.task_manager.clock.now
         self.tasks[actor.actor_id] = task
         self.task_manager.take_arguments(task)
         if refused is not None:
@@ -150,9 +158,13 @@ class ActorManager:
         task.error = None
         if error is not None:
             fields["failed"] = error
-        self.emit(
-            worker.cid, m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
-        )
+        message = m.Construct(m.CONSTRUCT, task.task_id, task.template.key, task.args, deps, fields)
+
+        def construct() -> None:
+            if actor.worker is worker:
+                self.emit(worker.cid, message)
+
+        self.registry.actor_starts(actor, construct)
 
     def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
         """Handle the end of the constructor, with or without an error."""
@@ -324,7 +336,7 @@ class ActorManager:
                 kept.append(task)
             elif task.retries:
                 task.retries -= task.retries > 0
-                task.attempt += 1
+                self.task_manager.count_attempt(task)
                 if task.origin is not None:
                     self.cluster.task_retried(task)
                 kept.append(task)
@@ -333,6 +345,7 @@ class ActorManager:
         put_first(actor.queue, kept)
         creation = actor.creation
         creation.attempt += 1
+        creation.since = self.task_manager.clock.now
         self.tasks[actor.actor_id] = creation
         self.retry_policy.restart(actor, worker)
         self.registry.report_actor(actor)
@@ -346,7 +359,7 @@ class ActorManager:
                 self.task_manager.fail(task, cancelled_error(task))
             elif task.retries:
                 task.retries -= task.retries > 0
-                task.attempt += 1
+                self.task_manager.count_attempt(task)
                 task.state = QUEUED
                 actor.queue.appendleft(task)
             else:
@@ -372,13 +385,20 @@ class ActorManager:
         if actor.owner in self.actors.owned:
             self.actors.owned[actor.owner].discard(actor.actor_id)
         self.cluster.actor_died(actor)
-        unsent = [*actor.queue, *(task for lane in actor.lanes.values() for task in lane)]
+        self.registry.actor_died(actor)
+        lined = [task for lane in actor.lanes.values() for task in lane]
+        for task in lined:
+            task.template.lined -= 1
+        unsent = [*actor.queue, *lined]
         early = early.union(task.task_id for task in unsent)
         waiting = [*(calls or ()), *unsent]
         actor.queue.clear()
         actor.lanes.clear()
         worker, actor.worker = actor.worker, None
         if worker is not None:
+            for task in worker.outstanding.values():
+                if task.kind == METHOD:
+                    task.left_actor()
             waiting = [*worker.outstanding.values(), *waiting]
             worker.outstanding.clear()
             self.scheduler.end_lease(worker)

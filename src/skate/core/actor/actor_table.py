@@ -20,11 +20,13 @@ class Actor:
         "actor_id", "template", "creation", "state", "worker", "name", "namespace", "detached", "holders", "pins",
         "restarts", "restarts_max", "task_retries", "queue", "lanes", "in_order", "death", "owner", "leaving",
         "class_name", "public", "node", "grants", "hosted", "routed", "watchers", "pid", "crashes",
+        "is_adrift",
     )  # fmt: skip
 
     def __init__(self, creation: Task, fields: ActorFields, owner: int) -> None:
         self.actor_id = creation.task_id
         self.template: Template = creation.template
+        self.template.constructs = True
         self.creation = creation
         self.state: ActorState = PENDING
         self.worker: Any = None
@@ -51,6 +53,7 @@ class Actor:
         self.grants = 0
         self.routed = False  # another node counts this one as a holder
         self.hosted = False  # it runs here for the head
+        self.is_adrift = False  # that head is lost: another one decides if it is in use
         #: Nodes to which the head reports its location.
         self.watchers: set[int] = set()
         self.pid = 0
@@ -60,7 +63,7 @@ class Actor:
     @property
     def wanted(self) -> bool:
         """Return True while a process could still call it."""
-        return self.detached or bool(self.holders) or self.pins > 0
+        return self.detached or bool(self.holders) or self.pins > 0 or self.is_adrift
 
     def lane_of(self, task: Task) -> int | bytes:
         """Return the lane in which a call waits for its arguments."""

@@ -17,7 +17,11 @@ from skate.core.cluster.membership import Membership, Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
+from skate.protocol.fields import TemplateFields
 from skate.protocol.states import DEAD, METHOD, QUEUED, SENT
+
+#: Of actors of which only the id is known.
+UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
 
 class ActorDirectory(ABC):
@@ -47,6 +51,7 @@ class ActorDirectory(ABC):
         for task in list(self.tasks.values()):
             if task.kind == METHOD and task.node is peer and task.state == SENT:
                 task.node = None
+                task.template.away -= 1
                 if task.given is not None and len(task.given) == task.template.returns:
                     self.task_manager.forget(task)
                     continue

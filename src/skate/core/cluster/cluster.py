@@ -50,6 +50,9 @@ class Jobs(Protocol):
     def node_left(self, peer: Peer) -> None:
         """End the jobs whose drivers were at a lost node."""
 
+    def register_again(self, head: Peer) -> None:
+        """Introduce the jobs that are known here to a new head."""
+
 
 class Drains(Protocol):
     """The nodes that take no new work."""
@@ -112,15 +115,16 @@ class Cluster:
             user.registry = registry
         self._connections.handlers.update(registry.handlers)
 
-    def _follow(self, head: Peer) -> None:
-        """Make another node the head: from now on it decides."""
+    def _follow(self, head: Peer) -> bool:
+        """Make another node the head: from now on it decides; return True if there was another head before."""
         members = self._members
         first, members.head = members.head is members.here, head
         if not first:  # questions and calls still wait in the registry for the answer of a head
-            return
+            return True
         for tag in self.registry.handlers:
             del self._connections.handlers[tag]
         self._use(self._member_registry())
+        return False
 
     # -- membership
 
@@ -140,13 +144,15 @@ class Cluster:
         peer.facts = info.get("facts") or {}
         self._connections.connect(cid, "", "", False)
         members.alive[cid] = members.by_tag[peer.tag] = peer
-        if info.get("head"):
-            self._follow(peer)
+        follows = bool(info.get("head")) and self._follow(peer)
         if not members.active:
             self.activate()
         self._peers.members_changed(lost=False)
         self.registry.node_joined(peer)
         self._drains.joined(peer)
+        if follows:
+            self._jobs.register_again(peer)
+            self.registry.register_again(peer)
         self._peers.pump()
         self._remote_objects.admission.pump()
 

@@ -12,7 +12,9 @@ from skate.core.object.object_table import ObjectTable
 from skate.core.placement import bundle_policy
 from skate.core.placement.placement_group import PlacementGroup, removed_text
 from skate.core.placement.placement_table import PlacementTable
+from skate.core.recovery.record_log import RecordLog
 from skate.protocol import messages as m
+from skate.protocol import registry_records as rr
 from skate.protocol.fields import GroupFacts
 from skate.protocol.states import GroupState
 
@@ -35,7 +37,7 @@ class HeadGroups:
     """Places the groups; waiting ones are tried again whenever resources become free."""
 
     def __init__(
-        self, table: PlacementTable, objects: ObjectTable, members: Membership, router: Router
+        self, table: PlacementTable, objects: ObjectTable, members: Membership, router: Router, log: RecordLog
     ) -> None:
         self.table = table
         self.groups = table.groups
@@ -47,6 +49,7 @@ class HeadGroups:
         self.objects = objects
         self.members = members
         self.router = router
+        self.log = log
         self._not_before = 0.0
         self._will_retry = False
 
@@ -56,9 +59,11 @@ class HeadGroups:
         self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: dict[str, Any]
     ) -> None:
         """Add a group; place it now or when there is room."""
+        if group_id in self.groups:  # the head before this one had stored it, and did not answer
+            return
         group = PlacementGroup(group_id, bundles, fields, cid)
         self.groups[group_id] = group
-        self._announce(group)
+        self.announce(group)
         self.retry()
 
     def ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
@@ -101,13 +106,14 @@ class HeadGroups:
         if group is None or group.state == GroupState.REMOVED:
             return
         group.state = GroupState.REMOVED
+        self.log.note(rr.GroupGone(rr.GROUP_GONE, group_id))
         text = removed_text(group_id)
         self._settle(group, m.ERROR, ("TaskPlacementGroupRemoved", {"message": text}))
         self.scheduler.version += 1
         self.table.end(group)
         self._undo(group)
         group.places = {}
-        self._announce(group)
+        self.announce(group)
         self.retry()
         self.scheduler.dispatch_all()
         self.table.drop_removed()
@@ -221,7 +227,7 @@ class HeadGroups:
         whole = len(group.places) == len(group.bundles)
         group.state = GroupState.CREATED if whole else GroupState.RESCHEDULING
         self.table.open(group)
-        self._announce(group)
+        self.announce(group)
         if whole:
             self._settle(group, m.INLINE, group.value)
         scheduler.dispatch_all()
@@ -284,7 +290,7 @@ class HeadGroups:
         group.planned = {}
         group.requested.clear()
 
-    def _announce(self, group: PlacementGroup) -> None:
+    def announce(self, group: PlacementGroup) -> None:
         """Send the state of a group to the other nodes."""
         for peer in self.members.alive.values():
             self._tell(peer, group)
@@ -322,7 +328,7 @@ class HeadGroups:
                     del group.places[index]
                 if group.state == GroupState.CREATED:
                     group.state = GroupState.RESCHEDULING
-                self._announce(group)
+                self.announce(group)
         self.retry()
 
     # -- checks

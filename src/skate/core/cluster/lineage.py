@@ -204,7 +204,7 @@ class Lineage:
                     other.kind = m.PENDING
                     other.payload = None
         task.retries -= task.retries > 0
-        task.attempt += 1
+        self.task_manager.count_attempt(task)
         task.lineage_refs = 0
         task.given = None
         task.missing = 0
@@ -213,6 +213,7 @@ class Lineage:
         task.client = NOBODY
         task.consumed = EVERYTHING
         self.running[task.task_id] = task
+        task.template.entered += 1
         self.task_manager.take_arguments(task)
         self._forget(task)
         if task.kind == METHOD:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
-from skate.core.cluster.actor_directory import ActorDirectory
+from skate.core.cluster.actor_directory import UNKNOWN_CLASS, ActorDirectory
 from skate.core.cluster.membership import Membership, Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.object.object_table import ObjectTable
 from skate.core.task.task import Task, Template
 from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
-from skate.protocol.fields import ActorFields, ForwardFields, TemplateFields
+from skate.protocol.fields import ActorFields, ForwardFields
 from skate.protocol.states import ALIVE, CREATION, DEAD, PENDING, RESTARTING
-
-UNKNOWN_CLASS: TemplateFields = {"name": "an actor", "function": b""}
 
 
 class MemberActors(ActorDirectory):
@@ -33,6 +31,8 @@ class MemberActors(ActorDirectory):
         self.objects = objects
         #: Calls that were at a lost node, by actor; they wait for the head's report on the actor.
         self._interrupted: dict[bytes, list[Task]] = {}
+        #: Creations that no head has taken yet, by actor.
+        self._unanswered: dict[bytes, m.Forward] = {}
 
     def create(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR: pass the actor on to the head."""
@@ -47,7 +47,9 @@ class MemberActors(ActorDirectory):
         client = self.clients[cid]
         self.task_forwarder.introduce(head, key)
         life: ForwardFields = {"job": client.job, "namespace": client.namespace, "attempt": 0, "life": fields}
-        self.emit(head.cid, m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life))
+        forward = m.Forward(m.FORWARD, CREATION, actor_id, key, args, deps, held, parent, life)
+        self._unanswered[actor_id] = forward
+        self.emit(head.cid, forward)
 
     def host(self, task: Task, life: ActorFields, peer: Peer) -> None:
         """FORWARD of a creation: run an actor for the head."""
@@ -98,14 +100,18 @@ class MemberActors(ActorDirectory):
     def sync(self, actor: Actor) -> None:
         """Notify the head after the first hold of an actor or the last release here."""
         head = self.members.head
-        holders = any(cid != head.cid for cid in actor.holders)
-        used = holders or actor.pins > 0 or (actor.worker is None and bool(actor.queue or actor.lanes))
+        used = self._is_used(actor)
         if used and not actor.grants:
             actor.grants = 1
             self.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
         elif not used and actor.grants and actor.state != PENDING:
             self.emit(head.cid, (m.FREE, actor.actor_id, actor.grants))
             actor.grants = 0
+
+    def _is_used(self, actor: Actor) -> bool:
+        head = self.members.head
+        holders = any(cid != head.cid for cid in actor.holders)
+        return holders or actor.pins > 0 or (actor.worker is None and bool(actor.queue or actor.lanes))
 
     def report(self, actor: Actor) -> None:
         """Report a changed state of an actor that is hosted here to the head."""
@@ -120,6 +126,7 @@ class MemberActors(ActorDirectory):
         """ACTOR_AT: the head reports the location of an actor, or its state."""
         _, actor_id, state, node_id, fields = message
         actor = self.actors.actors.get(actor_id)
+        self._unanswered.pop(actor_id, None)
         if actor is None or actor.state == DEAD or actor.hosted:
             return
         creation = actor.creation
@@ -159,3 +166,38 @@ class MemberActors(ActorDirectory):
                 self.task_manager.cancelled(call)
             else:
                 interrupted.append(call)
+
+    # -- another head
+
+    def head_lost(self) -> None:
+        """Keep the actors that run here for the head: another one decides about them."""
+        for actor in self.actors.actors.values():
+            actor.is_adrift = actor.hosted and actor.state != DEAD
+
+    def register_again(self, head: Peer) -> None:
+        """Report to a new head the actors that run here, and those that are used here."""
+        for actor in list(self.actors.actors.values()):
+            if actor.hosted:
+                self.report(actor)
+                if actor.state == DEAD:
+                    continue
+                actor.holders[head.cid] = 1
+                actor.is_adrift = False
+            if actor.state != DEAD and actor.actor_id not in self._unanswered:
+                actor.grants = int(self._is_used(actor))
+                if actor.grants:
+                    self.emit(head.cid, m.Hold(m.HOLD, actor.actor_id))
+
+    def create_again(self, head: Peer) -> None:
+        """Send a new head the creations that the last one has not taken."""
+        for actor_id, forward in self._unanswered.items():
+            actor = self.actors.actors[actor_id]
+            actor.grants = 1
+            self.task_forwarder.introduce(head, forward.template)
+            self.emit(head.cid, forward)
+
+    def seek_again(self, head: Peer) -> None:
+        """Subscribe to the places of actors at a new head."""
+        for actor in self.actors.actors.values():
+            if actor.state != DEAD and not actor.hosted and actor.actor_id not in self._unanswered:
+                self.emit(head.cid, m.Seek(m.SEEK, actor.actor_id))

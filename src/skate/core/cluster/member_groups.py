@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from skate.core.cluster.membership import Membership
+from skate.core.cluster.membership import Membership, Peer
 from skate.core.object.object_table import ObjectTable
 from skate.core.placement.placement_group import PlacementGroup
 from skate.core.placement.placement_table import PlacementTable
@@ -38,10 +38,10 @@ class MemberGroups:
         self.members = members
         self.router = router
 
-    def await_ready(self, cid: int, oid: bytes) -> None:
+    def await_ready(self, cid: int, group_id: bytes, oid: bytes) -> None:
         """Make an object here, held by the asker, wait for its value from the head."""
         objects = self.objects
-        self.table.awaiting.add(oid)
+        self.table.awaiting[oid] = group_id
         objects.grant(objects.ensure(oid), cid)
 
     def reserve(self, cid: int, message: m.Reserve) -> None:
@@ -81,6 +81,14 @@ class MemberGroups:
             self.table.drop_removed()
         self.scheduler.dispatch_all()
         self.router.pump()
+
+    def register_again(self, head: Peer) -> None:
+        """Report to a new head the groups that are known here, with the bundles that are reserved here."""
+        for group in self.table.groups.values():
+            if group.state != GroupState.REMOVED:
+                planned = [index for group_id, index in self.reserved if group_id == group.group_id]
+                bundles = tuple(sorted({*group.leases, *planned}))
+                self.emit(head.cid, m.HeldBundles(m.HELD_BUNDLES, group.group_id, bundles))
 
     def _mirror(self, group_id: bytes, fields: GroupFacts) -> PlacementGroup:
         """Return a group that the head has announced; add it if it is new."""

@@ -103,6 +103,10 @@ class Membership:
             oldest = next(iter(self._dead))
             del self._dead[oldest], self.by_tag[oldest]
 
+    def node_of(self, cid: int) -> bytes:
+        """Return the id of the node that a client is, or of this one."""
+        return self.alive[cid].node_id if cid in self.alive else self.here.node_id
+
     def totals(self) -> list[dict[str, int]]:
         """Return the total resources of each living node."""
         return [self.here.total, *(peer.total for peer in self.alive.values())]

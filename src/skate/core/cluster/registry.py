@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from skate.core.actor.actor_table import Actor
 from skate.core.cluster.membership import Peer
+from skate.core.recovery.record_log import RecordLog
 from skate.core.task.task import Task
 from skate.protocol import messages as m
 from skate.protocol.fields import ActorFields
@@ -25,6 +26,8 @@ class Registry(Protocol):
 
     #: The handler of each message that only a node with this registry gets.
     handlers: Handlers
+    #: Stores the registry, if this node is a head that has a store.
+    log: RecordLog
 
     # -- actors
 
@@ -45,6 +48,12 @@ class Registry(Protocol):
 
     def report_actor(self, actor: Actor) -> None:
         """Report a changed state of an actor."""
+
+    def actor_died(self, actor: Actor) -> None:
+        """Handle the permanent end of an actor."""
+
+    def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
+        """Call `construct` when it is stored that the constructor of an actor may have begun here."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
@@ -69,6 +78,9 @@ class Registry(Protocol):
 
     def node_joined(self, peer: Peer) -> None:
         """Handle a new node."""
+
+    def register_again(self, head: Peer) -> None:
+        """Report to a new head what the last one knew of this node."""
 
     def node_left(self, peer: Peer) -> None:
         """Handle the loss of a node."""

@@ -219,6 +219,7 @@ class RemoteObjects:
                 execution.await_argument(task, record)
                 self.spill_manager.want(record)
         task.missing -= 1
+        task.template.unready += task.missing > 0
         if fetched and not task.missing and task.kind != METHOD:  # one of them has failed by now
             execution.arguments_complete(task)
             return True

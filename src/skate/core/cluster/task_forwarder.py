@@ -101,6 +101,8 @@ class TaskForwarder:
         task.state = SENT
         task.node = peer
         task.worker = None
+        if task.kind != CREATION:
+            task.template.away += 1
         peer.sent += 1
         task.sequence = peer.sent
         fields: ForwardFields = {"attempt": task.attempt}
@@ -282,9 +284,13 @@ class TaskForwarder:
         peer.received += 1
         task = Task(task_id, TaskKind(kind), cid, self.templates[key], args, deps, held, parent)
         task.origin = fields
+        task.since = self.task_manager.clock.now
         task.attempt = fields["attempt"]
         task.consumed = fields.get("consumed", 0)
+        if task.attempt and kind != CREATION:
+            self.task_manager.retried[task_id] = task
         if kind == METHOD:
+            task.template.entered += 1
             self.tasks[task_id] = task
             self.actor_manager.calls.enter_call(task, fields["actor"])
         elif kind == CREATION:
@@ -294,12 +300,15 @@ class TaskForwarder:
             task.retries = fields["retries"]
             task.report = self.router.reports
             self.router.unreported += 1
+            task.template.entered += 1
             self.tasks[task_id] = task
             self.task_manager.enter(task)
 
     def ended(self, task: Task) -> None:
         """Handle the end of a task here: notify the peer it came from, or keep it in case its results are lost."""
         self.router.unwait(task)
+        if task.node is not None:
+            task.template.away -= 1
         if task.origin is None:
             self.lineage.keep(task)
         elif task.kind != CREATION:
@@ -317,13 +326,14 @@ class TaskForwarder:
     def lost(self, task: Task, peer: Peer) -> None:
         execution = self.task_manager
         task.node = None
+        task.template.away -= 1
         if task.given is not None and len(task.given) == task.template.returns:
             execution.forget(task)
         elif task.cancelled:
             execution.cancelled(task)
         elif task.retries:
             task.retries -= task.retries > 0
-            task.attempt += 1
+            self.task_manager.count_attempt(task)
             task.state = QUEUED
             self.task_manager.admit(task)
         else:

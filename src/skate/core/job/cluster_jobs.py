@@ -74,6 +74,7 @@ class ClusterJobs:
         members = self.members
         home = members.by_tag.get(node_id[:8]) or members.unknown_peer(node_id[:8])
         job = self.jobs[name] = Job(name, namespace, None, home, driver, (view, local_view))
+        self.table.record(job)
         self.shell(AdoptJob(name, home.cid if home.alive else 0, view, local_view))
         if name in self._closed:
             self.table.ended.add(name)
@@ -150,6 +151,15 @@ class ClusterJobs:
                 self.over(job, f"the node of its driver {peer.reason}")
         if self.table.ended:
             self.table.sweep()
+
+    def register_again(self, head: Peer) -> None:
+        """Introduce the jobs that are known here to a new head, and report those whose drivers have ended here."""
+        for job in list(self.jobs.values()):
+            if job.job in self._closed:
+                continue
+            self.introduce(head, job.job)
+            if job.home is self.members.here and job.driver is None:
+                self.over(job, "its driver has ended")
 
     # -- output
 

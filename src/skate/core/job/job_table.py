@@ -13,11 +13,13 @@ from typing import Protocol
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
 from skate.core.cluster.membership import Membership, Peer
+from skate.core.recovery.record_log import RecordLog
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
+from skate.protocol import registry_records as rr
 from skate.protocol.effects import CloseJob, ForgetJob, KillWorker
 from skate.protocol.states import CREATION, DEAD, ENDED, PLAIN
 
@@ -85,6 +87,9 @@ class Others(Protocol):
 class Registry(Protocol):
     """The placement groups of the cluster, on this node or through the head."""
 
+    #: Stores the registry, if this node is a head that has a store.
+    log: RecordLog
+
     def end_job(self, job: str, survivors: set[int]) -> None:
         """Remove the groups of a job that has ended, except detached ones and those of the processes that stay."""
 
@@ -122,8 +127,17 @@ class JobTable:
     def begin(self, cid: int, job: str, namespace: str, views: tuple[bytes, bytes]) -> None:
         """Add the job of a new driver."""
         begun = self.jobs[job] = Job(job, namespace, cid, self.members.here, cid, views)
+        self.record(begun)
         self.others.begun(begun)
         self.connections.connect(cid, job, namespace, True)
+
+    def record(self, job: Job) -> None:
+        """Record a job at the head, which ends it if the node of its driver is lost."""
+        self.registry.log.note(
+            rr.JobRecord(
+                rr.JOB, job.job, job.namespace, job.home.node_id, job.made_by, job.view, job.local_view
+            )
+        )
 
     def named_in(self, env_key: str) -> tuple[str, str]:
         """Return job and namespace of a worker started for an environment; empty while the node has only one program."""
@@ -239,6 +253,7 @@ class JobTable:
             self.ended.discard(job)
             del self.jobs[job]
             self._forget(job)
+            self.registry.log.note(rr.JobGone(rr.JOB_GONE, job))
             self.others.forgotten(job)
             self.shell(ForgetJob(job))
         if self.ended and not self._will_sweep and not self.others.alone:

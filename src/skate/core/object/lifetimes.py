@@ -77,7 +77,7 @@ class Lifetimes:
         record = objects.ensure(oid)
         if granted:
             objects.grant(record, cid)
-        self.placement.awaiting.discard(oid)
+        self.placement.awaiting.pop(oid, None)
         objects.fill(record, kind, payload, held)
         objects.drop_if_unused(record)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from skate.core.task.task import Task
 from skate.protocol.fields import ErrorValue
-from skate.protocol.messages import ARENA, ERROR, PENDING, REMOTE, SPILLED
+from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, SPILLED
 
 Value = tuple[int, Any, tuple[bytes, ...]]
 
@@ -125,6 +125,8 @@ class ObjectTable:
         unrecorded: Callable[[ObjectRecord], None],
     ) -> None:
         self.records: dict[bytes, ObjectRecord] = {}
+        #: Bytes of the values that are in the records themselves.
+        self.inline_bytes = 0
         self._memory = memory
         self._release = memory.release
         self._actors = actors
@@ -181,6 +183,8 @@ class ObjectTable:
         if kind == ARENA:
             record.size = payload[1]
             self._memory.arrived(record)
+        elif kind == INLINE:
+            self.inline_bytes += len(payload)
         for other in held:
             self.pin(other)
         for other in before:
@@ -321,6 +325,8 @@ class ObjectTable:
             return
         if record.kind in (ARENA, SPILLED):
             self.forget_value(record)
+        elif record.kind == INLINE:
+            self.inline_bytes -= len(record.payload)
         elif record.kind == PENDING and record.payload is not None:
             self._release(record.payload[0])
         if self.watched and record.oid in self.watched:
@@ -361,6 +367,8 @@ class ObjectTable:
 
     def check(self, pins: dict[bytes, int]) -> None:
         """Raise AssertionError if an invariant is broken; `pins` are those that tasks, actors and values account for."""
+        inline = sum(len(record.payload) for record in self.records.values() if record.kind == INLINE)
+        assert inline == self.inline_bytes, f"{self.inline_bytes} bytes are counted, but {inline} are there"
         for oid, record in self.records.items():
             assert record.oid == oid
             assert all(grants > 0 for grants in record.holders.values()), record

@@ -32,8 +32,8 @@ class PlacementTable:
         self.scheduler = scheduler
         self.capacity = scheduler.capacity
         self.groups: dict[bytes, PlacementGroup] = {}
-        #: Objects here that follow a group's readiness, which the head will tell.
-        self.awaiting: set[bytes] = set()
+        #: Objects here that follow the readiness of a group, which the head will report.
+        self.awaiting: dict[bytes, bytes] = {}
         #: Bundles reserved here for groups that are not placed yet, by group and index.
         self.reserved: dict[tuple[bytes, int], tuple[Capacity, Lease]] = {}
 

@@ -112,25 +112,25 @@ class Inventory:
     def _ended(self, finished: list[Any], failures: list[Any], where: Where) -> Rows:
         failed = {entry[:2]: entry for entry in failures}
         for entry in finished:
-            _, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent = entry
+            _, task_id, kind, cid, pid, at, micros, status, attempt, template, actor, parent, since = entry
             failure = failed.pop((task_id, attempt), None) if failed else None
             state = "FINISHED" if status == m.OK and failure is None else "FAILED"
             if not _may_match(where, state, kind, template):
                 yield None
                 continue
             row = _task(task_id, kind, attempt, template, actor, parent)
-            row.update(state=state, worker=cid, pid=pid, start=at - micros * 1e-6, end=at)
+            row.update(state=state, worker=cid, pid=pid, since=since, start=at - micros * 1e-6, end=at)
             if failure is not None:
-                row["error"], row["message"] = failure[7:]
+                row["error"], row["message"], _ = failure[7:]
             elif status == m.CANCELLED:
                 row["error"] = "TaskCancelledError"
             yield _if_matches(row, where)
-        for task_id, attempt, kind, template, actor, parent, at, error, text in failed.values():
+        for task_id, attempt, kind, template, actor, parent, at, error, text, since in failed.values():
             if not _may_match(where, "FAILED", kind, template):
                 yield None
                 continue
             row = _task(task_id, kind, attempt, template, actor, parent)
-            row.update(state="FAILED", end=at, error=error, message=text)
+            row.update(state="FAILED", since=since, end=at, error=error, message=text)
             yield _if_matches(row, where)
 
     def _in_progress(self, task: Task, where: Where, detail: bool) -> Row | None:
@@ -138,7 +138,7 @@ class Inventory:
         if not _may_match(where, state, task.kind, task.template):
             return None
         row = _task(task.task_id, task.kind, task.attempt, task.template, task.actor, task.parent)
-        row["state"] = state
+        row["state"], row["since"] = state, task.since
         if task.node is not None:
             row["place"] = task.node.node_id
         worker = task.worker
@@ -151,9 +151,11 @@ class Inventory:
         return row
 
     def _trace(self, where: Where, detail: bool) -> Rows:
-        """Yield the recently ended tasks: name, id, kind, worker, pid, end, microseconds, status, function."""
+        """Yield the recently ended tasks: name, id, kind, worker, pid, end, microseconds, status, function, start of the wait,
+        attempt.
+        """
         for entry in list(self._tables.history.finished):
-            yield {"entry": (*entry[:8], _qualified(entry[9]))}
+            yield {"entry": (*entry[:8], _qualified(entry[9]), entry[12], entry[8])}
 
     def demand(self) -> list[tuple[str, int, str]]:
         """Return the pending work: name, number, and the reason why it waits."""

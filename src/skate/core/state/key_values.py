@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from skate.protocol import registry_records as rr
+from skate.protocol.registry_records import EntryGone, EntryRecord, RegistryRecord
+
 
 class KeyValues:
     """Small values, by namespace and key. The first argument of each verb is the client that asks."""
@@ -16,6 +19,11 @@ class KeyValues:
             "kv_get": self.get,
             "kv_delete": self.delete,
             "kv_keys": self.keys,
+        }
+        #: The records of the verbs that change something.
+        self.records: dict[str, Callable[..., list[RegistryRecord]]] = {
+            "kv_put": self._records_of_put,
+            "kv_delete": self._records_of_delete,
         }
 
     def put(self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
@@ -37,6 +45,18 @@ class KeyValues:
     def keys(self, cid: int, namespace: bytes, prefix: bytes) -> list[bytes]:
         """Return the keys that start with a prefix."""
         return sorted(key for space, key in self.kept if space == namespace and key.startswith(prefix))
+
+    def _records_of_put(
+        self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool
+    ) -> list[RegistryRecord]:
+        exists = (namespace, key) in self.kept
+        return [EntryRecord(rr.ENTRY, namespace, key, value)] if overwrite or not exists else []
+
+    def _records_of_delete(
+        self, cid: int, namespace: bytes, key: bytes, by_prefix: bool
+    ) -> list[RegistryRecord]:
+        gone = self.keys(cid, namespace, key) if by_prefix else [key]
+        return [EntryGone(rr.ENTRY_GONE, namespace, each) for each in gone if (namespace, each) in self.kept]
 
     def __repr__(self) -> str:
         return f"<KeyValues {len(self.kept)} keys>"

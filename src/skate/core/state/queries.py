@@ -8,12 +8,15 @@ from typing import Any, Protocol
 from skate.core.cluster.head_groups import HeadGroups
 from skate.core.diagnosis.wait_explainer import WaitExplainer
 from skate.core.node_tables import NodeTables
+from skate.core.recovery.record_log import RecordLog
 from skate.core.state.inventory import HEAD_KINDS, Inventory, Row
 from skate.core.state.key_values import KeyValues
 from skate.core.state.metric_table import Family, MetricTable
 from skate.core.state.surveys import Surveys
 from skate.protocol import messages as m
-from skate.protocol.fields import Bundle, Count, GroupId, ObjectId, Where
+from skate.protocol import registry_records as rr
+from skate.protocol.fields import Bundle, Count, GroupFields, GroupId, ObjectId, Where
+from skate.protocol.registry_records import RegistryRecord
 from skate.protocol.states import GroupState
 
 #: Queries that only the head of a cluster can answer.
@@ -36,6 +39,9 @@ class Refused(Exception):
 class Registry(Protocol):
     """The questions that only the head of the cluster answers."""
 
+    #: Stores the registry, if this node is a head that has a store.
+    log: RecordLog
+
     def ask_head(self, cid: int, number: int, verb: str, arguments: Any) -> bool:
         """Pass a client's query on to the head; return False if this node answers it."""
 
@@ -54,6 +60,7 @@ class Queries:
     ) -> None:
         self.actors = tables.actors
         self.placement = tables.placement
+        self.clients, self.members = tables.clients, tables.members
         self.emit = tables.out.emit
         self.wait_explainer = wait_explainer
         self.inventory = inventory
@@ -75,6 +82,12 @@ class Queries:
             "report_metrics": self.report_metrics,
             **self.key_values.verbs,
         }
+        #: What has to be stored before the answer, by verb: functions of the client and its arguments.
+        self.records: dict[str, Callable[..., list[RegistryRecord]]] = {
+            "create_group": self._records_of_group,
+            "remove_group": self._records_of_removal,
+            **self.key_values.records,
+        }
 
     def request(self, cid: int, message: m.Request) -> None:
         """REQUEST: look up the verb, and answer with its result or the error it raises."""
@@ -88,12 +101,29 @@ class Queries:
         if verb == "survey":  # other processes answer it first
             self.surveys.begin(cid, number, *arguments)
             return
+        log = self.registry.log
+        if not log.is_stored or not of_head:
+            self._answer(cid, number, verb, arguments)
+            return
+        needed = self.records.get(verb)
+        log.decide(  # also what changes nothing: it has to see the changes that the client has made before
+            lambda: needed(cid, *arguments) if needed is not None and cid in self.clients else [],
+            lambda: self._answer(cid, number, verb, arguments),
+            lambda problem: self._reply(cid, number, False, ("OutOfDiskError", {"message": problem})),
+        )
+
+    def _answer(self, cid: int, number: int, verb: str, arguments: tuple[Any, ...]) -> None:
+        """Answer a query with its result or the error it raises."""
         try:
             value = self.verbs[verb](cid, *arguments)
         except Refused as refused:
-            self.emit(cid, m.Reply(m.REPLY, number, False, refused.error))
+            self._reply(cid, number, False, refused.error)
         else:
-            self.emit(cid, m.Reply(m.REPLY, number, True, value))
+            self._reply(cid, number, True, value)
+
+    def _reply(self, cid: int, number: int, ok: bool, value: Any) -> None:
+        if cid in self.clients:  # or it has ended while a record was stored
+            self.emit(cid, m.Reply(m.REPLY, number, ok, value))
 
     # -- actors
 
@@ -139,10 +169,11 @@ class Queries:
     ) -> None:
         """Create a placement group."""
         name = fields.get("name")
-        if name and any(
-            g.name == name and g.state != GroupState.REMOVED for g in self.placement.groups.values()
-        ):
+        if group_id not in self.placement.groups and self._is_taken(name):
             raise Refused("ValueError", message=f"there is already a placement group named {name!r}")
+        if cid not in self.clients:  # it has ended while the record was stored
+            self.registry.log.note(rr.GroupGone(rr.GROUP_GONE, group_id))
+            return
         self.groups.create(cid, group_id, tuple(bundles), fields)
 
     def group_ready(self, cid: int, group_id: GroupId, oid: ObjectId) -> None:
@@ -152,3 +183,19 @@ class Queries:
     def remove_group(self, cid: int, group_id: GroupId) -> None:
         """Remove a group."""
         self.groups.remove(group_id)
+
+    def _is_taken(self, name: str | None) -> bool:
+        groups = self.placement.groups.values()
+        return bool(name) and any(g.name == name and g.state != GroupState.REMOVED for g in groups)
+
+    def _records_of_group(
+        self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: GroupFields
+    ) -> list[RegistryRecord]:
+        if group_id in self.placement.groups or self._is_taken(fields.get("name")):
+            return []
+        return [rr.GroupRecord(rr.GROUP, group_id, tuple(bundles), fields, self.members.node_of(cid))]
+
+    def _records_of_removal(self, cid: int, group_id: bytes) -> list[RegistryRecord]:
+        group = self.placement.groups.get(group_id)
+        living = group is not None and group.state != GroupState.REMOVED
+        return [rr.GroupGone(rr.GROUP_GONE, group_id)] if living else []

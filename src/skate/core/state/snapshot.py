@@ -35,6 +35,8 @@ class Snapshot:
     def watchful(self) -> bool:
         """True while `tick` must be called because something may be due later."""
         core = self._core
+        if core.recovery is not None:
+            return True
         return core.scheduler.watchful or bool(core.wait_registry.by_client) or bool(core.admission.lanes)
 
     @property

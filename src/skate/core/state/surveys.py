@@ -26,7 +26,7 @@ REPORTS = "reports"
 OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS})
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
 SAME_EVERYWHERE = frozenset(
-    {"task", "name", "function", "actor", "object", "pid", "stream", "printer", "since"}
+    {"task", "name", "function", "actor", "object", "pid", "stream", "printer", "since", "file", "at", "turn"}
 )
 #: The last output of workers, which the shell keeps.
 OUTPUT = "output"

@@ -6,6 +6,8 @@ it, so a program that makes a new function for every call does not fill the node
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skate.core.actor.actor_table import ActorTable
 from skate.core.client import Client
 from skate.core.cluster.membership import Membership
@@ -14,6 +16,7 @@ from skate.core.outbox import Outbox
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
+from skate.protocol.registry_records import FunctionRecord, TemplateRecord
 from skate.protocol.states import DEAD
 
 # With more unreferenced keys than this, `sweep` looks which of them are still in use.
@@ -44,6 +47,8 @@ class FunctionTable:
         self.templates: dict[bytes, Template] = {}
         #: Tasks that have ended and may run again on another node.
         self.kept: dict[bytes, Task] = {}
+        #: Called with each template that is dropped.
+        self.dropped: Callable[[Template], None]
         self._holders: dict[bytes, set[int]] = {}
         #: Keys that no process may use, in the order of their release, so that nothing depends on the order of hashes.
         self._loose: dict[bytes, None] = {}
@@ -66,6 +71,17 @@ class FunctionTable:
             client.calls = True
         if key not in self.templates:
             self.templates[key] = Template(key, fields)
+
+    def restore(self, record: FunctionRecord | TemplateRecord) -> None:
+        """Add a definition of the last head, which no process holds."""
+        if isinstance(record, TemplateRecord):
+            self.templates.setdefault(record.key, Template(record.key, record.fields))
+        elif record.key not in self.functions:
+            self.functions[record.key] = (record.blob, record.held)
+            for oid in record.held:
+                self.objects.pin(oid)
+        if record.key not in self._holders:
+            self._loose[record.key] = None
 
     def forget(self, cid: int, message: m.Forget) -> None:
         """FORGET: the sender will register these keys again before it uses them."""
@@ -102,7 +118,7 @@ class FunctionTable:
         used |= {actor.template.key for actor in self.actors.actors.values() if actor.state != DEAD}
         gone = [key for key in self._loose if key in self.templates and key not in used]
         for key in gone:
-            del self.templates[key]
+            self.dropped(self.templates.pop(key))
         called = {template.function for template in self.templates.values()}
         code = [key for key in self._loose if key in self.functions and key not in called]
         for key in code:

@@ -84,7 +84,7 @@ class RetryPolicy:
         elif not worker.had_begun(task.sequence, begun):
             self.scheduler.requeue(task)
         elif task.retries and self._may_again(task, worker):
-            task.attempt += 1
+            self.task_manager.count_attempt(task)
             if task.origin is not None:
                 self.cluster.task_retried(task)
             self._again(task, worker)

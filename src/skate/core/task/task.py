@@ -15,7 +15,8 @@ class Template:
     __slots__ = (
         "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
         "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
-        "ended", "unsuccessful",
+        "constructs", "entered", "finished", "left", "finished_again", "failed", "failed_again", "unready", "lined", "called",
+        "at_once", "away",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: TemplateFields) -> None:
@@ -44,12 +45,25 @@ class Template:
         self.feasible_version = -1
         self.refusal: tuple[str, dict[str, Any]] | None = None
 
-        #: How many of its tasks have run to an end, and how many of these have failed or were cancelled.
-        self.ended = self.unsuccessful = 0
+        #: It makes actors. Its tasks are counted with them, and not in the numbers of tasks in progress below.
+        self.constructs = False
+        #: How many of its tasks have come, how many have succeeded here, and how many have left in another way.
+        self.entered = self.finished = self.left = 0
+        #: How many have failed for good, run or not; and how many have succeeded or failed after the first attempt.
+        self.failed = self.finished_again = self.failed_again = 0
+        #: Of its tasks in progress, those that miss arguments, and those that another node has.
+        self.unready = self.away = 0
+        #: Of its calls in progress: those in the lanes of their actors, those sent to actors here, and those of them whose actor
+        #: runs calls concurrently.
+        self.lined = self.called = self.at_once = 0
+
+    @property
+    def live(self) -> int:
+        """How many of its tasks are in progress, if it makes no actors."""
+        return self.entered - self.finished - self.left
 
     def ran(self, seconds: float) -> None:
-        """Update the average with a run time, and count the task."""
-        self.ended += 1
+        """Update the average with a run time."""
         known = self.seconds
         self.seconds = seconds if known < 0 else known + (seconds - known) * 0.2
 
@@ -78,6 +92,7 @@ class Task:
     given: set[bytes] | None = None  # results that arrived from a peer before it was lost
     #: Results that its caller knows of and that have been lost since.
     lost_results: frozenset[bytes] = frozenset()
+    since = 0.0  # when its attempt was submitted, or arrived from another node
     oom_kills = 0  # attempts killed because memory ran out
     lineage_refs = 0  # values that it could make again if they were lost
 
@@ -101,6 +116,12 @@ class Task:
         self.held = held
         self.parent = parent
         self.retries = template.max_retries
+
+    def left_actor(self) -> None:
+        """Count a call less that its actor has."""
+        self.template.called -= 1
+        if not self.actor.in_order:
+            self.template.at_once -= 1
 
     def has_given(self, oid: bytes) -> bool:
         """Return True if a result has been given to the caller, and will not be given once more."""

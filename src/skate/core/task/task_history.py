@@ -24,6 +24,8 @@ class TaskHistory:
 
     def failed(self, task: Task, error: tuple[str, dict[str, Any]]) -> None:
         """Record a task that has failed, whether or not it ever ran."""
+        task.template.failed += 1
+        task.template.failed_again += task.attempt > 0
         name, fields = error
         if fields.get("cancelled"):
             name = "TaskCancelledError"
@@ -31,7 +33,7 @@ class TaskHistory:
         actor = task.actor if task.kind != PLAIN else None
         self.failures.append(
             (task.task_id, task.attempt, task.kind, task.template, actor, task.parent, self.clock.now, name,
-             text[-MESSAGE_MAX:])
+             text[-MESSAGE_MAX:], task.since)
         )  # fmt: skip
         if len(self.failures) > 2 * FAILURES_MAX:
             del self.failures[:FAILURES_MAX]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from skate.core.client import Client
 from skate.core.clock import Clock
@@ -15,6 +15,7 @@ from skate.core.schedule.worker_record import Worker
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task, return_ids
 from skate.core.task.task_history import TaskHistory
+from skate.core.task.task_users import Actors, Calls, Cluster, Retries
 from skate.protocol import messages as m
 from skate.protocol.effects import EndTask
 from skate.protocol.fields import ErrorValue
@@ -22,70 +23,6 @@ from skate.protocol.states import CREATION, ENDED, METHOD, PLAIN, QUEUED, SENT, 
 
 GRACE_SECONDS = 0.5  # for a worker to exit on its own when one of its tasks is cancelled by force
 FIRST = b"\x01\x00\x00\x00"  # index of a task's first result
-
-
-class Actors(Protocol):
-    """Handles constructors and the processes of actors."""
-
-    def constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
-        """Handle the end of a constructor."""
-
-    def arguments_failed(self, task: Task, error: ErrorValue) -> None:
-        """Handle the failure of a constructor's argument."""
-
-    def end_if_unwanted(self, actor: Any) -> None:
-        """End an actor that no process can call."""
-
-    def worker_died(self, worker: Worker, tasks: list[Task], begun: int, reason: str) -> None:
-        """Handle the death of an actor's process."""
-
-    def creation_died(self, task: Task, worker: Worker, reason: str) -> None:
-        """Handle the loss of a worker before its constructor was sent or finished."""
-
-
-class Calls(Protocol):
-    """Handles calls."""
-
-    def arguments_ready(self, task: Task) -> None:
-        """Handle a call whose arguments are available."""
-
-    def answered(self, worker: Worker) -> None:
-        """Handle the answer to a call."""
-
-    def retry(self, task: Task) -> None:
-        """Retry a failed call."""
-
-    def dequeue(self, task: Task) -> None:
-        """Remove a call from its queue."""
-
-
-class Retries(Protocol):
-    """Decides what follows the death of a worker."""
-
-    def task(self, task: Task, worker: Worker, begun: int, reason: str) -> None:
-        """A plain task was with a worker that has died."""
-
-
-class Cluster(Protocol):
-    """The operations on other nodes that this module needs."""
-
-    def task_retried(self, task: Task) -> None:
-        """Handle the retry of a task that a peer forwarded here."""
-
-    def task_ended(self, task: Task) -> None:
-        """Handle the end of a task here."""
-
-    def stream_failed(self, task: Task, error: ErrorValue) -> None:
-        """Handle a failed stream: its lost items are not made again."""
-
-    def want(self, record: ObjectRecord) -> None:
-        """Fetch a value from another node."""
-
-    def cancel(self, task_id: bytes, message: m.Cancel) -> None:
-        """Pass on the CANCEL of a task that is not known here."""
-
-    def pump(self) -> None:
-        """Send queued tasks to nodes that have room."""
 
 
 class TaskManager:
@@ -102,6 +39,8 @@ class TaskManager:
         later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         self.tasks = tasks
+        #: The tasks in progress that are not at their first attempt.
+        self.retried: dict[bytes, Task] = {}
         self.clients = clients
         self.history = history
         self._finished = history.finished
@@ -146,7 +85,10 @@ class TaskManager:
     def submit(self, cid: int, message: m.Submit) -> None:
         """SUBMIT: add a task; it runs once its arguments are available and resources are free."""
         _, task_id, key, args, deps, held, parent = message
-        task = Task(task_id, PLAIN, cid, self.templates[key], args, deps, held, parent)
+        template = self.templates[key]
+        template.entered += 1
+        task = Task(task_id, PLAIN, cid, template, args, deps, held, parent)
+        task.since = self.clock.now
         self.tasks[task_id] = task
         self.enter(task)
 
@@ -179,16 +121,20 @@ class TaskManager:
                 if record.remote is not None:
                     self.cluster.want(record)
         task.missing -= 1
+        task.template.unready += task.missing > 0
 
     def await_argument(self, task: Task, record: ObjectRecord) -> None:
         """Make a task wait for one more value."""
         task.state = WAITING
+        task.template.unready += not task.missing
         task.missing += 1
         record.waiters.append(task)
 
     def argument_arrived(self, task: Task) -> None:
         """Handle the arrival of a value that a task waits for."""
         task.missing -= 1
+        if not task.missing and task.state != ENDED:
+            task.template.unready -= 1
         if not task.missing and task.state == WAITING:
             self.arguments_complete(task)
 
@@ -219,22 +165,29 @@ class TaskManager:
             status = m.FAILED
             returns, made = returns
         template = task.template
-        template.ran(micros * 1e-6)
-        if status:
-            template.unsuccessful += 1
+        kind, attempt = task.kind, task.attempt
+        seconds, known = micros * 1e-6, template.seconds
+        template.seconds = seconds if known < 0 else known + (seconds - known) * 0.2
         self._finished.append(
-            (template.name, task_id, task.kind, cid, worker.pid, self.clock.now, micros, status, task.attempt, template,
-             task.actor, task.parent)
+            (template.name, task_id, kind, cid, worker.pid, self.clock.now, micros, status, attempt, template,
+             task.actor, task.parent, task.since)
         )  # fmt: skip
-        if task.kind == CREATION:
+        if kind == CREATION:
+            template.finished += status == m.OK
+            template.finished_again += status == m.OK and attempt > 0
             self.actor_manager.constructed(task, worker, status, returns)
             return
-        if template.max_calls and task.kind != METHOD:  # first, since the code below may choose a worker
+        if kind == METHOD:
+            task.left_actor()
+        elif template.max_calls:  # first, since the code below may choose a worker
             self._count_call(worker, template)
         again = False
         if status == m.OK:
             if len(returns) == 1 and returns[0][0] != m.ARENA or not self.objects.vanished(task_id, returns):
                 self._complete(task, returns)
+                template.finished += 1
+                if attempt:
+                    template.finished_again += 1
             else:
                 again = True
         elif status == m.CANCELLED:
@@ -245,11 +198,11 @@ class TaskManager:
         else:
             self.fail(task, returns, made)
         if again:
-            task.attempt += 1
+            self.count_attempt(task)
             task.worker = None
             if task.origin is not None:
                 self.cluster.task_retried(task)
-        if task.kind == METHOD:
+        if kind == METHOD:
             if again:
                 self.calls.retry(task)
             self.calls.answered(worker)
@@ -259,6 +212,12 @@ class TaskManager:
         self.scheduler.finished(worker, task)
         if again:
             self.scheduler.dispatch_all()
+
+    def count_attempt(self, task: Task) -> None:
+        """Count another attempt at a task in progress."""
+        task.attempt += 1
+        task.since = self.clock.now
+        self.retried[task.task_id] = task
 
     def _count_call(self, worker: Worker, template: Any) -> None:
         calls = worker.calls[template.function] = worker.calls.get(template.function, 0) + 1
@@ -276,15 +235,16 @@ class TaskManager:
             oids = return_ids(task.task_id, len(returns))
             for oid, (kind, payload, held) in zip(oids, returns, strict=True):
                 self.give(task, oid, kind, payload, held, None)
-        self.forget(task)
+        self._remove(task)
 
     def give(
         self, task: Task, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], index: int | None
     ) -> None:
         """Send one result to the calling process, and to the object table if others know of the object."""
-        if task.given is not None and oid in task.given:
+        given = task.given
+        if given is not None and oid in given:
             return
-        if task.given is not None and oid in task.lost_results:
+        if given is not None and oid in task.lost_results:
             lost = self.objects.get(oid)
             if lost is not None and lost.kind == m.PENDING:
                 self.objects.refill(oid, kind, payload, held)
@@ -369,10 +329,16 @@ class TaskManager:
         self.forget(task)
 
     def forget(self, task: Task) -> None:
-        """Remove a task that has ended, and unpin its arguments."""
+        """Remove a task that has ended without success here, and unpin its arguments."""
+        task.template.left += task.task_id in self.tasks
+        self._remove(task)
+
+    def _remove(self, task: Task) -> None:
         task.state = ENDED
         task.worker = None
         self.tasks.pop(task.task_id, None)
+        if self.retried:
+            self.retried.pop(task.task_id, None)
         self.cluster.task_ended(task)
         if task.deps or task.held:
             self.drop_arguments(task)
@@ -381,6 +347,7 @@ class TaskManager:
         """Unpin the arguments of a task, and stop waiting for them."""
         objects = self.objects
         if task.missing > 0:
+            task.template.unready -= 1
             for _, oid in task.deps:
                 record = objects.records[oid]
                 if task in record.waiters:
@@ -474,6 +441,8 @@ class TaskManager:
         worker.outstanding.clear()
         self.scheduler.remove(worker)
         for task in tasks:
+            if task.kind == METHOD:
+                task.left_actor()
             task.worker = None
             task.state = QUEUED
         if worker.actor is not None:

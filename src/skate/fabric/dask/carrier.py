@@ -134,7 +134,7 @@ class DaskCarrier:
         try:
             sock = await asyncio.wait_for(self._open(address, purpose), DIAL_SECONDS)
         except Exception as error:  # whatever it is: who dials has to be told
-            self._post(failed, str(explained(error, address, DIAL_SECONDS)))
+            self._post(failed, explained(error, address, DIAL_SECONDS).cause)
         else:
             self._post(opened, sock)
 

@@ -14,6 +14,7 @@ from distributed.comm import Comm, CommClosedError, parse_address
 from distributed.comm.registry import get_backend
 
 from skate import procfs
+from skate.fabric.carrier import NobodyThere
 
 #: From OpenSSL's x509_vfy.h.
 CERT_NOT_YET_VALID = 9
@@ -25,12 +26,18 @@ LISTENING = b"0A"
 class CarrierError(ConnectionError):
     """The engine cannot listen, or this node cannot join; the message names the cause.
 
-    Attributes: final (True if another attempt would fail as well).
+    Attributes: final (True if another attempt would fail as well), is_nobody (True if nothing listens at the address).
     """
 
-    def __init__(self, text: str, final: bool = False) -> None:
+    def __init__(self, text: str, final: bool = False, is_nobody: bool = False) -> None:
         super().__init__(text)
         self.final = final
+        self.is_nobody = is_nobody
+
+    @property
+    def cause(self) -> str:
+        """The cause as a carrier reports it."""
+        return NobodyThere(self) if self.is_nobody else str(self)
 
 
 async def connect(address: str, arguments: dict[str, Any]) -> Comm:
@@ -65,7 +72,8 @@ def explained(error: BaseException, address: str, seconds: float = 0.0) -> Carri
         if isinstance(each, ConnectionRefusedError):
             return CarrierError(
                 f"{address} refuses the connection: nothing listens on port {port} of {host}; the node is not running, "
-                "or has another port"
+                "or has another port",
+                is_nobody=True,
             )
         if isinstance(each, asyncio.TimeoutError | TimeoutError):
             waited = f" within {seconds:g} s" if seconds else ""

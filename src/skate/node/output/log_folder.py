@@ -7,11 +7,13 @@ Readers need no writer: `entries` and `read` look at the folder itself, in any p
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 BUDGET_BYTES = 1 << 30
 #: A stream may fill this share of the budget before it continues in a new file.
@@ -25,6 +27,14 @@ class LogEntry(NamedTuple):
     name: str  # below the folder, with slashes
     size_bytes: int
     changed_at: float
+
+
+class LogPart(NamedTuple):
+    """One file of a stream, open for reading; from `LogFolder.part`."""
+
+    file: BinaryIO
+    turn: int
+    is_open: bool  # more will be in this file, or in the next one
 
 
 class LogStream:
@@ -74,6 +84,8 @@ class LogFolder:
         self._closed = False
         self._lock = threading.Lock()
         self._open: dict[str, LogStream] = {}
+        #: How often each stream was continued in a new file.
+        self._turns: dict[str, int] = {}
         #: Sizes of the files without a stream, oldest first; those of earlier nodes are the oldest.
         self._ended = {
             each.name: each.size_bytes for each in sorted(entries(self.path), key=lambda e: e.changed_at)
@@ -89,6 +101,19 @@ class LogFolder:
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
                 stream = self._open[name] = LogStream(self, name, self._ended.pop(name, 0))
             return stream
+
+    def part(self, name: str, turn: int) -> LogPart:
+        """Open a file for reading, as it was after so many rotations; -1 for the present one. The caller closes it.
+
+        Without that file any more, the present one is returned. Raises OSError and ValueError as `opened` does.
+        """
+        with self._lock:
+            now = self._turns.get(name, 0)
+            is_open = name in self._open
+            if turn == now - 1:
+                with contextlib.suppress(OSError):
+                    return LogPart(opened(self.path, name + ROTATED), turn, True)
+            return LogPart(opened(self.path, name), now, is_open)
 
     def append(self, stream: LogStream, lines: bytes) -> None:
         """Write to a stream; see `LogStream.write`."""
@@ -130,6 +155,7 @@ class LogFolder:
             os.replace(path, path + ROTATED)
         except OSError:
             return
+        self._turns[stream.name] = self._turns.get(stream.name, 0) + 1
         self._total -= self._ended.pop(older, 0)
         self._ended[older] = stream.size_bytes
         stream.size_bytes = 0
@@ -188,13 +214,24 @@ def read(folder: str, name: str, start: int, size_bytes: int) -> bytes:
 
     Returns b"" behind the end. Raises FileNotFoundError if there is no such file, ValueError for a name outside of the folder.
     """
-    fd = os.open(path_in(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened(folder, name) as file:
         if start < 0:
-            start = max(0, os.fstat(fd).st_size + start)
-        return os.pread(fd, size_bytes, start)
-    finally:
+            start = max(0, os.fstat(file.fileno()).st_size + start)
+        return os.pread(file.fileno(), size_bytes, start)
+
+
+def opened(folder: str, name: str) -> BinaryIO:
+    """Open a log file for reading. Raises OSError if there is none, ValueError if the name or a link leads out of the folder."""
+    path = path_in(folder, name)
+    root = os.path.realpath(folder)
+    if os.path.commonpath([root, os.path.realpath(path)]) != root:
+        raise ValueError(f"{name!r} leads out of the log folder")
+    # A pipe would wait for a writer.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
+        raise FileNotFoundError(f"{name!r} is no log file")
+    return cast(BinaryIO, os.fdopen(fd, "rb", buffering=0))
 
 
 def _append(path: str, data: bytes) -> int:

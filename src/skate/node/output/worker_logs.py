@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+from skate.node.output import log_rows
 from skate.node.output.log_folder import LogFolder, LogStream
 from skate.node.output.printer import Printer
 from skate.protocol.fields import Where
@@ -166,8 +167,11 @@ class WorkerOutput:
     def rows(self, where: Where) -> tuple[dict[str, Any], ...]:
         """Return one row for each stream with kept output: pid and stream; its lines if a pid or a task is requested.
 
-        `since` is the number of the first line that is wanted, `printer` the attempt of a task that has printed it.
+        `since` is the number of the first line that is wanted, `printer` the attempt of a task that has printed it. With `file`,
+        return the log files instead; see `log_rows`.
         """
+        if "file" in where:
+            return () if self.log_folder is None else log_rows.rows(self.log_folder, where)
         pid, stream, task = where.get("pid"), where.get("stream"), where.get("printer")
         start = int(where.get("since", 0))
         open_now = {source.pid or source.worker.pid for source in list(self._sources.values())}

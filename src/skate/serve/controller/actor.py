@@ -25,6 +25,7 @@ from skate.serve.exceptions import RayServeException
 from skate.serve.graph import Built
 from skate.serve.ingress.socket_owner import SocketOwner, fetch_from_any
 from skate.serve.ingress.sockets import listen
+from skate.serve.proxy.node_proxies import NodeProxies
 from skate.serve.routing.table import Table
 
 #: Seconds between ticks while anything depends on the time, and while nothing does.
@@ -47,6 +48,7 @@ class Controller:
         self.table = Table(version=0)
         self.codes: dict[str, Any] = {}
         self.pool = ReplicaPool(self)
+        self.proxies = NodeProxies(self)
         self.options = HTTPOptions()
         self.grpc_options: gRPCOptions | None = None
         self.tracing: Any = None
@@ -230,6 +232,7 @@ class Controller:
     async def shutdown(self) -> None:
         """End everything. The caller then ends this actor."""
         await self.delete(list(self.machine.apps), wait=True)
+        self.proxies.end()
         self.machine.changed = True
         server, self.server = (
             self.server,
@@ -283,6 +286,19 @@ class Controller:
         else:
             self.demands.pop(watcher, None)
 
+    async def keepers_of(self, node: str) -> list[bytes]:
+        """Return where replicas of a node fetch the listening socket. Raise RuntimeError if its port is taken there."""
+        await self._recovered()
+        return await self.proxies.keepers_of(node)
+
+    async def report_loads(self, node: str, loads: dict[str, int]) -> None:
+        """Receive the number of requests at each replica of another node."""
+        self.proxies.loads[node] = loads
+
+    async def remote_loads(self) -> dict[str, dict[str, int]]:
+        """Return the last reported loads, by node and replica."""
+        return self.proxies.loads
+
     async def models(self, key: Key, replica: str, models: tuple[str, ...]) -> None:
         """Record the models that a replica has loaded."""
         record = self.machine.record(key)
@@ -318,12 +334,13 @@ class Controller:
                 for entry in each.entries
                 if entry.mailbox
             ]
-            sock = await fetch_from_any(boxes)
+            sock = await fetch_from_any(boxes)  # those of other nodes do not answer here
             self.keeper = SocketOwner(sock or listen(self.options.host, self.options.port))
             self.pool.later(self._serve_without_replicas())
         self._awake.set()
         self._memories.clear()
         self.pool.find_again()
+        self.proxies.find_again()
         self.do(self.machine.restored(clock.now()))
         self.publish()
         self._tick()
@@ -335,6 +352,7 @@ class Controller:
             except (TimeoutError, asyncio.TimeoutError):  # no process remembers the state: start empty
                 self._awake.set()
                 self.pool.find_again()
+                self.proxies.find_again()
                 self._tick()
 
     # -- execution
@@ -408,8 +426,11 @@ class Controller:
         self.loops += 1
         now = self.looped = clock.now()
         self.update_free()
+        if self.proxies.actors:
+            self.do(self.machine.drain(spread.draining_nodes(), now))
         self.do(self.machine.tick(now))
         changed = routing_stats.step(self, now)
+        self.proxies.tick(now)
         busy = scale_decisions.step(self, now) or changed
         self.publish()
         rolling = any(

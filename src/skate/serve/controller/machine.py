@@ -51,6 +51,8 @@ class Machine:
         self.free: Resources | None = None
         #: The number of nodes, for deployments with a limit of replicas per node.
         self.nodes = 1
+        #: The nodes that are about to leave. Replicas there are replaced by others elsewhere.
+        self.draining: frozenset[str] = frozenset()
         self._count = 0
 
     # -- requests
@@ -242,7 +244,7 @@ class Machine:
                         actions.append(Check(record.key, one.id, config.health_check_timeout_s))
                 # There may be room now, or a retry may be due.
                 replicas = record.living()
-                rolling = any(one.version != record.target.version for one in replicas)
+                rolling = any(self._is_old(record, one) for one in replicas)
                 if rolling or len(replicas) < record.want and now >= record.next_start:
                     actions += self._reconcile(record, now)
         return actions
@@ -275,8 +277,8 @@ class Machine:
             self._remove_ended()
             return actions
         target = record.target
-        current = [one for one in record.living() if one.version == target.version]
-        old = [one for one in record.living() if one.version != target.version]
+        current = [one for one in record.living() if not self._is_old(record, one)]
+        old = [one for one in record.living() if self._is_old(record, one)]
         actions += self._configure(record, current)
         actions += self._shrink(record, current, now)
         if old:
@@ -339,10 +341,33 @@ class Machine:
         for _ in range(max(0, begin)):
             if self._room(record):
                 actions.append(self._start(record, now))
-            elif old_serving and leaving + starting < batch and len(serving) + len(old_serving) > least:
+            elif (
+                old_serving
+                and old_serving[0].version
+                != record.target.version  # one on a draining node serves as long as it can
+                and leaving + starting < batch
+                and len(serving) + len(old_serving) > least
+            ):
                 # There is no room for both, so stop an old one first. Its requests wait for other replicas.
                 actions.append(self._stop(record, old_serving.pop(0), now))
                 leaving += 1
+        return actions
+
+    def _is_old(self, record: DeploymentRecord, one: ReplicaRecord) -> bool:
+        """Return True if a replica is to be replaced: it has other code, or its node is about to leave."""
+        return one.version != record.target.version or one.info.get("node") in self.draining
+
+    def drain(self, nodes: frozenset[str], now: float) -> list[Action]:
+        """Process a change of the nodes that are about to leave."""
+        if nodes == self.draining:
+            return []
+        self.draining = nodes
+        actions: list[Action] = []
+        for record in self.each():
+            if not record.deleting and any(self._is_old(record, one) for one in record.living()):
+                record.rolling_from = len(record.serving())
+                record.next_start = 0.0
+            actions += self._reconcile(record, now)
         return actions
 
     def _room(self, record: DeploymentRecord) -> bool:

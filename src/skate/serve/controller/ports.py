@@ -21,6 +21,16 @@ class BackgroundTasks(Protocol):
         """Run a coroutine in the background."""
 
 
+class NodeLoads(Protocol):
+    """Reports of other nodes."""
+
+    #: Ids of the proxy on each other node.
+    known: dict[str, dict[str, Any]]
+
+    def load(self, replica: str, node: str) -> int:
+        """Return the last reported number of requests at a replica of another node."""
+
+
 class ControllerPort(Protocol):
     """The state of the controller, and the operations that its parts need."""
 
@@ -38,6 +48,10 @@ class ControllerPort(Protocol):
     started: float
     looped: float
     loops: int
+
+    @property
+    def proxies(self) -> NodeLoads:
+        """The proxies on other nodes."""
 
     @property
     def pool(self) -> BackgroundTasks:

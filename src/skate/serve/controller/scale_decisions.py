@@ -23,7 +23,7 @@ def load_of(controller: ControllerPort, record: DeploymentRecord) -> tuple[float
             node = controller_node(controller)
             info = one.info
             view = _views[one.id] = View(info.get("pid", 0), info.get("fd", -1), info.get("node", ""), node)
-        inside += view.load()
+        inside += view.load() if view.real else controller.proxies.load(one.id, one.info.get("node", ""))
     queued = sum(waiting.get(record.key, 0) for waiting in controller.demands.values())
     return float(inside), float(queued)
 

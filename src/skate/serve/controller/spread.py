@@ -11,6 +11,11 @@ def nodes() -> list[str]:
     return [each["NodeID"] for each in skate.nodes() if each["Alive"]]
 
 
+def draining_nodes() -> frozenset[str]:
+    """Return the ids of the nodes that are about to leave."""
+    return frozenset(each["NodeID"] for each in skate.nodes() if each["Alive"] and each.get("Draining"))
+
+
 def node_for(record: DeploymentRecord, one: ReplicaRecord, limit: int) -> str:
     """Return the node with the fewest replicas of the deployment. Raise RuntimeError if every node is full."""
     others = [each.info.get("node") for each in record.replicas.values() if each is not one]

@@ -36,7 +36,9 @@ def status(controller: ControllerPort) -> ServeStatus:
             machine.status_of(app), app_message(machine, app), clock.shown(app.since), deployments
         )
     node = skate.get_runtime_context().get_node_id()
-    proxies = {node: ProxyStatus.HEALTHY} if controller.keeper is not None else {}
+    proxies = {}
+    if controller.keeper is not None:
+        proxies = dict.fromkeys((node, *_serving_nodes(controller)), ProxyStatus.HEALTHY)
     return ServeStatus(proxies=proxies, applications=apps, target_capacity=machine.capacity)
 
 
@@ -88,13 +90,23 @@ def details(controller: ControllerPort) -> dict[str, Any]:
         "proxy_location": controller.location,
         "http_options": http,
         "grpc_options": controller.grpc_options.model_dump() if controller.grpc_options else None,
-        "proxies": {node: proxy} if controller.keeper is not None else {},
+        "proxies": {} if controller.keeper is None else {node: proxy, **_other_proxies(controller)},
         "applications": {app.name: _application(machine, app, controller) for app in machine.apps.values()},
         "target_capacity": machine.capacity,
         "target_groups": _target_groups(controller, http),
         "controller_health_metrics": _health(controller),
         "restores_unset_config_options": True,
     }
+
+
+def _serving_nodes(controller: ControllerPort) -> list[str]:
+    """Return the other nodes that accept HTTP."""
+    return [] if controller.location == "HeadOnly" else list(controller.proxies.known)
+
+
+def _other_proxies(controller: ControllerPort) -> dict[str, dict[str, Any]]:
+    known = controller.proxies.known
+    return {node: {**known[node], "status": ProxyStatus.HEALTHY.value} for node in _serving_nodes(controller)}
 
 
 def _target_groups(controller: ControllerPort, http: dict[str, Any]) -> list[dict[str, Any]]:

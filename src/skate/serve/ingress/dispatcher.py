@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from skate.serve.routing.counter_page import View
 from skate.serve.routing.table import DeploymentEntry, Key, ReplicaEntry, Route, Table
@@ -17,6 +18,8 @@ class Transfer:
     mailboxes: tuple[bytes, ...]
     #: True if it cannot be served here at all.
     foreign: bool = False
+    #: Replicas on other nodes, for which it is carried through a tunnel.
+    remote: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,19 +78,20 @@ class Dispatcher:
             if name not in self._views:
                 self._views[name] = View(entry.pid, entry.fd, entry.node, self.node)
 
-    def decide(self, path: str) -> Decision:
-        """Decide where a request for a path is served."""
+    def decide(self, path: str, tunneled: bool = False) -> Decision:
+        """Decide where a request for a path is served. One that came through a tunnel is served
+        where it came to, even if that replica is full."""
         if path.startswith("/-/"):
-            return self._own_path(path)
+            return self._own_path(path, tunneled)
         route = self.table.match(path)
         if route is None:
             return HERE  # which answers 404
         key = (route.app, route.ingress)
         if key == self.own and not self.draining and not self.full():
             return HERE
-        return self._choose(key, route)
+        return self._choose(key, route, tunneled)
 
-    def _own_path(self, path: str) -> Decision:
+    def _own_path(self, path: str, tunneled: bool) -> Decision:
         """Decide for Serve's own paths: any process answers, but pages that need a key go to a process with the
         keys.
         """
@@ -104,9 +108,17 @@ class Dispatcher:
         here = [entry for entry in entries if entry.mailbox and entry.node == self.node]
         if here:
             return Transfer(tuple(entry.mailbox for entry in self.not_stopped(here)), foreign=True)
+        remote = () if tunneled else self._remote(entries)
+        if remote:
+            return Transfer((), True, remote)
         return Reject(503, _NO_KEYS, 1)
 
-    def _choose(self, key: Key, route: Route) -> Decision:
+    def _remote(self, entries: Iterable[ReplicaEntry]) -> tuple[Any, ...]:
+        """Return the replicas on other nodes that serve HTTP, in random order, because their loads are not known here."""
+        found = [entry.actor for entry in entries if entry.mailbox and entry.node != self.node]
+        return tuple(random.sample(found, len(found)))
+
+    def _choose(self, key: Key, route: Route, tunneled: bool) -> Decision:
         deployment = self.table.deployments.get(key)
         mine = key == self.own
         if deployment is None:
@@ -116,7 +128,10 @@ class Dispatcher:
             for entry in deployment.entries
             if entry.mailbox and entry.replica != self.own_replica and entry.node == self.node
         ]
+        remote = () if mine and tunneled else self._remote(deployment.entries)
         if not others:
+            if remote:
+                return Transfer((), not mine, remote)
             if mine:  # even while draining, because no other process can
                 return HERE
             return self._without_replicas(key, route, deployment)
@@ -127,7 +142,9 @@ class Dispatcher:
                 for entry in others
                 if self._load(entry) < deployment.max_ongoing and not self._is_stopped(entry)
             ]
-            return Transfer(self._ordered(free)) if free else HERE
+            if free:
+                return Transfer(self._ordered(free))
+            return Transfer((), remote=remote) if remote else HERE
         return Transfer(self._ordered(others), foreign=not mine)
 
     def _without_replicas(self, key: Key, route: Route, deployment: DeploymentEntry) -> Decision:

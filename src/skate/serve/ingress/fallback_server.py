@@ -27,9 +27,11 @@ class FallbackServer:
         self.serving._listening = listening
 
     def update(self, table: Table) -> None:
-        """Apply a table, and accept only while no replica can."""
+        """Apply a table, and accept only while no replica of this node can."""
         taken = any(
-            entry.mailbox for deployment in table.deployments.values() for entry in deployment.entries
+            entry.mailbox and entry.node == self.dispatcher.node
+            for deployment in table.deployments.values()
+            for entry in deployment.entries
         )
         self.serving.accept(not taken)
         self.serving._changed(table)

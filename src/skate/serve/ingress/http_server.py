@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,7 +28,11 @@ from skate.serve.ingress.socket_owner import fetch_from_any
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 from skate.serve.routing.counter_page import ACCEPTING, CONNECTIONS, ONGOING, CounterPage
+from skate.serve.routing.demand import Demand
 from skate.serve.routing.table import Key, ReplicaEntry, Table
+
+if TYPE_CHECKING:
+    from skate.serve.proxy.tunnel import TunnelServer
 
 #: How many connections to accept at once: a few if other replicas share the socket, all of them if none does.
 _ACCEPT_AT_ONCE, _ACCEPT_ALONE = 16, 1024
@@ -104,6 +108,8 @@ class HttpServer:
         self.held: dict[Key, deque[ServingProtocol]] = {}
         self.counter_page = counter_page
         self.docs_path: str | None = None
+        #: The ends of tunnels from other nodes.
+        self.tunnels: TunnelServer | None = None
         self._listening: socket.socket | None = None
         self._accepting = False
         #: Tasks that open connections, with their start times.
@@ -138,13 +144,17 @@ class HttpServer:
             self.demand()
 
     def own_siblings(self) -> list[ReplicaEntry]:
-        """Return the other replicas of this deployment, which get its connections when it leaves."""
+        """Return the other replicas of this deployment on this node, which get its connections when it leaves."""
         deployment = (
             self.dispatcher.table.deployments.get(self.dispatcher.own) if self.dispatcher.own else None
         )
         if deployment is None:
             return []
-        return [each for each in deployment.entries if each.mailbox and each.mailbox != self.mailbox]
+        return [
+            each
+            for each in deployment.entries
+            if each.mailbox and each.mailbox != self.mailbox and each.node == self.dispatcher.node
+        ]
 
     def successors(self) -> tuple[bytes, ...]:
         """Return the targets for connections when this process leaves: its siblings, or else any process."""
@@ -266,7 +276,36 @@ class HttpServer:
                     sockets.send(message["reply"], self._listening, b"", listener=True)
                 sock.close()
                 continue
-            self._keep(self._open(sock, message, head))
+            self.serve_connection(sock, message, head)
+
+    def serve_connection(self, sock: socket.socket, known: dict[str, Any], head: bytes) -> None:
+        """Serve a connection that another process has accepted, and of which it has read `head`."""
+        self._keep(self._open(sock, known, head))
+
+    def open_tunnel(
+        self, sock: socket.socket, head: bytes, known: dict[str, Any], replicas: tuple[Any, ...]
+    ) -> None:
+        """Carry a connection to a replica on another node."""
+        self._in_background(self._carry(sock, head, known, replicas))
+
+    async def _carry(
+        self, sock: socket.socket, head: bytes, known: dict[str, Any], replicas: tuple[Any, ...]
+    ) -> None:
+        from skate.serve.proxy.tunnel import TunnelClient  # only in clusters
+
+        rest = await TunnelClient(sock, head, known).run(replicas)
+        if rest is not None:
+            self.serve_connection(sock, {**known, "idle": not rest}, rest)
+
+    def give_back(self, tunnel: str, sock: socket.socket, data: bytes) -> None:
+        """Return a connection that came through a tunnel, because its next request is not for this process."""
+        assert self.tunnels is not None
+        self._in_background(self.tunnels.give_back(tunnel, sock, data))
+
+    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(coroutine)
+        self.state.tasks.add(task)
+        task.add_done_callback(self.state.tasks.discard)
 
     def connected(self, protocol: ServingProtocol) -> None:
         """Register a new connection."""
@@ -308,6 +347,11 @@ class HttpServer:
         self._watching.demand({key: len(each) for key, each in self.held.items() if each})
 
     # -- the end
+
+    @property
+    def leaving(self) -> bool:
+        """True if new connections belong to other processes."""
+        return self.dispatcher.draining
 
     @property
     def idle(self) -> bool:
@@ -421,9 +465,9 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     dispatcher.full = lambda: cells[ONGOING] >= limiter.limit or len(tasks) >= limiter.limit
     sock = await fetch_from_any(http["keepers"])
     if sock is None:
-        options = http["options"]
-        sock = sockets.listen(options.host, options.port)
-    serving.listen(sock)
+        sock = await fetch_from_any(await watching.controller.keepers_of.remote(watching.node))
+    if sock is not None:
+        serving.listen(sock)
 
     def changed(table: Table) -> None:
         # Update immediately, in any thread: once this process acknowledges the table, a request may arrive before the loop runs.
@@ -441,18 +485,3 @@ def _reuse_memory_of_bodies() -> None:
     block is never touched, so it takes no memory.
     """
     bytes(_HEAP_BLOCK_BYTES_MAX)
-
-
-class Demand:
-    """Reports to the controller which deployments connections wait for."""
-
-    def __init__(self, watching: watch.Watch) -> None:
-        self._watching = watching
-        self._last_waiting: dict[Key, int] = {}
-
-    def demand(self, waiting: dict[Key, int]) -> None:
-        """Report the current number of waiting requests."""
-        if waiting != self._last_waiting:
-            self._last_waiting = waiting
-            # Requesting the future sends the call immediately; no task ends here that would flush it.
-            self._watching.controller.demand.remote(self._watching.name + "-http", waiting).future()

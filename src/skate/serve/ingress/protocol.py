@@ -7,6 +7,7 @@ unprocessed bytes, can move to another process. Behind the gate, httptools and h
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from typing import Any
 
@@ -232,7 +233,7 @@ class Gated(asyncio.Protocol):
         serving.heads.end(self)
         if is_absolute(head):
             head = with_path(head)
-        decision = serving.dispatcher.decide(path_of(head))
+        decision = serving.dispatcher.decide(path_of(head), "tunnel" in self.known)
         if decision is not HERE and self._dispose(decision, body):
             return False
         self._rest.take(length)
@@ -305,7 +306,7 @@ class Gated(asyncio.Protocol):
             )
             return True
         if isinstance(decision, Transfer):
-            if self._hand_over(decision.mailboxes):
+            if self._hand_over(decision.mailboxes, decision.remote):
                 return True
             if not decision.foreign:
                 return False
@@ -354,7 +355,8 @@ class Gated(asyncio.Protocol):
         self._waits_for = None
         self._refuse(status, reason, 1)
 
-    def _hand_over(self, mailboxes: tuple[bytes, ...]) -> bool:
+    def _hand_over(self, mailboxes: tuple[bytes, ...], remote: tuple[Any, ...] = ()) -> bool:
+        """Give the connection to a process of this node, or else to a replica of another one; return False if none takes it."""
         transport = self.transport
         sock = transport.get_extra_info("socket")
         if sock is None or transport.get_write_buffer_size() or transport.holds or transport.discards:
@@ -366,14 +368,18 @@ class Gated(asyncio.Protocol):
         if relayed:
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-        for mailbox in mailboxes:
-            if sockets.send(mailbox, theirs if relayed else sock, data, **known):
-                break
-        else:
-            if relayed:
-                ours.close()
-                theirs.close()
-            return False
+        tunnel = self.known.get("tunnel")
+        if tunnel is not None:
+            self._serving.give_back(tunnel, _copy_of(sock), data)
+        elif not any(
+            sockets.send(mailbox, theirs if relayed else sock, data, **known) for mailbox in mailboxes
+        ):
+            if not remote:
+                if relayed:
+                    ours.close()
+                    theirs.close()
+                return False
+            self._serving.open_tunnel(_copy_of(theirs if relayed else sock), data, known, remote)
         self._unset_keepalive()
         self._serving.connections_away(self)
         self._waits_for = None
@@ -452,6 +458,13 @@ class Gated(asyncio.Protocol):
         if cycle.response_started:
             self.transport.close()
         return bool(cycle.response_started)
+
+
+def _copy_of(sock: Any) -> socket.socket:
+    """Return another descriptor of a socket, which stays open when the transport closes its own."""
+    copy = socket.socket(fileno=os.dup(sock.fileno()))
+    copy.setblocking(False)
+    return copy
 
 
 _PHRASES = {

@@ -259,6 +259,9 @@ class Replica:
         try:
             if self.server is not None:
                 await self.server.close()
+                tunnels = self.server.tunnels
+                while not (tunnels is None or tunnels.idle or time.monotonic() > deadline):
+                    await asyncio.sleep(0.005)
             await asyncio.wait_for(self.servable.end(), max(0.1, deadline - time.monotonic()))
             for inner in reversed(self.inside):
                 await asyncio.wait_for(inner.servable.end(), max(0.1, deadline - time.monotonic()))
@@ -279,6 +282,20 @@ class Replica:
         """Return the next message of a gRPC request that arrives here and is answered elsewhere."""
         found: tuple[bool, Any] = await self.grpc.next(stream)
         return found
+
+    async def tunnel(self, name: str, known: dict[str, Any]) -> AsyncIterator[Any]:
+        """Serve a connection of another node; yield True, or False if it must go elsewhere, and then its bytes."""
+        if self.server.tunnels is None:
+            from skate.serve.proxy.tunnel import TunnelServer  # only in clusters
+
+            self.server.tunnels = TunnelServer(self.server)
+        async for data in self.server.tunnels.accept(name, known):
+            yield data
+
+    async def tunnel_data(self, name: str, data: bytes) -> bool:
+        """Receive bytes of a client on another node; return False if its connection was given back."""
+        taken: bool = self.server.tunnels is None or await self.server.tunnels.feed(name, data)
+        return taken
 
     async def has_key(self, key: bytes) -> bool:
         """Return True if a key is one of the API keys of the user's object."""

@@ -243,7 +243,12 @@ class Router:
         drawn = random.randrange(count)
         first = ready[drawn]
         second = ready[drawn - 1 - random.randrange(count - 1)]
-        if second.load() < first.load():
+        if first.view.real is second.view.real:
+            if second.load() < first.load():
+                first = second
+        elif (
+            second.inflight < first.inflight
+        ):  # of a replica on another node, only the requests from here are known
             first = second
         if first.load() < limit and not first.view.stopped():
             return first

@@ -5,7 +5,7 @@ What one node holds at another, the other counts. Every node knows where an acto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol
 
 from skate.core.node import NodeCore
@@ -33,6 +33,13 @@ def check(nodes: Sequence[Node]) -> None:
             if other is not node:
                 check_objects(node, other)
                 check_actors(node, other)
+
+
+def check_recorded(nodes: Sequence[Node], recorded: Container[bytes]) -> None:
+    """Assert that no member runs an actor of which the head, which is lost, has stored nothing."""
+    for node in nodes:
+        for actor_id, actor in node.core.actors.actors.items():
+            assert not actor.hosted or actor_id in recorded, f"{node} runs {actor}, which is not stored"
 
 
 def cid_of(node: Node, other: Node) -> int:

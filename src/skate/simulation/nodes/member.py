@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.cluster.node_capacity_index import LINEAR_MAX
 from skate.core.node import NodeCore, admit_client
+from skate.core.node_options import NodeOptions
 from skate.protocol import shell_events as se
-from skate.protocol.effects import Pull, ServeReads, ShellEffect
+from skate.protocol.effects import AppendRecords, Pull, ServeReads, ShellEffect
 from skate.protocol.states import ALIVE, DEAD
 from skate.simulation.faults.fault_injector import WARY_STEPS
 from skate.simulation.faults.rates import JUMPS
@@ -37,19 +38,20 @@ class Node(Cluster):
         self.cpus = cpus
         self.site = site
         self.slow = self.rng.random() < faults.slow
-        self.node_id = f"node{number:04}".encode() + bytes(20)
+        self.node_id, first_cid, options = world.identity(number)
         total = {"CPU": cpus * CPU, f"at{site}": CPU}
-        self.core = NodeCore(
-            total,
-            arena_bytes=faults.arena_bytes,
-            disk_bytes=(faults.disk_bytes,) * faults.disks,
-            spill_outside=faults.outside,
-            node_id=self.node_id,
-            labels={"zone": str(site % 2)},
-            first_cid=1 + number * CIDS,
+        given: NodeOptions = {
+            "arena_bytes": faults.arena_bytes,
+            "disk_bytes": (faults.disk_bytes,) * faults.disks,
+            "spill_outside": faults.outside,
+            "node_id": self.node_id,
+            "labels": {"zone": str(site % 2)},
+            "first_cid": first_cid,
             # Half of the nodes behave as with very many peers.
-            linear_max=self.rng.choice((LINEAR_MAX, 1)),
-        )
+            "linear_max": self.rng.choice((LINEAR_MAX, 1)),
+        }
+        given.update(options)
+        self.core = NodeCore(total, **given)
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
         self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
         self.late: list[tuple[bytes, int, int]] = []  # of values on disk: what to send where
@@ -150,6 +152,8 @@ class Node(Cluster):
                 for oid, source, offset in late:
                     if oid == served:
                         self.read(oid, source, offset)
+            case AppendRecords():
+                self.world.append(effect)
             case _:
                 super().shell(effect)
 

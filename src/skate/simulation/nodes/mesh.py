@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Order, Receipt, Write
+from skate.fabric.order import DATA, EXPRESS, JOINED, Delivery, Order
+from skate.fabric.order_lane import Receipt, Write
 from skate.protocol.causality import BINDING
 from skate.simulation.faults.rates import PAUSES
 from skate.simulation.nodes.member import HEAD, Node

@@ -18,11 +18,14 @@ from skate.simulation.checks import between_nodes, quiescence
 from skate.simulation.checks.observer import Observer
 from skate.simulation.faults.rates import NO_FAULTS, PAUSES, Faults
 from skate.simulation.nodes.cluster import Cluster
-from skate.simulation.nodes.member import HEAD, Node
+from skate.simulation.nodes.member import CIDS, HEAD, Node
 from skate.simulation.processes.process import Process
 
 if TYPE_CHECKING:
     import random
+
+    from skate.core.node_options import NodeOptions
+    from skate.protocol.effects import AppendRecords
 
 SLOW_PACE = 0.1
 
@@ -65,6 +68,14 @@ class World(ABC):
     def outcomes(self) -> dict[bytes, str]:
         """The outcomes of the drivers' calls."""
         return self.observer.outcomes
+
+    def identity(self, number: int) -> tuple[bytes, int, NodeOptions]:
+        """Return the id of a new node, the number of its first process, and further options of its core."""
+        return f"node{number:04}".encode() + bytes(20), 1 + number * CIDS, {}
+
+    def append(self, effect: AppendRecords) -> None:
+        """Take records of the head, if it has a store."""
+        raise AssertionError(f"there is no store for {effect}")
 
     # -- channels
 

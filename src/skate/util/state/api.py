@@ -51,20 +51,14 @@ def find(
     address: str | None = None,
 ) -> list[Any]:
     """Return the rows of a kind that pass the filters, as dataclasses; those of the dashboard at an address, if it is a URL."""
-    checked = check_filters(filters, limit)
+    conditions = checked(kind, filters, limit)
     schema = SCHEMAS[kind]
-    for key, _, _ in checked:
-        if key not in schema.filterable_columns():
-            raise RayStateApiException(
-                f"{kind} cannot be filtered by {key!r}; the filterable columns are: "
-                f"{', '.join(sorted(schema.filterable_columns()))}"
-            )
     if rest.is_url(address):
         assert address is not None
-        return rest.rows(address, kind, checked, limit, timeout, detail)
-    detail = detail or any(key in schema.detail_columns() for key, _, _ in checked)
+        return rest.rows(address, kind, conditions, limit, timeout, detail)
+    detail = detail or any(key in schema.detail_columns() for key, _, _ in conditions)
     try:
-        found = inventory.find(kind, timeout, checked, limit, detail)
+        found = inventory.find(kind, timeout, conditions, limit, detail)
     except RuntimeError as error:
         raise ServerUnavailable(str(error)) from None
     if found.missing:
@@ -76,11 +70,25 @@ def find(
             raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for partial results")
         warnings.warn(text, stacklevel=3)
     shown = schema.list_columns(detail=detail)
-    rows = [row for row in found.rows if all(_holds(row, each) for each in checked)]
+    rows = [row for row in found.rows if all(holds(row, each) for each in conditions)]
     return [schema(**{name: row[name] for name in shown}) for row in rows[:limit]]
 
 
-def _holds(row: dict[str, Any], condition: Filter) -> bool:
+def checked(kind: str, filters: list[Filter] | None, limit: int) -> list[Filter]:
+    """Return the filters of a request for a kind of rows. Raises ValueError or RayStateApiException for invalid ones."""
+    found = check_filters(filters, limit)
+    schema = SCHEMAS[kind]
+    for key, _, _ in found:
+        if key not in schema.filterable_columns():
+            raise RayStateApiException(
+                f"{kind} cannot be filtered by {key!r}; the filterable columns are: "
+                f"{', '.join(sorted(schema.filterable_columns()))}"
+            )
+    return found
+
+
+def holds(row: dict[str, Any], condition: Filter) -> bool:
+    """Return True if a row passes a filter."""
     key, predicate, wanted = condition
     value = row[key]
     if isinstance(value, str) and isinstance(wanted, str):

@@ -1,4 +1,4 @@
-"""`list_logs` and `get_log`: the last output of workers. Nodes keep its end in memory.
+"""`list_logs` and `get_log`: the last output of workers. Nodes keep its end in memory, and files of it on request.
 
 A line belongs to the task that has printed it. Output of C code and of child processes belongs to a task once the task has
 printed something itself.
@@ -11,10 +11,10 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from skate.client.state import worker_output
-from skate.util.state import rest
+from skate.util.state import log_files, rest
 from skate.util.state.api import get_actor, get_task, list_nodes
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT
 from skate.util.state.exception import RayStateApiException
@@ -35,6 +35,8 @@ def list_logs(
 ) -> dict[str, list[str]]:
     """Return the names of worker outputs for `get_log`, by "worker_out" and "worker_err".
 
+    A node that keeps log files (`skate start --log-dir`) lists those, also the ones of ended workers, under Ray's names.
+
     With the URL of a dashboard as address, the names that it lists. Raises RayStateApiException if there is no such node.
     """
     if rest.is_url(address):
@@ -45,11 +47,17 @@ def list_logs(
         )
         return listed
     _check_node(node_id)
+    node_of = (node_id, node_ip)
+    files = log_files.on_node(worker_output.files(timeout), node_of)
+    in_files = {(row["node_id"], log_files.stream_of(row["file"])) for row in files}
+    names = [(log_files.group_of(row["file"]), row["file"]) for row in files]
+    for row in log_files.on_node(worker_output.kept(timeout), node_of):
+        if (row["node_id"], (row["pid"], row["stream"])) not in in_files:
+            names.append((f"worker_{row['stream']}", f"worker-{row['pid']}.{row['stream']}"))
     found: dict[str, list[str]] = {}
-    for row in _on_node(worker_output.kept(timeout), node_id, node_ip):
-        name = f"worker-{row['pid']}.{row['stream']}"
+    for group, name in names:
         if glob_filter is None or fnmatch.fnmatch(name, glob_filter):
-            found.setdefault(f"worker_{row['stream']}", []).append(name)
+            found.setdefault(group, []).append(name)
     return found
 
 
@@ -58,13 +66,34 @@ def _head_ip(address: str, timeout: float) -> str:
     return str(head.node_ip)
 
 
-def _on_node(rows: list[dict[str, Any]], node_id: str | None, node_ip: str | None) -> list[dict[str, Any]]:
-    return [row for row in rows if node_id in (None, row["node_id"]) and node_ip in (None, row["node_ip"])]
-
-
 def _check_node(node_id: str | None) -> None:
     if node_id is not None and node_id not in [node.node_id for node in list_nodes()]:
         raise RayStateApiException(f"there is no node {node_id!r}; ray.nodes() lists them")
+
+
+class Reader(Protocol):
+    """Reads the end of an output, and then what follows."""
+
+    def first(self, tail: int) -> str:
+        """Return the last lines, all of them if `tail` is negative. Raises RayStateApiException if nothing is kept."""
+
+    def more(self) -> str | None:
+        """Return the lines since the last call; None if no more come."""
+
+
+def reader_of(
+    node: tuple[str | None, str | None] = (None, None),
+    filename: str | None = None,
+    actor_id: str | None = None,
+    task: tuple[str, int] | None = None,
+    pid: int | None = None,
+    suffix: str = "out",
+    timeout: float = DEFAULT_RPC_TIMEOUT,
+) -> Reader:
+    """Return the reader of a log file, if a node has one of this name, else of what nodes keep in memory; see `LogReader`."""
+    if filename is not None and log_files.has(node, filename, timeout):
+        return log_files.FileReader(node, filename, timeout)
+    return LogReader(node, filename, actor_id, task, pid, suffix, timeout)
 
 
 class LogReader:
@@ -126,7 +155,7 @@ class LogReader:
             rows = worker_output.lines_of_task(*self._task, self._suffix, self._timeout, self._next)
         else:
             rows = worker_output.lines_of(self._pid_of_now(), self._suffix, self._timeout, self._next)
-        rows = _on_node(rows, *self._node)
+        rows = log_files.on_node(rows, self._node)
         if not rows:
             return None
         row = rows[0]
@@ -164,8 +193,8 @@ class LogReader:
         if self._actor_id is not None:
             actor = get_actor(self._actor_id, timeout=self._timeout)
             return actor is None or actor.state == "DEAD"
-        rows = _on_node(
-            worker_output.lines_of(self._pid or -1, self._suffix, self._timeout, 1 << 62), *self._node
+        rows = log_files.on_node(
+            worker_output.lines_of(self._pid or -1, self._suffix, self._timeout, 1 << 62), self._node
         )
         return not any(row["open"] for row in rows)
 
@@ -227,7 +256,7 @@ def get_log(
         raise ValueError("submission_id needs the URL of a dashboard as address; or use `skate job logs`")
     else:
         task = None if task_id is None else (task_id, attempt_number)
-        reader = LogReader((node_id, node_ip), filename, actor_id, task, pid, suffix, timeout)
+        reader = reader_of((node_id, node_ip), filename, actor_id, task, pid, suffix, timeout)
         texts = _read(reader, tail, pause if follow else None)
     for text in texts:
         shown = without_colours(text) if filter_ansi_code else text
@@ -235,7 +264,7 @@ def get_log(
             yield shown if encoding is not None else shown.encode()
 
 
-def _read(reader: LogReader, tail: int, pause: float | None) -> Iterator[str]:
+def _read(reader: Reader, tail: int, pause: float | None) -> Iterator[str]:
     """Yield the kept lines, and with a pause those that come later."""
     yield reader.first(tail)
     while pause is not None:
