@@ -58,7 +58,8 @@ FACE_MAY_IMPORT = {"client"}
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "stuff", "tools"}
 # Ray's own public names, and the tests of them.
 ALLOWED_NAMES = {
-    "src/skate/experimental/util", "src/skate/tune/utils", "src/skate/util", "src/skate/util/state/common", "tests/util",
+    "src/skate/experimental/util", "src/skate/rllib/utils", "src/skate/tune/utils", "src/skate/util",
+    "src/skate/util/state/common", "tests/util",
 }  # fmt: skip
 
 

@@ -293,6 +293,26 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         "skate.llm.openai.requests": _REQUESTS,
         "skate.llm.openai.responses": _RESPONSES,
     },
+    # rllib
+    "rllib.algorithms.appo": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.appo.appo": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.bc": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.bc.bc": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.cql": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.cql.cql": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.dreamerv3": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.dreamerv3.dreamerv3": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.impala": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.impala.impala": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.iql": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.iql.iql": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.marwil": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.marwil.marwil": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.tqc": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.tqc.tqc": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.callbacks": "skate.rllib.callbacks.callbacks",
+    "rllib.policy.sample_batch": {"skate.rllib.core": ("DEFAULT_POLICY_ID",)},
+    "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
 @pytest.fixture(autouse=True)
 def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """Save the window's picture at the end of each test in pytest's folder of it."""
+    driver = request.getfixturevalue("driver") if "driver" in request.fixturenames else None
     yield
-    if "driver" in request.fixturenames:
-        browser.picture(request.getfixturevalue("driver"), tmp_path / "page.png")
+    if driver is not None:
+        browser.picture(driver, tmp_path / "page.png")

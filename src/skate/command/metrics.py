@@ -39,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
         return _shut_down(own)
     if not (folder / detached_node.DISCOVERY_NAME).exists():
         print(
-            "skate metrics: your node serves no metrics; start it with `skate start --head --include-dashboard true`",
+            "skate metrics: your node serves no metrics; start it with `skate start --head --metrics-export-port 8080`, or with "
+            "`--include-dashboard true`",
             file=sys.stderr,
         )
         return 1

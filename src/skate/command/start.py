@@ -19,7 +19,7 @@ SUMMARY = 'start a standing node, for programs that call init(address="auto")'
 WITHOUT_EFFECT = {
     "node-manager-port": True, "object-manager-port": True, "min-worker-port": True,
     "max-worker-port": True, "worker-port-list": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True,
-    "metrics-export-port": True, "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
+    "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
     "plasma-directory": True, "redis-password": True, "redis-username": True,
     "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False, "node-name": True,
     "storage": True, "tracing-startup-hook": True, "ray-debugger-external": False, "no-redirect-output": False,
@@ -93,8 +93,14 @@ def _report(facts: dict[str, Any]) -> None:
     """Print where the dashboard is, or why there is none; the node runs in any case."""
     if "error" in facts:
         print(f"skate start: the dashboard has not started: {facts['error']}", file=sys.stderr)
-    else:
+        return
+    if "url" in facts:
         print(f"  dashboard:    {facts['url']}/#token={facts['token']}", flush=True)
+    if "metrics_url" in facts:
+        print(
+            f"  metrics:      {facts['metrics_url']}/metrics, for Prometheus: `skate metrics config`",
+            flush=True,
+        )
 
 
 def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None:
@@ -104,7 +110,8 @@ def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None
             raise ValueError(
                 "--jobs needs --include-dashboard true; `skate job submit` on this machine needs neither"
             )
-        return None
+        if given.metrics_export_port is None:
+            return None
     from skate.util.http.token_client import LOOPBACK  # few nodes have a dashboard
 
     if given.dashboard_host not in LOOPBACK and not given.plain_http_behind_a_proxy:
@@ -113,8 +120,9 @@ def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None
             "keep 127.0.0.1, or add --plain-http-behind-a-proxy if a proxy encrypts the connections"
         )
     return detached_node.DashboardPlace(
-        given.dashboard_host, given.dashboard_port, given.plain_http_behind_a_proxy, given.jobs
-    )
+        given.dashboard_host, given.dashboard_port, given.plain_http_behind_a_proxy, given.jobs, given.metrics_export_port,
+        not given.include_dashboard,
+    )  # fmt: skip
 
 
 def _truth(text: str) -> bool:
@@ -245,6 +253,12 @@ def _add_dashboard(parser: argparse.ArgumentParser) -> None:
         "--dashboard-host", default="127.0.0.1", help="where it listens; default: %(default)s"
     )
     parser.add_argument("--dashboard-port", type=int, help="default: 8265, or a free port if that is taken")
+    parser.add_argument(
+        "--metrics-export-port",
+        type=int,
+        metavar="PORT",
+        help="serve metrics for Prometheus at --dashboard-host and this port, also without a dashboard; 0: any free one",
+    )
     parser.add_argument("--jobs", action="store_true", help="(with a dashboard) accept jobs over HTTP")
     parser.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
 

@@ -14,7 +14,7 @@ from typing import Any
 import skate
 from skate.command.session import add_options, address_of
 from skate.dashboard.access import READ, SUBMIT, Access, hosts_of, tokens_from_environment
-from skate.dashboard.app import guarded
+from skate.dashboard.app import ByPort, guarded
 from skate.installed import is_installed, require
 from skate.job_submission.manager import of_session
 from skate.util.http.token_client import LOOPBACK
@@ -37,32 +37,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     uvicorn = require("uvicorn", "the dashboard")
     try:
         skate.init(address_of(given) or "auto", log_to_driver=False, _looks=True)
-        listener = _listen(given.host, given.port)
+        listeners = _listeners(given)
         tokens = tokens_from_environment()
         if given.jobs:
             of_session()
     except (ConnectionError, OSError, OverflowError, ValueError) as error:
         print(f"skate dashboard: {error}", file=sys.stderr)
         return 1
-    port = listener.getsockname()[1]
-    access = Access(hosts_of(given.host, port, given.allowed_host), tokens)
     from skate.util.http.bounded_server import configured  # needs uvicorn, which may be missing
 
-    settings = configured(guarded(access, given.jobs), _websockets(), access_log=False, server_header=False)
+    ports = {name: each.getsockname()[1] for name, each in listeners.items()}
+    app = application(given, ports, tokens)
+    settings = configured(app, _websockets(), access_log=False, server_header=False)
     server = uvicorn.Server(settings)
     host = f"[{given.host}]" if ":" in given.host else given.host
-    facts = {
-        "url": f"http://{host}:{port}",
+    facts: dict[str, object] = {
+        **{name: f"http://{host}:{port}" for name, port in ports.items()},
         "token": tokens[SUBMIT],
         "read_token": tokens[READ],
         "pid": os.getpid(),
     }
     print(json.dumps(facts) if given.json else described(facts), flush=True)
     threading.Thread(target=_watch, args=(server, given.json), daemon=True).start()
-    server.run(sockets=[listener])
-    listener.close()
+    server.run(sockets=list(listeners.values()))
+    for listener in listeners.values():
+        listener.close()
     skate.shutdown()
     return 0
+
+
+def application(given: argparse.Namespace, ports: dict[str, int], tokens: dict[str, str]) -> Any:
+    """Return the application: everything at the port "url", nothing but metrics at the port "metrics_url"."""
+    access = {
+        name: Access(hosts_of(given.host, port, given.allowed_host), tokens) for name, port in ports.items()
+    }
+    if "metrics_url" not in ports:
+        return guarded(access["url"], given.jobs)
+    metrics = guarded(access["metrics_url"], only_metrics=True)
+    if "url" not in ports:
+        return metrics
+    return ByPort({ports["metrics_url"]: metrics}, guarded(access["url"], given.jobs))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,6 +95,13 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="accept programs to run, from clients with the token for everything",
     )
+    made.add_argument(
+        "--metrics-export-port",
+        type=int,
+        metavar="PORT",
+        help="serve the metrics at a port of their own, too; 0: a free one",
+    )
+    made.add_argument("--metrics-only", action="store_true", help="serve nothing else, and at that port only")
     made.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
     made.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     return made
@@ -88,11 +109,30 @@ def parser() -> argparse.ArgumentParser:
 
 def described(facts: dict[str, object]) -> str:
     """Return what to print for a person."""
-    return (
-        f"The session is at {facts['url']}/#token={facts['token']}\n"
-        f"  read it:      curl -H 'Authorization: Bearer {facts['read_token']}' {facts['url']}/api/v0/tasks\n"
-        f"  Prometheus:   {facts['url']}/metrics, with the same header"
-    )
+    curl = f"curl -H 'Authorization: Bearer {facts['read_token']}'"
+    metrics = facts.get("metrics_url", facts.get("url"))
+    lines = [f"  Prometheus:   {metrics}/metrics, with the token in the header: {curl} {metrics}/metrics"]
+    if "url" in facts:
+        lines = [
+            f"The session is at {facts['url']}/#token={facts['token']}",
+            f"  read it:      {curl} {facts['url']}/api/v0/tasks",
+            f"  Prometheus:   {metrics}/metrics, with the same header",
+        ]
+    return "\n".join(lines)
+
+
+def _listeners(given: argparse.Namespace) -> dict[str, socket.socket]:
+    """Return the listening sockets, by the names of their URLs."""
+    if given.metrics_only and given.metrics_export_port is None:
+        raise ValueError("--metrics-only needs --metrics-export-port, the port where the metrics are")
+    if given.metrics_only and given.jobs:
+        raise ValueError("--metrics-only serves no jobs; leave one of the two out")
+    found = {}
+    if not given.metrics_only:
+        found["url"] = _listen(given.host, given.port)
+    if given.metrics_export_port is not None:
+        found["metrics_url"] = _listen(given.host, given.metrics_export_port)
+    return found
 
 
 def _listen(host: str, port: int | None) -> socket.socket:

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 
 from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, serve_routes, state_routes
 from skate.dashboard.access import Access
-from skate.dashboard.guard import Guard
+from skate.dashboard.guard import Guard, Receive, Scope, Send
 
 #: The endpoint of each path that is read with GET.
 ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
@@ -69,8 +69,31 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def guarded(access: Access, accepts_jobs: bool = False) -> Guard:
+#: What is served at a port for metrics alone.
+OF_METRICS = ("/metrics", "/api/prometheus/sd", "/api/healthz")
+
+
+def guarded(access: Access, accepts_jobs: bool = False, only_metrics: bool = False) -> Guard:
     """Return the application behind its guard. It reads the session of this process, and runs jobs on its node if it may."""
-    app = Starlette(routes=routes())
+    found = [each for each in routes() if isinstance(each, Route) and each.path in OF_METRICS]
+    app = Starlette(routes=found if only_metrics else routes())
     app.state.accepts_jobs = accepts_jobs
     return Guard(app, access)
+
+
+class ByPort:
+    """An ASGI application that passes each connection on by the port at which it has arrived.
+
+    Args:
+        others: applications of certain ports.
+        app: the application of all other ports.
+    """
+
+    def __init__(self, others: dict[int, Guard], app: Guard) -> None:
+        self._others = others
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a connection."""
+        port = scope["server"][1] if scope.get("server") else 0
+        await self._others.get(port, self._app)(scope, receive, send)

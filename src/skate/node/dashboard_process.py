@@ -33,6 +33,10 @@ class DashboardPlace(NamedTuple):
     port: int | None = None
     behind_proxy: bool = False
     accepts_jobs: bool = False
+    #: A port of its own for the metrics, 0 for any free one; None for no such port.
+    metrics_port: int | None = None
+    #: Serve nothing but metrics, only on that port.
+    metrics_only: bool = False
 
 
 def spawn(node: str, place: DashboardPlace, errors: int | None = None) -> subprocess.Popen[bytes]:
@@ -44,6 +48,10 @@ def spawn(node: str, place: DashboardPlace, errors: int | None = None) -> subpro
         command.append("--plain-http-behind-a-proxy")
     if place.accepts_jobs:
         command.append("--jobs")
+    if place.metrics_port is not None:
+        command += ["--metrics-export-port", str(place.metrics_port)]
+    if place.metrics_only:
+        command.append("--metrics-only")
     # Ctrl-C in a terminal is for the program.
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
@@ -111,8 +119,12 @@ class Dashboard:
             if facts is not None:
                 pause = PAUSE_SECONDS
                 # The next one is to be found where this one was.
-                self._place = self._place._replace(port=int(facts["url"].rpartition(":")[2]))
-                target = {"labels": {"job": "ray"}, "targets": [facts["url"].partition("://")[2]]}
+                where = facts["metrics_url"] if "metrics_url" in facts else facts["url"]
+                if "url" in facts:
+                    self._place = self._place._replace(port=port_of(facts["url"]))
+                if "metrics_url" in facts:
+                    self._place = self._place._replace(metrics_port=port_of(where))
+                target = {"labels": {"job": "ray"}, "targets": [where.partition("://")[2]]}
                 _write(os.path.join(folder, address.DISCOVERY_NAME), json.dumps([target]))
                 _write(os.path.join(folder, address.METRICS_TOKEN_NAME), facts["read_token"])
                 _write(file, json.dumps(facts))
@@ -150,6 +162,11 @@ class Dashboard:
             end(process)
         if self._thread is not None:
             self._thread.join(END_SECONDS)
+
+
+def port_of(url: str) -> int:
+    """Return the port of a URL that has one."""
+    return int(url.rpartition(":")[2])
 
 
 def _nobody(facts: Facts) -> None:

@@ -21,6 +21,10 @@ KNOWN_CATEGORIES = [
     *(RLLIB_ACTION_DIST, RLLIB_INPUT, RLLIB_CONNECTOR, TEST),
 ]
 
+#: RLlib's algorithms, whose names no program registers.
+_ALGORITHMS = frozenset(
+    {"APPO", "BC", "CQL", "DQN", "DreamerV3", "IMPALA", "IQL", "MARWIL", "PPO", "SAC", "TQC"}
+)
 _TRAINABLES: dict[str, Any] = {}
 _ENVIRONMENTS: dict[str, Callable[..., Any]] = {}
 
@@ -60,6 +64,11 @@ def get_trainable(name: str) -> Any:
     Raises:
         TuneError: the name is unknown; the error lists the registered ones.
     """
+    if name not in _TRAINABLES and _is_algorithm(name):
+        # Imported here because Tune stands below RLlib, and a search without it must not load it.
+        from skate.rllib.algorithms import registry
+
+        return registry.get_algorithm_class(name)
     if name not in _TRAINABLES:
         known = ", ".join(sorted(_TRAINABLES)) or "none"
         raise TuneError(
@@ -97,8 +106,13 @@ def is_function_trainable(trainable: Any) -> bool:
 
 
 def trainable_exists(name: str) -> bool:
-    """True if a trainable is registered under the name."""
-    return name in _TRAINABLES
+    """True if a trainable is registered under the name, or an algorithm of RLlib has it."""
+    return name in _TRAINABLES or _is_algorithm(name)
+
+
+def _is_algorithm(name: str) -> bool:
+    """True if RLlib, here or in Ray, has an algorithm of the name."""
+    return name in _ALGORITHMS
 
 
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:

@@ -38,7 +38,8 @@ class Tuner:
     Args:
         trainable: a function of the configuration, a class that inherits from `Trainable`, the name of a
             registered one, or a trainer of ray.train.
-        param_space: the space, a nested dict; for a trainer, {"train_loop_config": {...}}.
+        param_space: the space, a nested dict or the configuration of an RLlib algorithm; for a trainer,
+            {"train_loop_config": {...}}.
         tune_config: the number and order of trials, searcher and scheduler.
         run_config: name, storage, failures, checkpoints, callbacks.
 
@@ -50,7 +51,7 @@ class Tuner:
         self,
         trainable: Any = None,
         *,
-        param_space: dict[str, Any] | None = None,
+        param_space: Any = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
         _tuner_kwargs: Any = None,
@@ -62,6 +63,8 @@ class Tuner:
                 "You need to provide a trainable to tune: a function of the configuration, a class that inherits from "
                 "ray.tune.Trainable, or a trainer"
             )
+        if hasattr(param_space, "to_dict"):  # the configuration of an algorithm of RLlib
+            param_space = param_space.to_dict()
         if param_space is not None and not isinstance(param_space, Mapping):
             raise ValueError(
                 f"The `param_space` passed to the `Tuner` must be a dict. Got {type(param_space).__name__} instead: "

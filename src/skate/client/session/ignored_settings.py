@@ -24,6 +24,7 @@ KNOWN = frozenset(
         "_node_ip_address",
         "_labels",
         "_tracing_startup_hook",
+        "_metrics_export_port",
         "_looks",
     }
 )

@@ -47,6 +47,7 @@ def init(
         namespace, runtime_env: where names of actors are looked up; environment of all tasks and actors.
         logging_level, logging_format, logging_config: of "skate" and "ray"; a `LoggingConfig` for all loggers and workers.
         include_dashboard, dashboard_host, dashboard_port: serve state and metrics over HTTP; False by default.
+        _metrics_export_port: the port for metrics alone, at `dashboard_host`; 0 for a free one, by default none.
         log_to_driver, preload: print what workers print; modules that workers start with (not in Ray).
 
     Other arguments are accepted; one without effect warns. Raises RuntimeError if a session runs, ValueError, TypeError.
@@ -105,14 +106,21 @@ def _announced(context: session.RayContext, given: dict[str, Any]) -> session.Ra
 
         # As in Ray, a client gets another type, with the names that both have.
         return cast(session.RayContext, client_builder.client_context())
-    if given["include_dashboard"]:
+    metrics_port = given.get("_metrics_export_port")
+    if given["include_dashboard"] or metrics_port is not None:
         from skate.client.session import dashboard_process  # starts a process
 
-        dashboard_process.begin(context, given["dashboard_host"], given["dashboard_port"])
+        place = dashboard_process.DashboardPlace(
+            given["dashboard_host"],
+            given["dashboard_port"],
+            metrics_port=metrics_port,
+            metrics_only=not given["include_dashboard"],
+        )
+        dashboard_process.begin(context, place)
     elif session.address_of_node().startswith("/"):
         from skate.client.session import dashboard_process  # the standing node may have one
 
         facts = dashboard_process.of_node(session.address_of_node())
-        if facts is not None and "url" in facts:
+        if facts is not None:
             dashboard_process.enter(context, facts)
     return context

@@ -40,7 +40,7 @@ class Link:
 def link(host: str, port: int | None) -> Link:
     """Start the dashboard of the session if it has none, and return the link. Raises RuntimeError if it cannot start."""
     session.current()
-    facts = dashboard_process.start(host, port)
+    facts = dashboard_process.start(dashboard_process.DashboardPlace(host, port))
     if facts is None:
         raise RuntimeError("this session has no node, so there is no dashboard")
     return Link(facts["url"], facts["token"], facts["read_token"])

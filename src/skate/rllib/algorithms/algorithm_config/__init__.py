@@ -1,0 +1,8 @@
+"""The configuration of algorithms: one class, its fields in tables, and what is derived from them."""
+
+from __future__ import annotations
+
+from skate.rllib.algorithms.algorithm_config.config import AlgorithmConfig
+from skate.rllib.algorithms.algorithm_config.field import NotProvided
+
+__all__ = ["AlgorithmConfig", "NotProvided"]

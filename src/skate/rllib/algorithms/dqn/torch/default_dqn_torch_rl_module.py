@@ -1,0 +1,108 @@
+"""DefaultDQNTorchRLModule: DQN's module in torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skate.rllib.algorithms.dqn.default_dqn_rl_module import (
+    ATOMS,
+    QF_LOGITS,
+    QF_NEXT_PREDS,
+    QF_PREDS,
+    QF_PROBS,
+    QF_TARGET_NEXT_PREDS,
+    QF_TARGET_NEXT_PROBS,
+    DefaultDQNRLModule,
+)
+from skate.rllib.algorithms.dqn.dqn_catalog import DQNCatalog
+from skate.rllib.core.columns import Columns
+from skate.rllib.core.models.base import ENCODER_OUT
+from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+
+class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
+    """Values of actions: plain or dueling, as means or as distributions over atoms.
+
+    Args:
+        *args: None.
+        catalog_class: Chooses the networks. Default :class:`DQNCatalog`.
+        **kwargs: Arguments of :class:`RLModule`.
+    """
+
+    #: Source of random actions; torch's own if it is None.
+    exploration_generator: torch.Generator | None = None
+
+    def __init__(self, *args: Any, catalog_class: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs, catalog_class=catalog_class or DQNCatalog)
+
+    def _forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        with torch.no_grad():
+            return {Columns.ACTIONS: self.compute_q_values(batch)[QF_PREDS].argmax(-1)}
+
+    def _forward_exploration(self, batch: dict[str, Any], t: int = 0, **kwargs: Any) -> dict[str, Any]:
+        """Choose the best action, or with probability epsilon any one that is not masked out.
+
+        Args:
+            batch: Columns with the observations.
+            t: Number of environment steps so far.
+        """
+        with torch.no_grad():
+            values = self.compute_q_values(batch)[QF_PREDS]
+            epsilon = float(self.epsilon_schedule.update(t))
+            best = values.argmax(-1)
+            numbers = self.exploration_generator
+            scores = torch.rand(values.shape, generator=numbers).to(values.device)
+            drawn = torch.where(values == float("-inf"), -1.0, scores).argmax(-1)
+            random = torch.rand(best.shape, generator=numbers).to(values.device) < epsilon
+            return {Columns.ACTIONS: torch.where(random, drawn, best)}
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        observations, following = batch[Columns.OBS], batch[Columns.NEXT_OBS]
+        outs: dict[str, Any] = {}
+        if self.uses_double_q:
+            # One pass over both: the network chooses the next action, the slow copy values it.
+            both = self.compute_q_values({Columns.OBS: torch.cat((observations, following))})
+            outs[QF_PREDS], outs[QF_NEXT_PREDS] = both[QF_PREDS].chunk(2)
+            both = {name: value.chunk(2)[0] for name, value in both.items() if name in (QF_LOGITS, QF_PROBS)}
+        else:
+            both = self.compute_q_values({Columns.OBS: observations})
+            outs[QF_PREDS] = both[QF_PREDS]
+        with torch.no_grad():
+            target = self.forward_target({Columns.OBS: following})
+        outs[QF_TARGET_NEXT_PREDS] = target[QF_PREDS]
+        if self.num_atoms > 1:
+            outs |= {ATOMS: target[ATOMS], QF_TARGET_NEXT_PROBS: target[QF_PROBS]}
+            outs |= {QF_LOGITS: both[QF_LOGITS], QF_PROBS: both[QF_PROBS]}
+        return outs
+
+    def compute_advantage_distribution(self, batch: Any) -> dict[str, Any]:
+        """Return atoms, logits and probabilities of the outputs of a head, ``(B, actions * atoms)``."""
+        logits = batch.reshape(*batch.shape[:-1], int(self.action_space.n), self.num_atoms)
+        atoms = torch.linspace(self.v_min, self.v_max, self.num_atoms, device=batch.device)
+        return {ATOMS: atoms, "logits": logits, "probs": logits.softmax(-1)}
+
+    def _qf_forward_helper(
+        self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]
+    ) -> dict[str, Any]:
+        embedded = encoder(batch)[ENCODER_OUT]
+        advantages: Tensor = heads[0](embedded)
+        value: Tensor | None = None if heads[1] is None else heads[1](embedded)
+        if self.num_atoms == 1:
+            if value is None:
+                return {QF_PREDS: advantages}
+            allowed = advantages.masked_fill(advantages == float("-inf"), float("nan"))
+            return {QF_PREDS: advantages - allowed.nanmean(-1, keepdim=True) + value}
+        parts = self.compute_advantage_distribution(advantages)
+        logits = parts["logits"]
+        if value is not None:
+            logits = logits - logits.mean(-1, keepdim=True) + value.unsqueeze(-1)
+        probs = logits.softmax(-1)
+        return {
+            ATOMS: parts[ATOMS],
+            QF_LOGITS: logits,
+            QF_PROBS: probs,
+            QF_PREDS: (parts[ATOMS] * probs).sum(-1),
+        }

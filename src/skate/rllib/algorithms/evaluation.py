@@ -1,0 +1,129 @@
+"""Evaluation of an algorithm: episodes with the present weights, on runners of their own."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import math
+from collections.abc import Callable
+from typing import Any
+
+from skate.rllib.utils.metrics import (
+    ENV_RUNNER_RESULTS,
+    EVALUATION_ITERATION_TIMER,
+    EVALUATION_RESULTS,
+    TIMERS,
+)
+
+
+class Evaluation:
+    """The runners of evaluation, and when they run.
+
+    Args:
+        algorithm: the algorithm whose weights are evaluated.
+    """
+
+    def __init__(self, algorithm: Any) -> None:
+        # Imported here because runners need gymnasium.
+        from skate.rllib.env.env_runner_group import EnvRunnerGroup
+
+        self._algorithm = algorithm
+        self._training = False
+        self.config = algorithm.config.get_evaluation_config_object()
+        self.group: Any = None
+        if self.config is not None:
+            self.group = EnvRunnerGroup(self.config)
+
+    def stop(self) -> None:
+        """Stop the runners."""
+        if self.group is not None:
+            self.group.stop()
+
+    def around(self, train: Callable[[], int]) -> int:
+        """Train, and evaluate after it or beside it if an evaluation is due; return what training returned."""
+        interval = self._algorithm.config.evaluation_interval
+        due = bool(interval) and (self._algorithm.iteration + 1) % interval == 0
+        if not due:
+            return train()
+        if not self._algorithm.config.evaluation_parallel_to_training:
+            calls = train()
+            self.run()
+            return calls
+        weights = self._weights()
+        with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="evaluation") as threads:
+            self._training = True
+            beside = threads.submit(self._sample, weights)
+            try:
+                calls = train()
+            finally:
+                self._training = False
+            self._log(beside.result())
+        return calls
+
+    def run(self) -> None:
+        """Evaluate now.
+
+        Raises:
+            ValueError: the configuration has no evaluation.
+        """
+        if self.group is None:
+            raise ValueError(
+                "there are no runners for evaluation; set .evaluation(evaluation_interval=1), or "
+                ".evaluation(evaluation_config={'explore': False}) to evaluate by calls of evaluate() alone"
+            )
+        algorithm = self._algorithm
+        algorithm.callbacks.run("on_evaluate_start", algorithm=algorithm, metrics_logger=algorithm.metrics)
+        with algorithm.metrics.log_time((TIMERS, EVALUATION_ITERATION_TIMER)):
+            weights = self._weights()
+            custom = self.config.custom_evaluation_function
+            if custom is not None:
+                self.group.sync_weights(*weights)
+                results = custom(algorithm, self.group)
+                figures = results[0] if isinstance(results, tuple) else results
+                algorithm.metrics.log_dict(figures, key=(EVALUATION_RESULTS,), reduce="mean", window=1)
+            else:
+                self._log(self._sample(weights))
+        algorithm.callbacks.run(
+            "on_evaluate_end",
+            algorithm=algorithm,
+            metrics_logger=algorithm.metrics,
+            evaluation_metrics=algorithm.metrics.peek(EVALUATION_RESULTS, default={}),
+        )
+
+    def _weights(self) -> tuple[Any, int]:
+        return self._algorithm.acting_weights(), self._algorithm._weights_seq_no
+
+    def _log(self, metrics: list[Any]) -> None:
+        self._algorithm.metrics.aggregate(metrics, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
+
+    def _sample(self, weights: tuple[Any, int]) -> list[Any]:
+        """Return the metrics of runners that have sampled the configured number of episodes or steps."""
+        self.group.sync_weights(*weights)
+        training_state = self._algorithm.env_runner_group.get_connector_states()
+        self.group.set_connector_states(training_state)
+        config = self.config
+        reset = bool(config.evaluation_force_reset_envs_before_iteration)
+        if config.evaluation_duration == "auto":
+            found = []
+            while True:
+                steps = config.evaluation_auto_duration_min_env_steps_per_sample
+                found += self._round({"num_timesteps": steps}, reset)
+                reset = False
+                if not self._training:
+                    return found
+        unit = "num_episodes" if config.evaluation_duration_unit == "episodes" else "num_timesteps"
+        return self._round({unit: config.evaluation_duration}, reset)
+
+    def _round(self, amount: dict[str, int], reset: bool) -> list[Any]:
+        (unit, total), runners = next(iter(amount.items())), max(self.config.num_env_runners, 1)
+        explore = self.config.explore
+
+        def sample(runner: Any) -> Any:
+            place = max(runner.worker_index - 1, 0)
+            share = math.ceil((total - place) / runners)
+            if share > 0:
+                runner.sample(**{unit: share}, explore=explore, force_reset=reset)
+            return runner.get_metrics()
+
+        local = not self.config.num_env_runners
+        found: list[Any] = self.group.foreach_env_runner(sample, local_env_runner=local)
+        return found

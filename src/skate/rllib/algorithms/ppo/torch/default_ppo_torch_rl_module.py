@@ -1,0 +1,55 @@
+"""DefaultPPOTorchRLModule: PPO's module in torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from skate.rllib.algorithms.ppo.default_ppo_rl_module import DefaultPPORLModule
+from skate.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
+from skate.rllib.core.columns import Columns
+from skate.rllib.core.models.base import ACTOR, CRITIC, ENCODER_OUT
+from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+
+class DefaultPPOTorchRLModule(TorchRLModule, DefaultPPORLModule):
+    """An encoder, a policy head and a value head.
+
+    Args:
+        *args: None.
+        catalog_class: Chooses the networks. Default :class:`PPOCatalog`.
+        **kwargs: Arguments of :class:`RLModule`.
+    """
+
+    def __init__(self, *args: Any, catalog_class: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs, catalog_class=catalog_class or PPOCatalog)
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        encoded = self.encoder(batch)
+        out = {Columns.ACTION_DIST_INPUTS: self.pi(encoded[ENCODER_OUT][ACTOR])}
+        if Columns.STATE_OUT in encoded:
+            out[Columns.STATE_OUT] = encoded[Columns.STATE_OUT]
+        return out
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        encoded = self.encoder(batch)
+        out = {
+            Columns.EMBEDDINGS: encoded[ENCODER_OUT][CRITIC],
+            Columns.ACTION_DIST_INPUTS: self.pi(encoded[ENCODER_OUT][ACTOR]),
+        }
+        if Columns.STATE_OUT in encoded:
+            out[Columns.STATE_OUT] = encoded[Columns.STATE_OUT]
+        return out
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+        if embeddings is None:
+            critic = getattr(self.encoder, "critic_encoder", None)
+            if critic is None:
+                embeddings = self.encoder(batch)[ENCODER_OUT][CRITIC]
+            elif self.is_stateful():
+                embeddings = critic({**batch, Columns.STATE_IN: batch[Columns.STATE_IN][CRITIC]})[ENCODER_OUT]
+            else:
+                embeddings = critic(batch)[ENCODER_OUT]
+        values: Tensor = self.vf(embeddings)
+        return values.squeeze(-1)

@@ -1,0 +1,137 @@
+"""PPOTorchLearner: PPO's loss in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skate.rllib.algorithms.ppo.ppo_learner import (
+    LEARNER_RESULTS_KL_KEY,
+    LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY,
+    LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY,
+    PPOLearner,
+)
+from skate.rllib.core.advantages import bootstrap_rows, following, generalized_advantages, standardized
+from skate.rllib.core.columns import Columns
+from skate.rllib.core.learner.batches import Batch, joined, numeric, rows_of
+from skate.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
+from skate.rllib.core.learner.torch.torch_learner import TorchLearner, explained_variance
+from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
+
+# Rows per forward pass when values are estimated: enough to keep all cores busy, little enough for images.
+_VALUE_ROWS = 4096
+
+
+class PPOTorchLearner(PPOLearner, TorchLearner):
+    """PPO (Schulman et al. 2017, arXiv:1707.06347) with a clipped objective and an adaptive KL penalty."""
+
+    def compute_loss_for_module(
+        self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
+    ) -> Tensor:
+        module = self.module[module_id].unwrapped()
+        mean = masked_mean(batch)
+        advantages = batch[Columns.ADVANTAGES]
+        policy = module.get_train_action_dist_cls().from_logits(fwd_out[Columns.ACTION_DIST_INPUTS])
+        ratio = torch.exp(policy.logp(batch[Columns.ACTIONS]) - batch[Columns.ACTION_LOGP])
+        clipped = torch.clamp(ratio, 1 - config.clip_param, 1 + config.clip_param)
+        surrogate = torch.minimum(advantages * ratio, advantages * clipped)
+        entropy = policy.entropy()
+        entropy_coeff = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
+        losses = -surrogate - entropy_coeff * entropy
+        zero = torch.zeros((), device=ratio.device)
+        statistics = {
+            POLICY_LOSS_KEY: -mean(surrogate),
+            ENTROPY_KEY: mean(entropy),
+            VF_LOSS_KEY: zero,
+            LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: zero,
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: zero,
+            LEARNER_RESULTS_KL_KEY: zero,
+        }
+
+        if config.use_critic:
+            values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
+            errors = (values - batch[Columns.VALUE_TARGETS]) ** 2
+            bounded = torch.clamp(errors, 0, config.vf_clip_param)
+            losses = losses + config.vf_loss_coeff * bounded
+            statistics[VF_LOSS_KEY] = mean(bounded)
+            statistics[LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY] = mean(errors)
+            self._values_of_last_minibatch[module_id] = (batch[Columns.VALUE_TARGETS], values.detach())
+        total: Tensor = mean(losses)
+
+        if config.use_kl_loss:
+            before = module.get_exploration_action_dist_cls().from_logits(batch[Columns.ACTION_DIST_INPUTS])
+            divergence = mean(before.kl(policy))
+            statistics[LEARNER_RESULTS_KL_KEY] = divergence
+            total = total + self.curr_kl_coeffs_per_module[module_id] * divergence
+        self.log_statistics(module_id, {name: value.detach() for name, value in statistics.items()})
+        return total
+
+    def build(self) -> None:
+        self._values_of_last_minibatch: dict[str, tuple[Tensor, Tensor]] = {}
+        super().build()
+
+    def _flush_statistics(self, losses: Any) -> None:
+        for module_id, (targets, values) in self._values_of_last_minibatch.items():
+            found = {LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: explained_variance(targets, values)}
+            self.log_statistics(module_id, found)
+        self._values_of_last_minibatch = {}
+        super()._flush_statistics(losses)
+
+    def batch_of_rollouts(self, module_id: str, rollouts: Sequence[Any]) -> Batch:
+        config = self.config_of(module_id)
+        parts = []
+        for rollout in rollouts:
+            values, next_values = self._values_of(module_id, rollout, config)
+            columns = rollout.columns
+            advantages = generalized_advantages(
+                rewards=columns[Columns.REWARDS],
+                values=values,
+                next_values=next_values,
+                terminateds=columns[Columns.TERMINATEDS],
+                truncateds=columns[Columns.TRUNCATEDS],
+                valid=rollout.valid,
+                gamma=config.gamma,
+                lambda_=config.lambda_ if config.use_gae else 1.0,
+            )
+            added = {Columns.ADVANTAGES: advantages, Columns.VALUE_TARGETS: advantages + values}
+            parts.append(rows_of({**numeric(columns), **added}, rollout.valid))
+        rows = joined(parts)
+        rows[Columns.ADVANTAGES] = standardized(rows[Columns.ADVANTAGES])
+        return to_tensors(rows, self._device)
+
+    def _values_of(self, module_id: str, rollout: Any, config: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values before and after each step, ``(T, N)`` each."""
+        observations = rollout.columns[Columns.OBS]
+        shape = rollout.valid.shape
+        if not config.use_critic:
+            return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        module = self.module[module_id].unwrapped()
+        flat = observations.reshape(-1, *observations.shape[2:])
+        values = self._estimated(module, flat).reshape(shape)
+        next_values = following(values)
+        done = rollout.columns[Columns.TERMINATEDS], rollout.columns[Columns.TRUNCATEDS]
+        rows = bootstrap_rows(*done, rollout.valid)
+        if rows.any():
+            next_values[rows] = self._estimated(module, rollout.next_obs[rows])
+        return values, next_values
+
+    def _estimated(self, module: Any, observations: np.ndarray) -> np.ndarray:
+        values = []
+        with torch.no_grad():
+            for start in range(0, len(observations), _VALUE_ROWS):
+                batch = to_tensors({Columns.OBS: observations[start : start + _VALUE_ROWS]}, self._device)
+                values.append(module.compute_values(batch).cpu().numpy())
+        return np.concatenate(values).astype(np.float32)
+
+
+def masked_mean(batch: dict[str, Any]) -> Any:
+    """Return the function that takes means over the rows that count."""
+    mask = batch.get(Columns.LOSS_MASK)
+    if mask is None:
+        return torch.mean
+    count = mask.sum()
+    return lambda values: values[mask].sum() / count

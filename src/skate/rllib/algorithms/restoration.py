@@ -1,0 +1,76 @@
+"""Algorithms from the folders of checkpoints, Skate's and Ray's."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from skate.rllib import checkpoint_folder
+from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
+from skate.rllib.utils.checkpoints import Checkpointable
+from skate.train.checkpoint import Checkpoint
+
+logger = logging.getLogger(__name__)
+
+
+class SavedCheckpoint(Checkpoint):
+    """A checkpoint that `Algorithm.save` has written.
+
+    Args:
+        saved: the checkpoint.
+    """
+
+    def __init__(self, saved: Checkpoint, metrics: Mapping[str, Any] | None = None) -> None:
+        super().__init__(saved.path, saved._filesystem)
+        self.metrics = dict(metrics or {})
+
+    @property
+    def checkpoint(self) -> SavedCheckpoint:
+        """The checkpoint itself."""
+        return self
+
+
+def config_from(kind: Any, saved: Mapping[str, Any]) -> AlgorithmConfig:
+    """Return the configuration of a checkpoint.
+
+    Fields that only Ray has, and values of Ray's classes that are not available here, are left at their defaults.
+    """
+    config: AlgorithmConfig = kind.get_default_config().copy(copy_frozen=False)
+    left = {}
+    for name, value in saved.items():
+        if name not in config or not checkpoint_folder.is_available(value) or value == -1:
+            left[name] = value
+        elif name == "policies" and not all(hasattr(each, "policy_class") for each in value.values()):
+            config.multi_agent(policies=dict.fromkeys(value))
+        elif name not in ("model", "torch_compile_learner_what_to_compile", "stats_cls_lookup"):
+            config.update_from_dict({name: value})
+    if left:
+        logger.debug("the checkpoint's fields %s have no counterpart here", sorted(left))
+    return config
+
+
+def algorithm_from(cls: Any, path: Any, filesystem: Any, config: Any) -> Any:
+    """Return a new algorithm from a checkpoint; see `Algorithm.from_checkpoint`."""
+    with checkpoint_folder.reading(path, filesystem) as folder:
+        kind, args, kwargs = checkpoint_folder.class_in(folder)
+        if not (isinstance(kind, type) and issubclass(kind, cls)):
+            raise ValueError(
+                f"the checkpoint at {folder} is of a {getattr(kind, '__name__', kind)}, not of a {cls.__name__}; "
+                f"use {getattr(kind, '__name__', kind)}.from_checkpoint"
+            )
+        saved = kwargs.get("config") or (args[0] if args else {})
+        made_from = saved if isinstance(saved, AlgorithmConfig) else config_from(kind, saved)
+        if isinstance(config, AlgorithmConfig):
+            made_from = config
+        elif config:
+            made_from = made_from.copy(copy_frozen=False).update_from_dict(config)
+        algorithm: Any = kind(config=made_from)
+        algorithm.read_from(folder)
+    return algorithm
+
+
+def read_algorithm(algorithm: Checkpointable, folder: pathlib.Path) -> None:
+    """Restore an algorithm from a folder."""
+    Checkpointable.read_from(algorithm, folder)

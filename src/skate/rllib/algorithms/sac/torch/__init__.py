@@ -1,0 +1,1 @@
+"""SAC in torch."""

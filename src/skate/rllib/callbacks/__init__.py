@@ -1,0 +1,1 @@
+"""Callbacks: hooks of a user into an algorithm's life, its environments and its episodes."""

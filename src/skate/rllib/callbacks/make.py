@@ -1,0 +1,76 @@
+"""Calls of callbacks: the methods of objects first, then single functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from skate.rllib.callbacks.callbacks import RLlibCallback
+
+#: Moments for which an env runner has to have an episode object at hand.
+EPISODE_MOMENTS = (
+    "on_episode_created",
+    "on_episode_start",
+    "on_episode_step",
+    "on_episode_end",
+    "on_sample_end",
+)
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return None as an empty list, and a single thing as a list of one."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def make_callback(
+    callback_name: str,
+    callbacks_objects: Sequence[Any] | Any = None,
+    callbacks_functions: Sequence[Callable[..., Any]] | Callable[..., Any] | None = None,
+    *,
+    args: Iterable[Any] | None = None,
+    kwargs: dict[str, Any] | None = None,
+) -> None:
+    """Run one moment of all callbacks, in order.
+
+    Args:
+        callback_name: Name of the method.
+        callbacks_objects: One callback object or a list of them.
+        callbacks_functions: One function or a list of them.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+    """
+    positional, named = list(args or ()), kwargs or {}
+    for each in as_list(callbacks_objects):
+        getattr(each, callback_name)(*positional, **named)
+    for function in as_list(callbacks_functions):
+        function(*positional, **named)
+
+
+class Callbacks:
+    """The callbacks of one process, as a config names them.
+
+    Args:
+        config: The algorithm's config; read are ``callbacks_class`` and ``callbacks_on_...``.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+        self.objects = [made() for made in as_list(getattr(config, "callbacks_class", None))]
+
+    def functions(self, moment: str) -> list[Callable[..., Any]]:
+        """Return the single functions for one moment."""
+        return as_list(getattr(self._config, f"callbacks_{moment}", None))
+
+    def has(self, moment: str) -> bool:
+        """True if anything happens at a moment."""
+        base = getattr(RLlibCallback, moment)
+        return bool(self.functions(moment)) or any(
+            getattr(type(each), moment, base) is not base for each in self.objects
+        )
+
+    def run(self, moment: str, **kwargs: Any) -> None:
+        """Run all callbacks for one moment."""
+        if self.has(moment):
+            make_callback(moment, self.objects, self.functions(moment), kwargs=kwargs)

@@ -1,0 +1,1 @@
+"""Connectors: steps between environments and modules, and between episodes and batches."""

@@ -1,0 +1,183 @@
+"""ConnectorPipelineV2: connectors in a row, each given what the one before returned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+
+from skate.rllib.connectors.connector_v2 import ConnectorV2
+from skate.rllib.utils.metrics import CONNECTOR_PIPELINE_TIMER, CONNECTOR_TIMERS, TIMERS
+
+
+class ConnectorPipelineV2(ConnectorV2):
+    """Connectors in a row.
+
+    Args:
+        input_observation_space: The space of observations that arrive.
+        input_action_space: The space of actions that arrive.
+        connectors: The connectors, first to last.
+        kwargs: For subclasses.
+    """
+
+    def __init__(
+        self,
+        input_observation_space: gym.Space[Any] | None = None,
+        input_action_space: gym.Space[Any] | None = None,
+        *,
+        connectors: Sequence[ConnectorV2] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.connectors: list[ConnectorV2] = list(connectors or ())
+        super().__init__(input_observation_space, input_action_space, **kwargs)
+
+    def __len__(self) -> int:
+        return len(self.connectors)
+
+    def __call__(
+        self,
+        *,
+        rl_module: Any,
+        batch: dict[str, Any] | None = None,
+        episodes: list[Any],
+        explore: bool | None = None,
+        shared_data: dict[str, Any] | None = None,
+        metrics: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        batch = {} if batch is None else batch
+        shared = {} if shared_data is None else shared_data
+        if metrics is None:
+            for connector in self.connectors:
+                batch = self._run(connector, rl_module, batch, episodes, explore, shared, metrics, kwargs)
+            return batch
+        prefix = tuple(kwargs.get("metrics_prefix_key", ()))
+        with metrics.log_time((*prefix, CONNECTOR_PIPELINE_TIMER)):
+            for connector in self.connectors:
+                with metrics.log_time(
+                    (*prefix, TIMERS, CONNECTOR_TIMERS, snake_case(type(connector).__name__))
+                ):
+                    batch = self._run(connector, rl_module, batch, episodes, explore, shared, metrics, kwargs)
+        return batch
+
+    @staticmethod
+    def _run(
+        connector: ConnectorV2, rl_module: Any, batch: Any, episodes: Any, explore: Any, shared: Any, metrics: Any,
+        others: dict[str, Any],
+    ) -> dict[str, Any]:  # fmt: skip
+        returned = connector(
+            rl_module=rl_module, batch=batch, episodes=episodes, explore=explore, shared_data=shared, metrics=metrics,
+            **{**others, "data": batch},
+        )  # fmt: skip
+        if not isinstance(returned, dict):
+            raise ValueError(
+                f"{connector} returned {returned!r:.80}; __call__() has to return the batch, which is a dict"
+            )
+        return returned
+
+    def _place(self, name_or_class: str | type) -> int:
+        for place, connector in enumerate(self.connectors):
+            if type(connector) is name_or_class or type(connector).__name__ == name_or_class:
+                return place
+        present = [type(connector).__name__ for connector in self.connectors]
+        raise ValueError(f"this pipeline has no connector {name_or_class!r}; there are {present}")
+
+    def remove(self, name_or_class: str | type) -> None:
+        """Remove the first connector of a class."""
+        del self.connectors[self._place(name_or_class)]
+        self._fix_spaces(self.input_observation_space, self.input_action_space)
+
+    def insert_before(self, name_or_class: str | type, connector: ConnectorV2) -> ConnectorV2:
+        """Insert a connector before the first one of a class, and return that one."""
+        place = self._place(name_or_class)
+        self.connectors.insert(place, connector)
+        self._fix_spaces(self.input_observation_space, self.input_action_space)
+        return self.connectors[place + 1]
+
+    def insert_after(self, name_or_class: str | type, connector: ConnectorV2) -> ConnectorV2:
+        """Insert a connector after the first one of a class, and return that one."""
+        place = self._place(name_or_class)
+        self.connectors.insert(place + 1, connector)
+        self._fix_spaces(self.input_observation_space, self.input_action_space)
+        return self.connectors[place]
+
+    def prepend(self, connector: ConnectorV2) -> None:
+        """Insert a connector at the beginning."""
+        self.connectors.insert(0, connector)
+        self._fix_spaces(self.input_observation_space, self.input_action_space)
+
+    def append(self, connector: ConnectorV2) -> None:
+        """Add a connector at the end."""
+        self.connectors.append(connector)
+        self._fix_spaces(self.input_observation_space, self.input_action_space)
+
+    def __getitem__(self, key: str | int | type) -> Any:
+        if isinstance(key, int):
+            return self.connectors[key]
+        if isinstance(key, str):
+            return [connector for connector in self.connectors if type(connector).__name__ == key]
+        return [connector for connector in self.connectors if isinstance(connector, key)]
+
+    def recompute_output_observation_space(
+        self, input_observation_space: gym.Space[Any], input_action_space: gym.Space[Any]
+    ) -> gym.Space[Any] | None:
+        self._fix_spaces(input_observation_space, input_action_space)
+        return self.observation_space
+
+    def recompute_output_action_space(
+        self, input_observation_space: gym.Space[Any], input_action_space: gym.Space[Any]
+    ) -> gym.Space[Any] | None:
+        self._fix_spaces(input_observation_space, input_action_space)
+        return self.action_space
+
+    @property
+    def observation_space(self) -> gym.Space[Any] | None:
+        """The space of observations that leave the last connector."""
+        return self.connectors[-1].observation_space if self.connectors else self.input_observation_space
+
+    @property
+    def action_space(self) -> gym.Space[Any] | None:
+        """The space of actions that leave the last connector."""
+        return self.connectors[-1].action_space if self.connectors else self.input_action_space
+
+    def _fix_spaces(self, observations: gym.Space[Any] | None, actions: gym.Space[Any] | None) -> None:
+        for connector in self.connectors:
+            connector.input_action_space = actions
+            connector.input_observation_space = observations
+            observations, actions = connector.observation_space, connector.action_space
+
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return the states of the connectors that have one, by class name."""
+        found = ((type(connector).__name__, connector.get_state()) for connector in self.connectors)
+        return {name: state for name, state in found if state}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for connector in self.connectors:
+            if type(connector).__name__ in state:
+                connector.set_state(state[type(connector).__name__])
+
+    def reset_state(self) -> None:
+        for connector in self.connectors:
+            connector.reset_state()
+
+    def merge_states(self, states: list[dict[str, Any]]) -> dict[str, Any]:
+        merged = {}
+        for connector in self.connectors:
+            name = type(connector).__name__
+            held = [state[name] for state in states if name in state]
+            if held:
+                merged[name] = connector.merge_states(held)
+        return merged
+
+    def __repr__(self, indentation: int = 0) -> str:
+        lines = [" " * indentation + type(self).__name__]
+        return "\n".join(lines + [connector.__str__(indentation + 4) for connector in self.connectors])
+
+
+def snake_case(name: str) -> str:
+    """Return ``FrameStacking`` as ``frame_stacking``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

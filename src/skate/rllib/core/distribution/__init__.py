@@ -1,0 +1,1 @@
+"""Distributions of actions, made from the outputs of a module."""

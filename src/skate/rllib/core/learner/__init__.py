@@ -1,0 +1,1 @@
+"""Learners: losses, gradients and optimizers of modules."""

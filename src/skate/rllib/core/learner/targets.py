@@ -1,0 +1,32 @@
+"""Target networks: slow copies of networks."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def make_target_network(main_net: Any) -> Any:
+    """Return a copy of a network that gradients do not change."""
+    target: nn.Module = copy.deepcopy(main_net)
+    target.requires_grad_(False)
+    return target
+
+
+def update_target_network(*, main_net: Any, target_net: Any, tau: float) -> None:
+    """Move a target network towards the main one.
+
+    Args:
+        main_net: The main network.
+        target_net: The target network.
+        tau: Share of the main network in the new target; 1.0 makes them equal.
+    """
+    mains, targets = list(main_net.parameters()), list(target_net.parameters())
+    with torch.no_grad():
+        if tau == 1.0:
+            torch._foreach_copy_(targets, mains)
+        elif targets:
+            torch._foreach_lerp_(targets, mains, tau)

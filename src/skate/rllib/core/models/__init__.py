@@ -1,0 +1,1 @@
+"""Default networks of the algorithms: encoders, heads, and the catalog that chooses them."""

@@ -1,0 +1,67 @@
+"""One pass of a module over a batch of observations: outputs, actions, and log-probabilities if they are wanted."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from skate.rllib.core.columns import Columns
+
+
+class ActionSource:
+    """Chooses actions with a module.
+
+    Args:
+        module: The module; its weights may change between calls.
+        generator: The random stream of actions.
+    """
+
+    def __init__(self, module: Any, generator: torch.Generator) -> None:
+        self.module = module
+        self.generator = generator
+        self._explored = module.get_exploration_action_dist_cls()
+        self._inferred = module.get_inference_action_dist_cls()
+        # A distribution of the user's may not take a generator; it draws from torch's own stream then.
+        self._takes_generator = self._explored is not None and takes_generator(self._explored)
+
+    def forward(self, batch: dict[str, Any], explore: bool, t: int) -> dict[str, Any]:
+        """Return the outputs of the module.
+
+        Args:
+            batch: Columns with a leading batch dimension.
+            explore: True for exploration, False for inference.
+            t: Steps sampled so far, by which schedules of exploration go.
+        """
+        if explore:
+            out: dict[str, Any] = self.module.forward_exploration(batch, t=t)
+        else:
+            out = self.module.forward_inference(batch)
+        return out
+
+    def distribution(self, inputs: Any, explore: bool) -> Any:
+        """Return the distribution that outputs of the module stand for."""
+        return (
+            self._explored.from_logits(inputs)
+            if explore
+            else self._inferred.from_logits(inputs).to_deterministic()
+        )
+
+    def draw(self, distribution: Any) -> Any:
+        """Draw one action per row from this stream."""
+        if self._takes_generator:
+            return distribution.sample(generator=self.generator)
+        return distribution.sample()
+
+    def actions(self, out: dict[str, Any], explore: bool) -> Any:
+        """Return the actions that the outputs hold, or draw them."""
+        if Columns.ACTIONS in out:
+            return out[Columns.ACTIONS]
+        return self.draw(self.distribution(out[Columns.ACTION_DIST_INPUTS], explore))
+
+
+def takes_generator(distribution_class: Any) -> bool:
+    """True if the ``sample`` method takes a random generator."""
+    parameters = inspect.signature(distribution_class.sample).parameters.values()
+    return any(each.name == "generator" or each.kind is each.VAR_KEYWORD for each in parameters)

@@ -1,0 +1,263 @@
+"""EnvRunnerGroup: the local runner and the remote ones of an algorithm."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+from skate.rllib.core import (
+    COMPONENT_ENV_TO_MODULE_CONNECTOR,
+    COMPONENT_MODULE_TO_ENV_CONNECTOR,
+    COMPONENT_RL_MODULE,
+)
+from skate.rllib.env.remote_runners import RemoteRunners
+from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
+
+logger = logging.getLogger(__name__)
+
+CONNECTORS = (COMPONENT_ENV_TO_MODULE_CONNECTOR, COMPONENT_MODULE_TO_ENV_CONNECTOR)
+
+
+class EnvRunnerGroup:
+    """The runners of an algorithm: one in this process, the others as actors.
+
+    Args:
+        config: The algorithm's config.
+        local_env_runner: True to make a runner in this process; without remote ones it is made anyway.
+        num_env_runners: Number of remote runners; default ``config.num_env_runners``.
+        kwargs: Passed to the runners.
+    """
+
+    def __init__(
+        self, config: Any, *, local_env_runner: bool = True, num_env_runners: int | None = None, **kwargs: Any
+    ) -> None:
+        self.config = config
+        count = getattr(config, "num_env_runners", 0) if num_env_runners is None else num_env_runners
+        self.num_env_runners = int(count or 0)
+        self._weights_seq_no = 0
+        self._remote: RemoteRunners | None = None
+        self._local: Any = None
+        runner_class = runner_class_of(config)
+        if self.num_env_runners:
+            self._remote = RemoteRunners(config, runner_class, self.num_env_runners, kwargs)
+        try:
+            spaces = self._remote.start() if self._remote is not None else {}
+            if self._remote is None or (
+                local_env_runner and getattr(config, "create_local_env_runner", True)
+            ):
+                known = {"spaces": spaces} if spaces else {}
+                self._local = runner_class(
+                    config=config, worker_index=0, num_workers=self.num_env_runners, **{**kwargs, **known}
+                )
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def local_env_runner(self) -> Any:
+        """The runner in this process; None if there is none."""
+        return self._local
+
+    def get_spaces(self) -> dict[str, Any]:
+        """Return pairs of observation and action space: of the vector, of one environment, of the module."""
+        spaces: dict[str, Any] = self._remote.spaces if self._remote is not None else self._local.get_spaces()
+        return spaces
+
+    @property
+    def num_restarts(self) -> int:
+        """The number of remote runners that were made anew."""
+        return self._remote.machine.restarts if self._remote is not None else 0
+
+    def num_remote_worker_restarts(self) -> int:
+        """Return the number of remote runners that were made anew."""
+        return self.num_restarts
+
+    @property
+    def num_dropped(self) -> int:
+        """The number of remote runners that were given up."""
+        return self.num_env_runners - len(self.healthy_env_runner_ids())
+
+    def num_remote_env_runners(self) -> int:
+        """Return the number of remote runners."""
+        return self.num_env_runners
+
+    def num_healthy_remote_env_runners(self) -> int:
+        """Return the number of remote runners that can sample."""
+        return len(self.healthy_env_runner_ids())
+
+    def num_healthy_env_runners(self) -> int:
+        """Return the number of runners that can sample, the local one included."""
+        return len(self.healthy_env_runner_ids()) + int(self._local is not None)
+
+    def healthy_env_runner_ids(self) -> list[int]:
+        """Return the indices of remote runners that can sample."""
+        return self._remote.healthy() if self._remote is not None else []
+
+    def sample_rollouts(
+        self, total_steps: int, explore: bool | None = None, random_actions: bool = False
+    ) -> tuple[list[Rollout] | dict[str, list[Rollout]], list[dict[str, Any]]]:
+        """Sample a batch, in equal fragments of all lanes of all runners.
+
+        A runner that dies is made anew and samples its part again, so that the batch is whole.
+
+        Args:
+            total_steps: Steps in all; rounded up to whole steps of all lanes.
+            explore: True to explore; default ``config.explore``.
+            random_actions: True to act at random, without the module.
+
+        Returns:
+            The fragments, by module id if there are several agents, and the metrics, in the order of the runners.
+
+        Raises:
+            Exception: The environment's own, if it raises again after restarts, or if those are off.
+            RuntimeError: No runner is left.
+        """
+        lanes = self.config.num_envs_per_env_runner * max(self.num_env_runners, 1)
+        length = max(1, math.ceil(total_steps / lanes))
+        kwargs: dict[str, Any] = {"num_steps": length, "explore": explore}
+        if random_actions:
+            kwargs["random_actions"] = True
+        if self._remote is None:
+            sampled, metrics = [self._local.sample_rollout(**kwargs)], [self._local.get_metrics()]
+        else:
+            sampled, metrics = self._remote.gather(kwargs)
+        return by_module(sampled) if sampled and isinstance(sampled[0], dict) else sampled, metrics
+
+    def sync_weights(self, state: Any = None, weights_seq_no: int | None = None, **kwargs: Any) -> None:
+        """Send weights to all runners; remote ones take them with the next part that they sample.
+
+        Args:
+            state: The module's state, as ``module.get_state(inference_only=True)`` returns it; the local runner's
+                if None.
+            weights_seq_no: Its version; default the next one.
+            kwargs: Of Ray's; without effect.
+        """
+        if state is None:
+            state = self._local.get_state(components=COMPONENT_RL_MODULE)[COMPONENT_RL_MODULE]
+        self._weights_seq_no = self._weights_seq_no + 1 if weights_seq_no is None else weights_seq_no
+        if self._local is not None and self._local.module is not None:
+            self._local.set_state({COMPONENT_RL_MODULE: state, WEIGHTS_SEQ_NO: self._weights_seq_no})
+        if self._remote is not None:
+            self._remote.set_weights(state, self._weights_seq_no)
+
+    def foreach_env_runner(
+        self,
+        func: Callable[..., Any] | str | list[Any],
+        *,
+        kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
+        local_env_runner: bool = True,
+        healthy_only: bool = True,
+        remote_worker_ids: list[int] | None = None,
+        timeout_seconds: float | None = None,
+        **others: Any,
+    ) -> list[Any]:
+        """Run a function on each runner.
+
+        Args:
+            func: A function of the runner, or the name of a method; a list has one for each remote runner.
+            kwargs: Keyword arguments, or a list with those of each remote runner.
+            local_env_runner: True to run it on the local runner too, first.
+            healthy_only: Of Ray's; runners that were given up are always left out.
+            remote_worker_ids: Indices of the remote runners to run it on; all if None.
+            timeout_seconds: Seconds to wait for remote runners; None for as long as they take.
+            others: Of Ray's; without effect.
+
+        Returns:
+            The results, the local runner's first; those of runners that failed or took too long are left out.
+        """
+        results = []
+        if local_env_runner and self._local is not None:
+            first = func[0] if isinstance(func, list) else func
+            given = kwargs[0] if isinstance(kwargs, list) else kwargs or {}
+            results.append(
+                getattr(self._local, first)(**given)
+                if isinstance(first, str)
+                else first(self._local, **given)
+            )
+        if self._remote is not None:
+            results += self._remote.each(func, kwargs, remote_worker_ids, timeout_seconds)
+        return results
+
+    foreach_worker = foreach_env_runner
+
+    def foreach_env_runner_with_id(self, func: Callable[..., Any], **kwargs: Any) -> list[Any]:
+        """Run a function of index and runner on each runner; arguments as of `foreach_env_runner`."""
+        return self.foreach_env_runner(lambda runner: func(runner.worker_index, runner), **kwargs)
+
+    def get_connector_states(self) -> dict[str, Any]:
+        """Return the connectors' states of all sampling runners, merged into one."""
+        states = self.foreach_env_runner(
+            "get_state", kwargs={"components": list(CONNECTORS)}, local_env_runner=self._remote is None
+        )
+        if not states:
+            return {}
+        if len(states) == 1 or self._local is None:
+            return {key: states[0][key] for key in CONNECTORS}
+        pipelines = {CONNECTORS[0]: self._local._env_to_module, CONNECTORS[1]: self._local._module_to_env}
+        return {key: pipe.merge_states([state[key] for state in states]) for key, pipe in pipelines.items()}
+
+    def set_connector_states(self, states: dict[str, Any]) -> None:
+        """Send the connectors' states to all runners."""
+        if any(states.values()):
+            self.foreach_env_runner("set_state", kwargs={"state": states})
+
+    def sync_env_runner_states(self, **kwargs: Any) -> None:
+        """Merge the connectors' states of all runners and send the result to all."""
+        if self.num_env_runners and any(len(state) for state in self.get_connector_states().values()):
+            self.set_connector_states(self.get_connector_states())
+
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return the state of a runner with the connectors' states of all; arguments as of the runner's."""
+        if self._local is not None and self._remote is None:
+            local: dict[str, Any] = self._local.get_state(components, not_components=not_components, **kwargs)
+            return local
+        state = self.get_connector_states()
+        state[NUM_ENV_STEPS_SAMPLED_LIFETIME] = sum(
+            each.get(NUM_ENV_STEPS_SAMPLED_LIFETIME, 0)
+            for each in self.foreach_env_runner(
+                "get_state", kwargs={"components": []}, local_env_runner=False
+            )
+        )
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Send a state to all runners."""
+        steps = state.get(NUM_ENV_STEPS_SAMPLED_LIFETIME, 0)
+        shared = {**state, NUM_ENV_STEPS_SAMPLED_LIFETIME: steps // max(self.num_env_runners, 1)}
+        self.foreach_env_runner("set_state", kwargs={"state": shared})
+
+    def stop(self) -> None:
+        """Close the environments and end the remote runners."""
+        if self._local is not None:
+            self._local.stop()
+            self._local = None
+        if self._remote is not None:
+            self._remote.stop()
+
+
+def runner_class_of(config: Any) -> Any:
+    """Return the class of runners: the config's own, or the one for the number of agents."""
+    own = getattr(config, "env_runner_cls", None)
+    if own is not None:
+        return own
+    if getattr(config, "is_multi_agent", False):
+        # The part for many agents is loaded only by those who use it.
+        from skate.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+
+        return MultiAgentEnvRunner
+    return SingleAgentEnvRunner
+
+
+def by_module(sampled: list[Any]) -> dict[str, list[Rollout]]:
+    """Return the runners' fragments by module, in the order of the runners."""
+    found: dict[str, list[Rollout]] = {}
+    for each in sampled:
+        for module_id, rollouts in each.items():
+            found.setdefault(module_id, []).extend(rollouts)
+    return found

@@ -1,0 +1,243 @@
+"""MultiAgentEnvRunner: samples from copies of an environment with several agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate.rllib.core import COMPONENT_RL_MODULE
+from skate.rllib.env.env_context import EnvContext
+from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
+from skate.rllib.env.multi_agent_sampler import MultiAgentSampler
+from skate.rllib.env.multi_agent_vector import MultiAgentVector
+from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.single_agent_env_runner import (
+    INPUT_ENV_SINGLE_SPACES,
+    INPUT_ENV_SPACES,
+    SingleAgentEnvRunner,
+)
+from skate.rllib.utils import metrics as names
+
+
+class MultiAgentEnvRunner(SingleAgentEnvRunner):
+    """Samples from ``config.num_envs_per_env_runner`` copies of an environment with several agents.
+
+    Args:
+        config: The algorithm's config, with ``policies`` and ``policy_mapping_fn``.
+        kwargs: See `SingleAgentEnvRunner`.
+    """
+
+    def make_env(self) -> None:
+        """Make the environments anew from ``config.env`` and ``config.env_config``."""
+        if self.env is not None:
+            self.env.close()
+        settings = getattr(self.config, "env_config", None) or {}
+        context = EnvContext(
+            settings, self.worker_index, num_workers=self.num_workers, recreated_worker=self._recreated
+        )
+        self.env = MultiAgentVector(self.config, context)
+        self.num_envs = self.env.num_envs
+        self._needs_initial_reset = True
+        self._sampler = MultiAgentSampler(self)
+        self._num_episodes = 0
+        self._callbacks.run(
+            "on_environment_created",
+            env_runner=self,
+            metrics_logger=self.metrics,
+            env=self.env,
+            env_context=context,
+        )
+
+    def make_module(self) -> None:
+        """Make the modules from ``config.get_multi_rl_module_spec()``; without it only random actions can be sampled."""
+        try:
+            spec = self.config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
+        except NotImplementedError:
+            self.module = None
+            return
+        self.module = spec.build()
+
+    def get_spaces(self) -> dict[str, Any]:
+        """Return pairs of observation and action space: of all agents, and of each module."""
+        if self.env is None:
+            return self.spaces
+        both = self.env.single_observation_space, self.env.single_action_space
+        pipeline = self._env_to_module
+        observations, actions = pipeline.observation_space, pipeline.action_space
+        found = getattr(observations, "spaces", {})
+        by_module = {module_id: (space, actions[module_id]) for module_id, space in found.items()}  # type: ignore[index]
+        return {INPUT_ENV_SPACES: both, INPUT_ENV_SINGLE_SPACES: both, **by_module}
+
+    @property
+    def samples_columns(self) -> bool:
+        """False: episodes of several agents are always kept."""
+        return False
+
+    def sample_rollout(  # type: ignore[override]
+        self, num_steps: int, explore: bool | None = None, random_actions: bool = False
+    ) -> dict[str, list[Rollout]]:
+        """Sample fragments of columns for each module.
+
+        Args:
+            num_steps: Steps of each environment.
+            explore: True to explore, False for the most likely actions; default ``config.explore``.
+            random_actions: True to act at random, without the modules.
+
+        Returns:
+            Fragments by module id, one lane for each agent's chunk; those of equal length stand side by side.
+        """
+        chunks, _ = self._run(num_steps, None, explore, random_actions, False)
+        return self._sampler.columns(chunks)
+
+    def sample(  # type: ignore[override]
+        self,
+        *,
+        num_timesteps: int | None = None,
+        num_episodes: int | None = None,
+        explore: bool | None = None,
+        random_actions: bool = False,
+        force_reset: bool = False,
+        **kwargs: Any,
+    ) -> list[MultiAgentEpisode]:
+        """Sample steps of the environments or whole episodes; arguments as of `SingleAgentEnvRunner.sample`."""
+        if self.env is None:
+            raise ValueError(
+                f"{self} has no environment; set create_env_on_local_worker=True or sample from a remote runner"
+            )
+        if num_timesteps is not None and num_episodes is not None:
+            raise ValueError(
+                f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one"
+            )
+        if num_timesteps is None and num_episodes is None:
+            if getattr(self.config, "batch_mode", "truncate_episodes") == "truncate_episodes":
+                num_timesteps = self._fragment_length() * self.num_envs
+            else:
+                num_episodes = self.num_envs
+        steps = None if num_timesteps is None else -(-num_timesteps // self.num_envs)
+        samples, _ = self._run(steps, num_episodes, explore, random_actions, force_reset)
+        self._sampler.columns([])
+        if getattr(self.config, "episodes_to_numpy", True):
+            samples = [episode.to_numpy() for episode in samples]
+        return samples
+
+    def _run(
+        self,
+        steps: int | None,
+        episodes: int | None,
+        explore: bool | None,
+        random_actions: bool,
+        force_reset: bool,
+    ) -> tuple[list[MultiAgentEpisode], int]:
+        """Return the ended episodes and, if steps were asked for, the running chunks; and the number of steps."""
+        self._log_start()
+        sampler = self._sampler
+        explore = getattr(self.config, "explore", True) if explore is None else explore
+        before = self._num_episodes
+        done: list[MultiAgentEpisode] = []
+        taken = 0
+        with self.metrics.log_time(names.SAMPLE_TIMER):
+            if force_reset or episodes is not None or self._needs_initial_reset or not sampler.episodes:
+                sampler.reset(explore)
+            while taken < steps if steps is not None else len(done) < (episodes or 0):
+                done += sampler.advance(explore, random_actions, taken * self.num_envs)
+                taken += 1
+            if episodes is not None:
+                done = done[:episodes]
+                samples = done
+                self._needs_initial_reset = False
+                sampler.episodes = []
+            else:
+                samples = done + sampler.cut()
+            self._callbacks.run(
+                "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=samples
+            )
+        self._log_sampled(samples, taken * self.num_envs, self._num_episodes - before)
+        return samples, taken * self.num_envs
+
+    def log_episode(self, chunks: list[MultiAgentEpisode]) -> None:
+        """Log an ended episode.
+
+        Args:
+            chunks: All of its chunks, in order.
+        """
+        self._num_episodes += 1
+        window = max(1, int(getattr(self.config, "metrics_num_episodes_for_smoothing", 100)))
+        total, length = sum(chunk.get_return() for chunk in chunks), sum(len(chunk) for chunk in chunks)
+        agents: dict[Any, float] = {}
+        modules: dict[str, float] = {}
+        for chunk in chunks:
+            for agent_id, episode in chunk.agent_episodes.items():
+                reward = float(episode.get_return()) if len(episode) else 0.0
+                agents[agent_id] = agents.get(agent_id, 0.0) + reward
+                module_id = chunk.module_for(agent_id)
+                modules[module_id] = modules.get(module_id, 0.0) + reward
+        log = self.metrics.log_value
+        log(names.EPISODE_RETURN_MEAN, total, window=window)
+        log(names.EPISODE_LEN_MEAN, length, window=window)
+        log(names.EPISODE_DURATION_SEC_MEAN, sum(chunk.get_duration_s() for chunk in chunks), window=window)
+        for low, high, value in (
+            (names.EPISODE_RETURN_MIN, names.EPISODE_RETURN_MAX, total),
+            (names.EPISODE_LEN_MIN, names.EPISODE_LEN_MAX, length),
+        ):
+            log(low, value, reduce="min", window=window)
+            log(high, value, reduce="max", window=window)
+        for agent_id, reward in agents.items():
+            log((names.EPISODE_AGENT_RETURN_MEAN, str(agent_id)), reward, window=window)
+        for module_id, reward in modules.items():
+            log((names.EPISODE_MODULE_RETURN_MEAN, module_id), reward, window=window)
+
+    def _log_sampled(self, chunks: list[MultiAgentEpisode], steps: int, episodes: int) -> None:
+        self.num_env_steps_sampled_lifetime += steps
+        log = self.metrics.log_value
+        log(names.NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")
+        log(names.NUM_ENV_STEPS_SAMPLED_LIFETIME, steps, reduce="lifetime_sum", with_throughput=True)
+        log(names.NUM_EPISODES, episodes, reduce="sum")
+        log(names.NUM_EPISODES_LIFETIME, episodes, reduce="lifetime_sum")
+        for chunk in chunks:
+            for agent_id, episode in chunk.agent_episodes.items():
+                for once, ever, key in (
+                    (names.NUM_AGENT_STEPS_SAMPLED, names.NUM_AGENT_STEPS_SAMPLED_LIFETIME, str(agent_id)),
+                    (
+                        names.NUM_MODULE_STEPS_SAMPLED,
+                        names.NUM_MODULE_STEPS_SAMPLED_LIFETIME,
+                        chunk.module_for(agent_id),
+                    ),
+                ):
+                    log((once, key), len(episode), reduce="sum")
+                    log((ever, key), len(episode), reduce="lifetime_sum")
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take weights, connectors' states and counters; see `SingleAgentEnvRunner.set_state`."""
+        weights = state.get(COMPONENT_RL_MODULE)
+        if isinstance(weights, dict) and self.module is not None:
+            # Weights are by module id here, also when there is one module alone.
+            version = int(state.get(names.WEIGHTS_SEQ_NO, 0))
+            if version == 0 or version > self._weights_seq_no:
+                self.module.set_state(weights)
+            self._weights_seq_no = version or self._weights_seq_no
+            state = {key: value for key, value in state.items() if key != COMPONENT_RL_MODULE}
+        super().set_state(state)
+
+    def get_lane_state(self) -> dict[str, Any]:
+        """Return the environments, their episodes and the random stream, so that another runner can continue from here."""
+        kept = ("episodes", "chunks", "to_module", "seen", "states")
+        return {
+            "envs": self.env.envs,
+            "generator": self._generator.get_state(),
+            "needs_initial_reset": self._needs_initial_reset,
+            "steps": self.num_env_steps_sampled_lifetime,
+            "order": self._sampler.shared.get("memorized_map_structure", {}),
+            "sampler": {name: getattr(self._sampler, name) for name in kept},
+        }
+
+    def set_lane_state(self, state: dict[str, Any]) -> None:
+        """Continue where another runner was."""
+        self.env.close()
+        self.env.envs[:] = state["envs"]
+        self._generator.set_state(state["generator"])
+        self._needs_initial_reset = state["needs_initial_reset"]
+        self.num_env_steps_sampled_lifetime = state["steps"]
+        self._sampler.shared["memorized_map_structure"] = state["order"]
+        for name, value in state["sampler"].items():
+            setattr(self._sampler, name, value)
+        for episode in self._sampler.episodes:
+            episode.agent_to_module_mapping_fn = self.config.policy_mapping_fn

@@ -1,0 +1,265 @@
+"""Samples episodes of several agents, and columns for each module from them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+
+from skate.rllib.core.columns import Columns
+from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
+from skate.rllib.env.rollout import Rollout, concatenate_lanes
+from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.utils import metrics as names
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, Any]
+
+
+class MultiAgentSampler:
+    """Samples from the environments of a runner.
+
+    Args:
+        runner: The runner that the environments, the modules and the connectors belong to.
+    """
+
+    def __init__(self, runner: Any) -> None:
+        self.runner = runner
+        self.episodes: list[MultiAgentEpisode] = []
+        self.chunks: dict[str, list[MultiAgentEpisode]] = {}
+        self.shared: dict[str, Any] = {"generator": runner._generator}
+        self.to_module: dict[str, Any] = {}
+        #: The rows that the modules saw, by episode and agent; the first belongs to the first step of the chunk.
+        self.seen: dict[Key, list[np.ndarray]] = {}
+        self.states: dict[Key, dict[str, np.ndarray]] = {}
+
+    def reset(self, explore: bool) -> None:
+        """Begin a new episode in every environment."""
+        self.chunks.clear()
+        self.seen.clear()
+        seeds = self.runner._lane_seeds() or [None] * self.runner.num_envs
+        self.runner._needs_initial_reset = False
+        self.episodes = [self._begin(lane, seed) for lane, seed in enumerate(seeds)]
+        self.to_module = self._connect(self.episodes, explore)
+        for lane in range(self.runner.num_envs):
+            self._call("on_episode_start", lane)
+
+    def _begin(self, lane: int, seed: int | None = None) -> MultiAgentEpisode:
+        runner = self.runner
+        env = runner.env
+        made = MultiAgentEpisode(
+            observation_space=env.single_observation_space,
+            action_space=env.single_action_space,
+            agent_to_module_mapping_fn=runner.config.policy_mapping_fn,
+        )
+        self._call("on_episode_created", lane, made)
+        with runner.metrics.log_time(names.ENV_RESET_TIMER):
+            observations, infos = env.envs[lane].reset(seed=seed)
+        made.add_env_reset(observations=observations, infos=infos)
+        return made
+
+    def _call(self, moment: str, lane: int, episode: Any = None, **kwargs: Any) -> None:
+        runner = self.runner
+        if runner._callbacks.has(moment):
+            runner._callbacks.run(
+                moment,
+                episode=self.episodes[lane] if episode is None else episode,
+                env_runner=runner,
+                metrics_logger=runner.metrics,
+                env=runner.env,
+                env_index=lane,
+                rl_module=runner.module,
+                **kwargs,
+            )
+
+    def _connect(self, episodes: list[MultiAgentEpisode], explore: bool) -> dict[str, Any]:
+        """Return the batches of the modules, and keep the rows that they are made of."""
+        runner = self.runner
+        if runner.module is None or not any(episode.get_agents_that_stepped() for episode in episodes):
+            return {}
+        batch: dict[str, Any] = runner._env_to_module(
+            rl_module=runner.module,
+            batch={},
+            episodes=episodes,
+            explore=explore,
+            shared_data=self.shared,
+            metrics=runner.metrics,
+            metrics_prefix_key=(names.ENV_TO_MODULE_CONNECTOR,),
+        )
+        for module_id, keys in self.shared.get("memorized_map_structure", {}).items():
+            columns = batch.get(module_id, {})
+            rows = columns.get(Columns.OBS)
+            if not torch.is_tensor(rows):
+                continue
+            stateful = Columns.STATE_IN in columns
+            for at, key in enumerate(keys):
+                row = rows[at, 0] if stateful else rows[at]
+                held = self.seen.setdefault(key[:2], [])
+                if stateful and not held:
+                    self.states[key[:2]] = {
+                        name: value[at].numpy() for name, value in columns[Columns.STATE_IN].items()
+                    }
+                held.append(row.cpu().numpy())
+        return batch
+
+    @torch.no_grad()
+    def _act(self, explore: bool, random_actions: bool, steps: int) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return per environment the actions to keep, those for the environment, and the other outputs, by agent."""
+        runner = self.runner
+        empty: list[dict[Any, Any]] = [{} for _ in self.episodes]
+        if random_actions or runner.module is None:
+            space = runner.env.single_action_space
+            for episode, actions in zip(self.episodes, empty, strict=True):
+                for agent_id in sorted(episode.get_agents_to_act(), key=str):
+                    seed = int(torch.randint(2**31 - 1, (1,), generator=runner._generator))
+                    space[agent_id].seed(seed)
+                    actions[agent_id] = space[agent_id].sample()
+            return empty, empty, [{} for _ in self.episodes]
+        if not self.to_module:
+            return empty, empty, [{} for _ in self.episodes]
+        with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
+            if explore:
+                t, growth = runner._lifetime_and_growth()
+                out = runner.module.forward_exploration(
+                    self.to_module, t=t + steps * (growth // runner.num_envs)
+                )
+            else:
+                out = runner.module.forward_inference(self.to_module)
+        out = runner._module_to_env(
+            rl_module=runner.module,
+            batch={module_id: dict(columns) for module_id, columns in out.items()},
+            episodes=self.episodes,
+            explore=explore,
+            shared_data=self.shared,
+            metrics=runner.metrics,
+            metrics_prefix_key=(names.MODULE_TO_ENV_CONNECTOR,),
+        )
+        actions = out.pop(Columns.ACTIONS)
+        for_env = out.pop(Columns.ACTIONS_FOR_ENV, actions)
+        extra = [
+            {
+                agent: {key: rows[lane][agent] for key, rows in out.items() if agent in rows[lane]}
+                for agent in actions[lane]
+            }
+            for lane in range(len(self.episodes))
+        ]
+        return actions, for_env, extra
+
+    def advance(self, explore: bool, random_actions: bool, steps: int) -> list[MultiAgentEpisode]:
+        """Step all environments once; return the episodes that ended."""
+        runner = self.runner
+        actions, for_env, extra = self._act(explore, random_actions, steps)
+        for lane, episode in enumerate(self.episodes):
+            acting = episode.get_agents_to_act()
+            taken = {agent: action for agent, action in actions[lane].items() if agent in acting}
+            sent = {agent: action for agent, action in for_env[lane].items() if agent in acting}
+            with runner.metrics.log_time(names.ENV_STEP_TIMER):
+                observations, rewards, terminateds, truncateds, infos = runner.env.envs[lane].step(sent)
+            episode.add_env_step(
+                observations,
+                taken,
+                rewards,
+                infos,
+                terminateds=terminateds,
+                truncateds=truncateds,
+                extra_model_outputs=extra[lane],
+            )
+        ended = [lane for lane, episode in enumerate(self.episodes) if episode.is_done]
+        done = [self.episodes[lane] for lane in ended]
+        if done:
+            self._connect(done, explore)
+        for lane in range(runner.num_envs):
+            self._call("on_episode_step", lane)
+            if lane in ended:
+                episode = self.episodes[lane]
+                chunks = self.chunks.pop(episode.id_, [])
+                self._call("on_episode_end", lane, prev_episode_chunks=chunks)
+                runner.log_episode([*chunks, episode])
+                self.episodes[lane] = self._begin(lane)
+        self.to_module = self._connect(self.episodes, explore)
+        for lane in ended:
+            self._call("on_episode_start", lane)
+        return done
+
+    def cut(self) -> list[MultiAgentEpisode]:
+        """Return the running chunks that have steps, and continue in new ones."""
+        wanted = [getattr(each, "num_steps_back", 0) for each in self.runner._env_to_module.connectors]
+        lookback = max([getattr(self.runner.config, "episode_lookback_horizon", 1), *wanted])
+        running = self.episodes
+        self.episodes = [episode.cut(lookback) for episode in running]
+        chunks = [episode for episode in running if len(episode)]
+        for chunk in chunks:
+            self.chunks.setdefault(chunk.id_, []).append(chunk)
+        return chunks
+
+    def columns(self, chunks: list[MultiAgentEpisode]) -> dict[str, list[Rollout]]:
+        """Return the agents' steps as columns by module; steps of equal number stand side by side.
+
+        Args:
+            chunks: Every chunk of the fragment.
+        """
+        found: dict[str, dict[int, list[Rollout]]] = {}
+        for chunk in chunks:
+            for agent_id, episode in chunk.agent_episodes.items():
+                rows = self.seen.get((chunk.id_, agent_id), [])
+                if len(episode):
+                    made = rollout_of(
+                        episode, rows, self.states.get((chunk.id_, agent_id)), self.runner._weights_seq_no
+                    )
+                    found.setdefault(chunk.module_for(agent_id), {}).setdefault(len(episode), []).append(made)
+        running = {episode.id_: episode for episode in self.episodes}
+        # An agent's newest row is the first of its next step; ended agents have no next step.
+        self.seen = {
+            key: rows[-1:]
+            for key, rows in self.seen.items()
+            if key[0] in running and key[1] in running[key[0]].agent_episodes
+        }
+        self.states = {
+            key: newest_state(running[key[0]].agent_episodes[key[1]])
+            for key in self.seen
+            if key in self.states
+        }
+        return {
+            module_id: [concatenate_lanes(by_length[length]) for length in sorted(by_length)]
+            for module_id, by_length in sorted(found.items())
+        }
+
+
+def newest_state(episode: SingleAgentEpisode) -> dict[str, np.ndarray]:
+    """Return the memory of a module after the newest step of an episode."""
+    state: dict[str, np.ndarray] = episode.get_extra_model_outputs(Columns.STATE_OUT, -1)
+    return state
+
+
+def rollout_of(
+    episode: SingleAgentEpisode, rows: list[np.ndarray], state: dict[str, np.ndarray] | None, version: int
+) -> Rollout:
+    """Return the steps of one agent as a fragment with one lane.
+
+    Args:
+        episode: The chunk, with at least one step.
+        rows: The observations that the module saw: one for each step, and the newest one.
+        state: The module's memory before the first step; None if it has none.
+        version: The version of the weights.
+    """
+    size = len(episode)
+    # An agent that ended without a last observation was not seen again by its module.
+    rows = [*rows, rows[-1]] if len(rows) == size else rows
+    assert len(rows) == size + 1, f"{episode} has {size} steps and {len(rows)} observations"
+    ends = np.zeros((2, size, 1), bool)
+    ends[:, -1, 0] = episode.is_terminated, episode.is_truncated
+    columns = {
+        Columns.OBS: np.stack(rows[:-1])[:, None],
+        Columns.ACTIONS: np.stack([np.asarray(each) for each in episode.get_actions()])[:, None],
+        Columns.REWARDS: np.array(episode.get_rewards(), np.float32)[:, None],
+        Columns.TERMINATEDS: ends[0],
+        Columns.TRUNCATEDS: ends[1],
+    }
+    for key, values in episode.extra_model_outputs.items():
+        if key not in (Columns.STATE_OUT, Columns.STATE_IN):
+            columns[key] = np.stack([np.asarray(each) for each in values.get()])[:, None]
+    state_in = None if state is None else {name: value[None] for name, value in state.items()}
+    return Rollout(columns, np.ones((size, 1), bool), np.stack(rows[1:])[:, None], state_in, version)

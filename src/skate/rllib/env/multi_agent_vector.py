@@ -1,0 +1,49 @@
+"""A plain vector of environments with several agents, stepped one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from skate.rllib.env.creation import make_one
+from skate.rllib.env.env_context import EnvContext
+
+
+class MultiAgentVector:
+    """N environments with several agents; ``envs[i]`` is one of them.
+
+    Args:
+        config: The algorithm's config.
+        context: The settings and the place of the runner.
+    """
+
+    def __init__(self, config: Any, context: EnvContext) -> None:
+        self.num_envs = int(config.num_envs_per_env_runner)
+        self._config, self._context = config, context
+        self.envs = [self.make(lane) for lane in range(self.num_envs)]
+        first = self.envs[0].unwrapped
+        agents = list(first.possible_agents or first.agents)
+        if not agents:
+            raise ValueError(
+                f"{first} names no agents; set self.possible_agents to the ids of all agents in its __init__()"
+            )
+        self.single_observation_space = gym.spaces.Dict(
+            {each: first.get_observation_space(each) for each in agents}
+        )
+        self.single_action_space = gym.spaces.Dict({each: first.get_action_space(each) for each in agents})
+        self.observation_space, self.action_space = self.single_observation_space, self.single_action_space
+
+    @property
+    def unwrapped(self) -> MultiAgentVector:
+        """This vector itself."""
+        return self
+
+    def make(self, lane: int) -> Any:
+        """Make one environment anew."""
+        return make_one(self._config.env, self._context.copy_with_overrides(vector_index=lane))
+
+    def close(self) -> None:
+        """Close all environments."""
+        for env in self.envs:
+            env.close()

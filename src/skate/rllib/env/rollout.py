@@ -1,0 +1,90 @@
+"""The columns of one fragment: T steps of N lanes, as plain arrays that no framework is needed for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class Rollout:
+    """T steps of N environments that were stepped together.
+
+    Attributes:
+        columns: Arrays of shape ``(T, N, ...)`` by name of ``Columns``: observations, actions, rewards (float32),
+            terminateds and truncateds (bool), log-probabilities, and what else the module returned.
+        valid: ``(T, N)`` bool; False where a lane only reset, which is no step.
+        next_obs: ``(T, N, ...)``, the observation after each step; the last one of an episode where it ended.
+        state_in: Recurrent state ``(N, ...)`` at the start of the fragment; None for feed-forward modules.
+        weights_seq_no: Version of the weights that chose the actions.
+    """
+
+    columns: dict[str, np.ndarray]
+    valid: np.ndarray
+    next_obs: np.ndarray
+    state_in: dict[str, np.ndarray] | None = None
+    weights_seq_no: int = 0
+    #: Lanes that started afresh because their environment failed in this fragment.
+    num_lanes_restarted: int = field(default=0)
+
+    @property
+    def num_steps(self) -> int:
+        """The number of environment steps in this fragment, resets not counted."""
+        return int(self.valid.sum())
+
+    @property
+    def num_lanes(self) -> int:
+        """The number of environments, N."""
+        return int(self.valid.shape[1])
+
+    def check(self) -> None:
+        """Raise ValueError if the arrays disagree about T and N."""
+        shape = self.valid.shape
+        named = {**self.columns, "next_obs": self.next_obs}
+        wrong = {name: array.shape for name, array in named.items() if array.shape[:2] != shape}
+        if wrong:
+            raise ValueError(
+                f"columns of a fragment of {shape[0]} steps and {shape[1]} lanes have shapes {wrong}"
+            )
+
+
+def concatenate_lanes(rollouts: Sequence[Rollout]) -> Rollout:
+    """Put fragments of equal length side by side.
+
+    Args:
+        rollouts: At least one; all of the same T and with the same columns.
+
+    Returns:
+        One fragment with the lanes of all; the weights' version is the oldest.
+
+    Raises:
+        ValueError: The fragments differ in length or in columns.
+    """
+    first = rollouts[0]
+    if len(rollouts) == 1:
+        return first
+    for other in rollouts[1:]:
+        if other.valid.shape[0] != first.valid.shape[0] or other.columns.keys() != first.columns.keys():
+            raise ValueError(
+                f"fragments of {first.valid.shape[0]} and {other.valid.shape[0]} steps with columns "
+                f"{sorted(first.columns)} and {sorted(other.columns)} cannot stand side by side"
+            )
+    states = [rollout.state_in for rollout in rollouts]
+    state = None
+    if all(each is not None for each in states):
+        state = {
+            key: np.concatenate([each[key] for each in states if each is not None]) for key in states[0] or {}
+        }
+    return Rollout(
+        columns={
+            key: np.concatenate([rollout.columns[key] for rollout in rollouts], axis=1)
+            for key in first.columns
+        },
+        valid=np.concatenate([rollout.valid for rollout in rollouts], axis=1),
+        next_obs=np.concatenate([rollout.next_obs for rollout in rollouts], axis=1),
+        state_in=state,
+        weights_seq_no=min(rollout.weights_seq_no for rollout in rollouts),
+        num_lanes_restarted=sum(rollout.num_lanes_restarted for rollout in rollouts),
+    )

@@ -1,0 +1,371 @@
+"""SingleAgentEnvRunner: samples from copies of an environment with one agent, as columns or as episodes."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import Any
+
+import torch
+
+from skate.rllib.callbacks.make import EPISODE_MOMENTS, Callbacks
+from skate.rllib.connectors import default_pipelines
+from skate.rllib.core import (
+    COMPONENT_ENV_TO_MODULE_CONNECTOR,
+    COMPONENT_MODULE_TO_ENV_CONNECTOR,
+    COMPONENT_RL_MODULE,
+    DEFAULT_MODULE_ID,
+)
+from skate.rllib.env.action_plan import ActionPlan
+from skate.rllib.env.action_source import ActionSource
+from skate.rllib.env.column_sampler import ColumnSampler
+from skate.rllib.env.creation import ACTION, LANE, make_vector, seed_of
+from skate.rllib.env.env_context import EnvContext
+from skate.rllib.env.env_runner import EnvRunner
+from skate.rllib.env.episode_meter import EpisodeMeter, log_sampled
+from skate.rllib.env.episode_sampler import EpisodeSampler
+from skate.rllib.env.lanes import Lanes
+from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.env.space_plan import SpacePlan
+from skate.rllib.utils import metrics as names
+
+logger = logging.getLogger(__name__)
+
+INPUT_ENV_SPACES = "__env__"
+INPUT_ENV_SINGLE_SPACES = "__env_single__"
+
+
+class SingleAgentEnvRunner(EnvRunner):
+    """Samples from ``config.num_envs_per_env_runner`` copies of an environment.
+
+    Without callbacks of episodes and connectors of your own it steps straight into columns; otherwise it keeps
+    episodes and runs the connectors. Both ways give the same numbers.
+
+    Args:
+        config: The algorithm's config.
+        kwargs: ``worker_index``, ``num_workers``, ``tune_trial_id``, ``spaces``, ``recreated_worker``.
+    """
+
+    def __init__(self, *, config: Any, **kwargs: Any) -> None:
+        super().__init__(config=config, **kwargs)
+        self.tune_trial_id = kwargs.get("tune_trial_id")
+        self.spaces: dict[str, Any] = kwargs.get("spaces") or {}
+        self._recreated = bool(kwargs.get("recreated_worker", False))
+        self._callbacks = Callbacks(config)
+        self._device = self._choose_device()
+        self._generator = torch.Generator(self._device)
+        self._seed: int | None = getattr(config, "seed", None)
+        action_seed = seed_of(self._seed, ACTION, self.worker_index)
+        if action_seed is None:
+            self._generator.seed()
+        else:
+            self._generator.manual_seed(action_seed)
+        self.env: Any = None
+        self.num_envs = 0
+        self.module: Any = None
+        self._weights_seq_no = 0
+        self._sampled_at: float | None = None
+        self._columns: ColumnSampler | None = None
+        self._episodes: EpisodeSampler | None = None
+        if self._needs_env():
+            self.make_env()
+        self._env_to_module = default_pipelines.env_to_module_of(config, self.env, self.spaces, self._device)
+        self._module_to_env = default_pipelines.module_to_env_of(config, self.env, self.spaces)
+        self.make_module()
+
+    def _needs_env(self) -> bool:
+        remote = self.worker_index > 0 or not getattr(self.config, "num_env_runners", 0)
+        return remote or bool(getattr(self.config, "create_env_on_local_worker", False))
+
+    def _choose_device(self) -> torch.device:
+        gpus = getattr(self.config, "num_gpus_per_env_runner", 0) if self.worker_index else 0
+        return torch.device("cuda" if gpus and torch.cuda.is_available() else "cpu")
+
+    def make_env(self) -> None:
+        """Make the environments anew from ``config.env`` and ``config.env_config``."""
+        if self.env is not None:
+            self.env.close()
+        settings = getattr(self.config, "env_config", None) or {}
+        context = EnvContext(
+            settings, self.worker_index, num_workers=self.num_workers, recreated_worker=self._recreated
+        )
+        self.env = make_vector(self.config, context)
+        self.num_envs = int(self.env.num_envs)
+        self._lanes = Lanes(self.env, bool(getattr(self.config, "restart_failed_sub_environments", False)))
+        window = getattr(self.config, "metrics_num_episodes_for_smoothing", 100)
+        self._meter = EpisodeMeter(self.num_envs, self.metrics, window)
+        self._needs_initial_reset = True
+        self._columns = self._episodes = None
+        self._callbacks.run(
+            "on_environment_created",
+            env_runner=self,
+            metrics_logger=self.metrics,
+            env=self.env.unwrapped,
+            env_context=context,
+        )
+
+    def make_module(self) -> None:
+        """Make the module from ``config.get_rl_module_spec()``; without one only random actions can be sampled."""
+        try:
+            spec = self.config.get_rl_module_spec(
+                env=self.env.unwrapped if self.env is not None else None,
+                spaces=self.get_spaces(),
+                inference_only=True,
+            )
+        except NotImplementedError:
+            self.module = None
+            return
+        self.module = spec.build()
+        if hasattr(self.module, "to"):
+            self.module.to(self._device)
+        self._columns = self._episodes = None
+
+    def get_spaces(self) -> dict[str, Any]:
+        """Return pairs of observation and action space: of the vector, of one environment, of the module."""
+        if self.env is None:
+            return self.spaces
+        single = self.env.single_observation_space, self.env.single_action_space
+        return {
+            INPUT_ENV_SPACES: (self.env.observation_space, self.env.action_space),
+            INPUT_ENV_SINGLE_SPACES: single,
+            DEFAULT_MODULE_ID: (self._env_to_module.observation_space, single[1]),
+        }
+
+    @property
+    def samples_columns(self) -> bool:
+        """True if nothing asks for episode objects, so that steps go straight into columns."""
+        if self.module is None or any(self._callbacks.has(moment) for moment in EPISODE_MOMENTS):
+            return False
+        fused = default_pipelines.is_default(self._env_to_module) and default_pipelines.is_default(
+            self._module_to_env
+        )
+        return (
+            fused
+            and default_pipelines.is_flat(self.env.single_observation_space, self._env_to_module)
+            and self._action_plan.is_simple
+        )
+
+    @functools.cached_property
+    def _action_plan(self) -> ActionPlan:
+        return default_pipelines.action_plan_of(self.config, self.env.single_action_space)
+
+    def sample_rollout(
+        self, num_steps: int, explore: bool | None = None, random_actions: bool = False
+    ) -> Rollout:
+        """Sample a fragment of columns.
+
+        Args:
+            num_steps: Steps of each environment.
+            explore: True to explore, False for the most likely actions; default ``config.explore``.
+            random_actions: True to act at random, without the module.
+
+        Returns:
+            The fragment; its observations are those that the module saw.
+        """
+        self._log_start()
+        explore = getattr(self.config, "explore", True) if explore is None else explore
+        before = self._meter.num_episodes
+        with self.metrics.log_time(names.SAMPLE_TIMER):
+            if self.samples_columns:
+                rollout = self._column_sampler().sample(
+                    num_steps, explore, *self._lifetime_and_growth(), random_actions
+                )
+            else:
+                rollout = self._episode_sampler().sample_rollout(num_steps, explore, random_actions)
+        rollout.weights_seq_no = self._weights_seq_no
+        self._log_end(rollout.num_steps, self._meter.num_episodes - before)
+        return rollout
+
+    def sample(
+        self,
+        *,
+        num_timesteps: int | None = None,
+        num_episodes: int | None = None,
+        explore: bool | None = None,
+        random_actions: bool = False,
+        force_reset: bool = False,
+        **kwargs: Any,
+    ) -> list[SingleAgentEpisode]:
+        """Sample steps or whole episodes.
+
+        Args:
+            num_timesteps: At least so many steps over all environments. Default, if ``num_episodes`` is None too:
+                a rollout fragment of each environment, or one episode of each with
+                ``batch_mode="complete_episodes"``.
+            num_episodes: So many whole episodes; all environments begin anew before and after.
+            explore: True to explore, False for the most likely actions; default ``config.explore``.
+            random_actions: True to act at random, without the module.
+            force_reset: True to begin anew before sampling.
+
+        Returns:
+            Ended episodes first, then chunks of those that continue.
+
+        Raises:
+            ValueError: Both numbers were given, or this runner has no environment.
+        """
+        if self.env is None:
+            raise ValueError(
+                f"{self} has no environment; set create_env_on_local_worker=True or sample from a remote runner"
+            )
+        if num_timesteps is not None and num_episodes is not None:
+            raise ValueError(
+                f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one"
+            )
+        self._log_start()
+        explore = getattr(self.config, "explore", True) if explore is None else explore
+        if num_timesteps is None and num_episodes is None:
+            if getattr(self.config, "batch_mode", "truncate_episodes") == "truncate_episodes":
+                num_timesteps = self._fragment_length() * self.num_envs
+            else:
+                num_episodes = self.num_envs
+        before = self._meter.num_episodes
+        with self.metrics.log_time(names.SAMPLE_TIMER):
+            samples, steps = self._episode_sampler().sample(
+                num_timesteps, num_episodes, explore, random_actions, force_reset
+            )
+            self._callbacks.run(
+                "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=samples
+            )
+        self._log_end(steps, self._meter.num_episodes - before)
+        return samples
+
+    def _random_actions(self, count: int) -> Any:
+        return self._action_plan.random(count, self._generator)
+
+    def _fragment_length(self) -> int:
+        get = getattr(self.config, "get_rollout_fragment_length", None)
+        return int(get(self.worker_index) if get is not None else self.config.rollout_fragment_length)
+
+    def _lifetime_and_growth(self) -> tuple[int, int]:
+        """Return the steps that all runners sampled so far, as far as this one knows, and their growth per step."""
+        runners = getattr(self.config, "num_env_runners", 0) or 1
+        return self.num_env_steps_sampled_lifetime * runners, self.num_envs * runners
+
+    def _lane_seeds(self) -> list[int | None] | None:
+        if self._seed is None or not self._needs_initial_reset:
+            return None
+        return [seed_of(self._seed, LANE, self.worker_index, lane) for lane in range(self.num_envs)]
+
+    def _make_column_sampler(self) -> ColumnSampler:
+        if self._columns is None:
+            plan = SpacePlan(self.env.single_observation_space)
+            source = ActionSource(self.module, self._generator)
+            self._columns = ColumnSampler(
+                self._lanes, plan, self._action_plan, source, self._meter, self._device
+            )
+        return self._columns
+
+    def _column_sampler(self) -> ColumnSampler:
+        sampler = self._make_column_sampler()
+        if self._needs_initial_reset or sampler.row is None:
+            sampler.reset(self._lane_seeds())
+            self._needs_initial_reset = False
+            if self._episodes is not None:
+                self._episodes.forget()
+        return sampler
+
+    def _episode_sampler(self) -> EpisodeSampler:
+        if self._episodes is None:
+            self._episodes = EpisodeSampler(self)
+        if self._columns is not None and self._columns.row is not None:
+            # The lanes move on without the columns, which begin anew if they are used again.
+            self._columns.row = None
+            self._episodes.forget()
+        return self._episodes
+
+    def _log_start(self) -> None:
+        if self._sampled_at is not None:
+            self.metrics.log_value(names.TIME_BETWEEN_SAMPLING, time.perf_counter() - self._sampled_at)
+        self.metrics.log_value(names.WEIGHTS_SEQ_NO, self._weights_seq_no, window=1)
+
+    def _log_end(self, num_steps: int, num_episodes: int) -> None:
+        self.num_env_steps_sampled_lifetime += num_steps
+        log_sampled(self.metrics, num_steps, num_episodes)
+        self._sampled_at = time.perf_counter()
+
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return weights, connectors' states and counters.
+
+        Args:
+            components: Names of the parts to return; all if None.
+            not_components: Names of parts to leave out.
+            kwargs: Passed to the module's ``get_state``.
+        """
+        wanted = {COMPONENT_RL_MODULE, COMPONENT_ENV_TO_MODULE_CONNECTOR, COMPONENT_MODULE_TO_ENV_CONNECTOR}
+        if components is not None:
+            wanted &= {components} if isinstance(components, str) else set(components)
+        wanted -= {not_components} if isinstance(not_components, str) else set(not_components or ())
+        state: dict[str, Any] = {names.NUM_ENV_STEPS_SAMPLED_LIFETIME: self.num_env_steps_sampled_lifetime}
+        if COMPONENT_RL_MODULE in wanted and self.module is not None:
+            state[COMPONENT_RL_MODULE] = self.module.get_state(**kwargs)
+            state[names.WEIGHTS_SEQ_NO] = self._weights_seq_no
+        if COMPONENT_ENV_TO_MODULE_CONNECTOR in wanted:
+            state[COMPONENT_ENV_TO_MODULE_CONNECTOR] = self._env_to_module.get_state()
+        if COMPONENT_MODULE_TO_ENV_CONNECTOR in wanted:
+            state[COMPONENT_MODULE_TO_ENV_CONNECTOR] = self._module_to_env.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take weights, connectors' states and counters; older weights than the present ones are left out.
+
+        Args:
+            state: Any part of what `get_state` returns.
+        """
+        if COMPONENT_ENV_TO_MODULE_CONNECTOR in state:
+            self._env_to_module.set_state(state[COMPONENT_ENV_TO_MODULE_CONNECTOR])
+        if COMPONENT_MODULE_TO_ENV_CONNECTOR in state:
+            self._module_to_env.set_state(state[COMPONENT_MODULE_TO_ENV_CONNECTOR])
+        if COMPONENT_RL_MODULE in state:
+            version = int(state.get(names.WEIGHTS_SEQ_NO, 0))
+            if version == 0 or version > self._weights_seq_no:
+                weights = state[COMPONENT_RL_MODULE]
+                if isinstance(weights, dict) and DEFAULT_MODULE_ID in weights:
+                    weights = weights[DEFAULT_MODULE_ID]
+                self.module.set_state(weights)
+            self._weights_seq_no = version or self._weights_seq_no
+        if names.NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
+            self.num_env_steps_sampled_lifetime = state[names.NUM_ENV_STEPS_SAMPLED_LIFETIME]
+
+    def get_lane_state(self) -> dict[str, Any]:
+        """Return the environments, their episodes and the random stream, so that another runner can continue from here."""
+        return {
+            "envs": self.env.envs,
+            "generator": self._generator.get_state(),
+            "needs_initial_reset": self._needs_initial_reset,
+            "meter": self._meter.get_state(),
+            "steps": self.num_env_steps_sampled_lifetime,
+            "columns": None if self._columns is None else (self._columns.row, self._columns.state),
+            "episodes": None if self._episodes is None else self._episodes.get_state(),
+        }
+
+    def set_lane_state(self, state: dict[str, Any]) -> None:
+        """Continue where another runner was."""
+        for env in self.env.envs:
+            env.close()
+        self.env.envs[:] = state["envs"]
+        self._generator.set_state(state["generator"])
+        self._meter.set_state(state["meter"])
+        self.num_env_steps_sampled_lifetime = state["steps"]
+        self._needs_initial_reset = True
+        self._columns = self._episodes = None
+        if state["columns"] is not None:
+            sampler = self._make_column_sampler()
+            sampler.row, sampler.state = state["columns"]
+        if state["episodes"] is not None:
+            self._episodes = EpisodeSampler(self)
+            self._episodes.set_state(state["episodes"])
+        self._needs_initial_reset = state["needs_initial_reset"]
+
+    def assert_healthy(self) -> None:
+        assert self.env is not None and self.module is not None
+
+    def stop(self) -> None:
+        if self.env is not None:
+            self.env.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(worker_index={self.worker_index}, num_envs={self.num_envs})"

@@ -1,0 +1,1 @@
+"""Wrappers: environments of PettingZoo, and preprocessing of Atari games."""

@@ -1,0 +1,1 @@
+"""Pure machines that decide which runner does what, with kills, restarts and time-outs."""

@@ -1,0 +1,1 @@
+"""Names of modules' specs in multi-agent configurations."""

@@ -1,0 +1,36 @@
+"""Decorators that programs mark their classes and methods with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Marked = TypeVar("Marked")
+
+
+def override(parent_cls: Any) -> Callable[[Marked], Marked]:
+    """Mark a method that overrides one of a base class.
+
+    Args:
+        parent_cls: the base class.
+
+    Raises:
+        NameError: the base class has no such method.
+    """
+
+    def check(method: Marked) -> Marked:
+        name = getattr(method, "__name__", "")
+        if name and name not in dir(parent_cls):
+            raise NameError(f"{name} does not override any method of {parent_cls}")
+        return method
+
+    return check
+
+
+def _mark(marked: Marked) -> Marked:
+    """Return what is marked."""
+    return marked
+
+
+PublicAPI = DeveloperAPI = ExperimentalAPI = OverrideToImplementCustomLogic = _mark
+OverrideToImplementCustomLogic_CallToSuperRecommended = _mark

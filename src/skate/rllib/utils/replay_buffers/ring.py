@@ -1,0 +1,148 @@
+"""ColumnRing: steps in columns of fixed length, with a link from each step to the next one of its episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skate.rllib.core.columns import Columns
+
+_DONE = (Columns.TERMINATEDS, Columns.TRUNCATEDS)
+
+
+class ColumnRing:
+    """The newest steps; a new one replaces the oldest.
+
+    Args:
+        capacity: Number of steps.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.size = 0
+        #: Steps that were ever added.
+        self.added = 0
+        self.columns: dict[str, np.ndarray] = {}
+        self._next = np.full(capacity, -1, np.int64)
+        # The last step of each lane, by position of its fragment and number of its lane, with its count of `added`.
+        self._tails: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def add(self, rollouts: Sequence[Any]) -> np.ndarray:
+        """Add the steps of fragments and return where they are.
+
+        Args:
+            rollouts: Fragments; those of one runner always at the same position.
+        """
+        places = [self._add_fragment(position, rollout) for position, rollout in enumerate(rollouts)]
+        return np.concatenate(places) if places else np.empty(0, np.int64)
+
+    def _add_fragment(self, position: int, rollout: Any) -> np.ndarray:
+        valid: np.ndarray = rollout.valid
+        rows = {
+            name: column[valid] for name, column in rollout.columns.items() if column.dtype.kind in "biuf"
+        }
+        rows[Columns.NEXT_OBS] = rollout.next_obs[valid]
+        count = len(rows[Columns.REWARDS])
+        if count > self.capacity:
+            raise ValueError(
+                f"a fragment of {count} steps is longer than the capacity {self.capacity} of the buffer"
+            )
+        self._allocate(rows)
+        places = (self.added + np.arange(count)) % self.capacity
+        for name, column in self.columns.items():
+            column[places] = rows[name]
+        self._next[places] = -1
+        self._link(position, valid, places)
+        self.added += count
+        self.size = min(self.capacity, self.size + count)
+        return places
+
+    def _allocate(self, rows: dict[str, np.ndarray]) -> None:
+        if not self.columns:
+            # Memory that no step was written to yet is not taken from the machine.
+            self.columns = {n: np.empty((self.capacity, *c.shape[1:]), c.dtype) for n, c in rows.items()}
+            return
+        missing = set(self.columns) - set(rows)
+        if missing:
+            raise ValueError(
+                f"the buffer has columns {sorted(self.columns)}, but the fragment has no {sorted(missing)}"
+            )
+
+    def _link(self, position: int, valid: np.ndarray, places: np.ndarray) -> None:
+        """Link the steps of each lane, within the fragment and to the lane's last step of the one before."""
+        steps, lanes = np.nonzero(valid)
+        for lane in range(valid.shape[1]):
+            mine = lanes == lane
+            here = places[mine]
+            if not len(here):
+                continue
+            consecutive = np.diff(steps[mine]) == 1
+            self._next[here[:-1][consecutive]] = here[1:][consecutive]
+            tail = self._tails.get((position, lane))
+            if (
+                tail is not None
+                and self.added + len(places) - tail[1] <= self.capacity
+                and steps[mine][0] == 0
+            ):
+                # A runner that was replaced, or a lane that started afresh, goes on with another observation.
+                before = self.columns[Columns.NEXT_OBS][tail[0]]
+                done = any(self.columns[name][tail[0]] for name in _DONE)
+                if not done and np.array_equal(before, self.columns[Columns.OBS][here[0]]):
+                    self._next[tail[0]] = here[0]
+            order = np.flatnonzero(mine)[-1]
+            self._tails[position, lane] = (int(here[-1]), self.added + int(order))
+        ended = places[np.logical_or(*(self.columns[name][places] for name in _DONE))]
+        self._next[ended] = -1
+
+    def windows(self, places: np.ndarray, lengths: np.ndarray, gamma: float) -> dict[str, np.ndarray]:
+        """Return steps with the discounted rewards and the last observation of the steps that follow them.
+
+        Args:
+            places: Where the windows begin.
+            lengths: The most steps in each window; it ends earlier with its episode, or with the newest step.
+            gamma: Discount per step.
+
+        Returns:
+            The columns of the first steps; of the last ones the next observation and the end of the episode. A column
+            ``"n_step"`` has the lengths.
+        """
+        rows = {name: column[places] for name, column in self.columns.items()}
+        rewards = rows[Columns.REWARDS].astype(np.float32)
+        last, count = places.copy(), np.ones(len(places), np.int64)
+        for step in range(1, int(lengths.max(initial=1))):
+            after = self._next[last]
+            going = (after >= 0) & (lengths > step) & (count == step)
+            if not going.any():
+                break
+            last = np.where(going, after, last)
+            rewards = rewards + np.where(
+                going, gamma**step * self.columns[Columns.REWARDS][last], 0.0
+            ).astype(np.float32)
+            count = count + going
+        rows[Columns.REWARDS] = rewards
+        for name in (Columns.NEXT_OBS, *_DONE):
+            rows[name] = self.columns[name][last]
+        rows["n_step"] = count.astype(np.float32)
+        return rows
+
+    def get_state(self) -> dict[str, Any]:
+        """Return everything that is stored."""
+        return {
+            "size": self.size,
+            "added": self.added,
+            "columns": {name: column[: self.size].copy() for name, column in self.columns.items()},
+            "next": self._next[: self.size].copy(),
+            "tails": dict(self._tails),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take what :meth:`get_state` returned."""
+        self.size, self.added, self._tails = state["size"], state["added"], dict(state["tails"])
+        self._next[:] = -1
+        self._next[: self.size] = state["next"]
+        self.columns = {}
+        self._allocate(state["columns"])
+        for name, column in state["columns"].items():
+            self.columns[name][: self.size] = column

@@ -1,0 +1,87 @@
+"""DQN from end to end: it learns, repeats itself bit for bit, and continues from a checkpoint with its buffer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from skate.rllib.algorithms.algorithm import Algorithm
+from skate.rllib.algorithms.dqn import DQNConfig
+from skate.rllib.algorithms.off_policy import updates_per_step
+from tests.rllib.test_ppo import digest
+
+
+def small() -> DQNConfig:
+    """Return a configuration whose iteration takes a fifth of a second."""
+    return (
+        DQNConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
+        .training(
+            lr=1e-3, train_batch_size=32, num_steps_sampled_before_learning_starts=100, target_network_update_freq=100
+        )
+        .rl_module(model_config={"fcnet_hiddens": [32], "head_fcnet_hiddens": []})
+        .reporting(min_sample_timesteps_per_iteration=400)
+        .debugging(seed=3)
+    )
+
+
+def train(config: Any, iterations: int) -> tuple[Any, dict[str, Any]]:
+    """Return an algorithm after some iterations, and the last result."""
+    algorithm = config.build_algo()
+    result: dict[str, Any] = {}
+    for _ in range(iterations):
+        result = algorithm.train()
+    return algorithm, result
+
+
+def test_an_iteration() -> None:
+    algorithm, result = train(small(), 1)
+    algorithm.stop()
+    assert result["num_env_steps_sampled_lifetime"] == 400
+    assert result["num_training_step_calls_per_iteration"] == 50
+    learned = result["learners"]["default_policy"]
+    for key in ("qf_loss", "qf_mean", "qf_max", "qf_min", "td_error_mean"):
+        assert isinstance(learned[key], float)
+    assert result["replay_buffer"]["num_env_steps_stored"] == 400
+    assert algorithm.iteration == 1
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    digests = []
+    for seed in (1, 1, 2):
+        algorithm, _ = train(small().debugging(seed=seed), 1)
+        digests.append(digest(algorithm))
+        algorithm.stop()
+    assert digests[0] == digests[1]
+    assert digests[0] != digests[2]
+
+
+def test_a_restored_run_continues_bit_for_bit_with_its_buffer(tmp_path: Path) -> None:
+    algorithm, _ = train(small().training(store_buffer_in_checkpoints=True), 1)
+    path = algorithm.save_to_path(tmp_path / "saved")
+    algorithm.train()
+    expected = digest(algorithm)
+    algorithm.stop()
+    restored = Algorithm.from_checkpoint(path)
+    assert len(restored.local_replay_buffer) == 400
+    restored.train()
+    assert digest(restored) == expected
+    restored.stop()
+
+
+def test_the_intensity_of_training_sets_the_number_of_updates() -> None:
+    config = small()
+    assert updates_per_step(config) == (1, 1)
+    assert updates_per_step(config.training(training_intensity=32)) == (1, 8)
+    assert updates_per_step(config.training(training_intensity=1)) == (4, 1)
+
+
+def test_exploration_falls_with_the_steps() -> None:
+    config = small().training(epsilon=[(0, 1.0), (400, 0.0)], lr=1e-9, num_steps_sampled_before_learning_starts=10**6)
+    algorithm, _ = train(config, 1)
+    state = [0.01, 0.02, 0.03, 0.04]
+    actions = {int(algorithm.compute_single_action(state)) for _ in range(60)}
+    best = int(algorithm.compute_single_action(state, explore=False))
+    algorithm.stop()
+    assert actions == {best}

@@ -1,0 +1,136 @@
+"""The group of runners: local and remote, equal bits with and without kills, errors, time-outs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+from rllib.test_env_runner import digest
+from rllib.tiny_module import Counting, config
+
+import skate
+from skate.rllib.env.env_runner_group import EnvRunnerGroup
+
+
+class Troubled(Counting):
+    """Kills its process, raises or hangs at one step, once or always."""
+
+    def step(self, action: int) -> Any:
+        settings = self.settings
+        if self.total == settings["at"] and settings["runner"] in (settings["index"], 0):
+            marker = Path(settings["folder"], "happened")
+            if settings["always"] or not marker.exists():
+                marker.touch()
+                if settings["how"] == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if settings["how"] == "hang":
+                    time.sleep(600)  # the hang under test
+                raise ZeroDivisionError("this environment is broken")
+        return super().step(action)
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.settings = {**context, "index": context.worker_index}
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[None]:
+    skate.init(num_cpus=4, preload=["torch"])
+    yield
+    skate.shutdown()
+
+
+def group(folder: Path | None = None, **settings: Any) -> EnvRunnerGroup:
+    trouble = {"folder": str(folder), "how": None, "always": False, "at": 12 if folder else -1, "runner": 2}
+    trouble |= {key: settings.pop(key) for key in list(settings) if key in trouble}
+    made = config(Troubled, num_env_runners=2, num_envs_per_env_runner=2, env_config=trouble, **settings)
+    return EnvRunnerGroup(made, local_env_runner=False)
+
+
+def digests(of: EnvRunnerGroup, rounds: int = 3) -> list[str]:
+    return [digest(rollout) for _ in range(rounds) for rollout in of.sample_rollouts(40)[0]]
+
+
+def test_the_local_runner_alone() -> None:
+    alone = EnvRunnerGroup(config())
+    rollouts, metrics = alone.sample_rollouts(70)
+    assert [rollout.valid.shape for rollout in rollouts] == [(18, 4)] and len(metrics) == 1
+    alone.sync_weights()
+    assert alone.foreach_env_runner(lambda runner: runner._weights_seq_no) == [1]
+    assert alone.local_env_runner.get_state()["weights_seq_no"] == 1
+    assert alone.healthy_env_runner_ids() == [] and alone.get_spaces()["default_policy"][1].n == 2
+    alone.stop()
+
+
+def test_a_kill_changes_no_bit(session: None, tmp_path: Path) -> None:
+    quiet = group()
+    expected = digests(quiet)
+    assert len(set(expected)) == 6 and quiet.num_restarts == 0
+    quiet.stop()
+    troubled = group(tmp_path, how="kill")
+    assert digests(troubled) == expected
+    assert troubled.num_restarts == 1 and troubled.healthy_env_runner_ids() == [1, 2]
+    troubled.stop()
+
+
+def test_an_exception_is_logged_and_the_round_is_whole(
+    session: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    troubled = group(tmp_path, how="raise")
+    began = time.monotonic()
+    rollouts, metrics = troubled.sample_rollouts(80)
+    assert sum(rollout.num_steps for rollout in rollouts) == 80 and len(metrics) == 2
+    assert time.monotonic() - began < 30, "the first restart is made at once, not after a minute"
+    assert "this environment is broken" in caplog.text and troubled.num_restarts == 1
+    troubled.stop()
+
+
+def test_an_environment_that_always_raises_raises_its_own_exception(session: None, tmp_path: Path) -> None:
+    for settings in ({}, {"restart_failed_env_runners": False}):
+        troubled = group(tmp_path, how="raise", always=True, runner=0, **settings)
+        with pytest.raises(ZeroDivisionError, match="this environment is broken"):
+            troubled.sample_rollouts(80)
+        assert bool(troubled.num_restarts) == (not settings)
+        troubled.stop()
+
+
+def test_a_hung_runner_is_replaced(session: None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    troubled = group(tmp_path, how="hang", sample_timeout_s=5.0)
+    rollouts, _ = troubled.sample_rollouts(80)
+    assert sum(rollout.num_steps for rollout in rollouts) == 80
+    assert "sample_timeout_s=5.0" in caplog.text
+    troubled.stop()
+
+
+def broken(context: Any) -> Any:
+    raise LookupError("the simulator is not installed")
+
+
+def test_an_environment_that_cannot_be_made_raises_its_own_exception(session: None) -> None:
+    with pytest.raises(LookupError, match="simulator is not installed"):
+        EnvRunnerGroup(config(broken, num_env_runners=1))
+
+
+def test_weights_and_functions_reach_all_runners(session: None) -> None:
+    made = config(num_env_runners=2)
+    both = EnvRunnerGroup(made)
+    assert both.local_env_runner.env is None
+    state = {key: value + 1 for key, value in both.local_env_runner.module.get_state().items()}
+    both.sync_weights(state, 5)
+    rollouts, metrics = both.sample_rollouts(16)
+    assert [rollout.weights_seq_no for rollout in rollouts] == [5, 5]
+
+    def look(runner: Any) -> Any:
+        return runner.worker_index, float(runner.module.layer.bias.detach()[0])
+
+    found = both.foreach_env_runner(look)
+    assert [index for index, _ in found] == [0, 1, 2] and len({bias for _, bias in found}) == 1
+    assert both.foreach_env_runner("ping", local_env_runner=False) == ["pong", "pong"]
+    both.stop()

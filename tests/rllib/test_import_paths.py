@@ -1,0 +1,67 @@
+"""The import paths of Ray's RLlib lead to Skate's classes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import skate.compat
+skate.compat.install()
+import ray
+import ray.rllib.algorithms.ppo as module
+from ray.rllib.algorithms import PPOConfig, DQNConfig, SACConfig
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.algorithms.callbacks import DefaultCallbacks
+from ray.rllib.algorithms.ppo import PPO
+from ray.rllib.algorithms.ppo.ppo import PPOConfig as again
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.core import DEFAULT_MODULE_ID, Columns
+from ray.rllib.core.columns import Columns as columns
+from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.core.rl_module import MultiRLModuleSpec, RLModuleSpec
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModule
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.policy.policy import PolicySpec
+from ray.rllib.policy.sample_batch import DEFAULT_POLICY_ID
+from ray.rllib.utils.annotations import override
+from ray.rllib.utils.framework import try_import_tf, try_import_torch
+from ray.rllib.utils.from_config import NotProvided as same
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, EPISODE_RETURN_MEAN
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from ray.tune.registry import get_trainable_cls, register_env
+
+assert ray.rllib.algorithms.ppo is module
+assert again is PPOConfig and columns is Columns and same is NotProvided
+assert try_import_torch()[0].nn and try_import_tf() == (None, None, None)
+assert get_trainable_cls("PPO") is PPO
+assert PPO.__module__ == "skate.rllib.algorithms.ppo.ppo"
+for name in ("impala", "appo", "bc", "marwil", "cql", "dreamerv3"):
+    try:
+        exec(f"from ray.rllib.algorithms.{name} import IMPALAConfig")
+    except ImportError as error:
+        assert "IMPALA is not available" in str(error), error
+    else:
+        raise AssertionError(name)
+try:
+    get_trainable_cls("APPO")
+except NotImplementedError as error:
+    assert "APPO is not available" in str(error)
+print("fine")
+"""
+
+
+def test_the_paths_of_ray_lead_here() -> None:
+    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+    assert found.stdout.strip() == "fine", found.stderr
+
+
+def test_rllib_itself_loads_neither_torch_nor_gymnasium() -> None:
+    program = "import skate.rllib, sys; sys.exit(sorted({'torch', 'gymnasium'} & sys.modules.keys()) or 0)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

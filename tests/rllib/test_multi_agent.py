@@ -1,0 +1,275 @@
+"""Environments with several agents: every step of every agent is in exactly one batch, once."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+from rllib.tiny_module import Choice, TinyModule, config
+
+from skate.rllib.env.multi_agent_env import MultiAgentEnv, make_multi_agent
+from skate.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
+from skate.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
+from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+
+class Schedule(MultiAgentEnv):
+    """Agents come late, skip steps and leave early, by a random schedule; each reward is a number of its own."""
+
+    ledger: list[tuple[str, float]] = []
+
+    def __init__(self, settings: Any = None) -> None:
+        self.possible_agents = ["a", "b", "c"]
+        self.observation_spaces = dict.fromkeys(
+            self.possible_agents, gym.spaces.Box(0, 1e6, (2,), np.float32)
+        )
+        self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(3))
+        self.dice = random.Random((settings or {}).get("seed", 0))
+        self.count = 0
+        super().__init__()
+
+    def observe(self, agents: list[str]) -> dict[str, Any]:
+        return {agent: np.array([self.at, ord(agent)], np.float32) for agent in agents}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.at = 0
+        self.present = {agent for agent in self.possible_agents if self.dice.random() < 0.7} or {"a"}
+        self.gone: set[str] = set()
+        self.asked = set(self.present)
+        return self.observe(sorted(self.present)), {}
+
+    def step(self, action_dict: dict[str, Any]) -> Any:
+        assert set(action_dict) == self.asked, f"acted: {set(action_dict)}, asked: {self.asked}"
+        self.at += 1
+        late = (
+            {agent for agent in self.possible_agents if self.dice.random() < 0.2} - self.gone - self.present
+        )
+        rewards = {}
+        for agent in sorted(self.present):
+            self.count += 1
+            rewards[agent] = float(self.count)
+            Schedule.ledger.append((agent, float(self.count)))
+        over = self.at == 9
+        leaving = set() if over else {agent for agent in self.present if self.dice.random() < 0.1}
+        seen = {agent for agent in self.present if self.dice.random() < 0.7} | leaving | late
+        if over:
+            seen = set(self.present)
+        self.present = (self.present | late) - leaving
+        self.gone |= leaving
+        if not self.present:
+            over = True
+        self.asked = seen & self.present
+        if not self.asked and not over:
+            self.asked = {sorted(self.present)[0]}
+            seen |= self.asked
+        terminateds = dict.fromkeys(leaving, True) | {"__all__": over}
+        return self.observe(sorted(seen)), rewards, terminateds, {"__all__": False}, {}
+
+
+class Modules(dict[str, TinyModule]):
+    """Several tiny modules."""
+
+    def is_stateful(self) -> bool:
+        return False
+
+    def forward_exploration(self, batch: dict[str, Any], t: int = 0) -> dict[str, Any]:
+        return {
+            module_id: self[module_id].forward_exploration(columns, t) for module_id, columns in batch.items()
+        }
+
+    forward_inference = forward_exploration
+
+    def get_state(self, **kwargs: Any) -> dict[str, Any]:
+        return {module_id: module.get_state() for module_id, module in self.items()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for module_id, each in state.items():
+            self[module_id].set_state(each)
+
+
+def many(env: Any = Schedule, **settings: Any) -> SimpleNamespace:
+    made = config(env, num_envs_per_env_runner=2, **settings)
+    made.is_multi_agent, made.policies = True, {"p": None, "q": None}
+    made.policy_mapping_fn = lambda agent_id, episode, **kwargs: "p" if agent_id in ("a", 0) else "q"
+
+    def spec(spaces: Any, inference_only: bool) -> Any:
+        sizes = {key: (space[0].shape[0], int(space[1].n)) for key, space in spaces.items() if key in "pq"}
+        return SimpleNamespace(
+            build=lambda: Modules({key: TinyModule(*size, Choice) for key, size in sizes.items()})
+        )
+
+    made.get_multi_rl_module_spec = spec
+    return made
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_reward_is_in_exactly_one_batch(seed: int) -> None:
+    Schedule.ledger.clear()
+    runner = MultiAgentEnvRunner(config=many(env_config={"seed": seed}))
+    found: dict[str, list[float]] = {"p": [], "q": []}
+    for _ in range(6):
+        for module_id, rollouts in runner.sample_rollout(7).items():
+            for rollout in rollouts:
+                rollout.check()
+                found[module_id] += rollout.columns["rewards"].reshape(-1).tolist()
+                agents = np.unique(rollout.columns["obs"][..., 1])
+                assert all((chr(int(agent)) == "a") == (module_id == "p") for agent in agents)
+                # Each step begins with the observation that the one before ended with.
+                np.testing.assert_array_equal(rollout.next_obs[:-1], rollout.columns["obs"][1:])
+                assert {"action_logp", "action_dist_inputs"} <= rollout.columns.keys()
+    pending = sum(
+        each["reward"] for episode in runner._sampler.episodes for each in episode._pending.values()
+    )
+    # Rewards before an agent's first observation, and after its last action, belong to no action of its.
+    assert sum(map(sum, found.values())) + pending == pytest.approx(
+        sum(reward for _, reward in Schedule.ledger)
+    )
+    results = MetricsLogger.peek_results(runner.get_metrics())
+    assert results["num_env_steps_sampled"] == 84 and results["num_module_steps_sampled"]["q"] == len(
+        found["q"]
+    )
+
+
+def test_agents_in_turns_get_the_sum_of_rewards_between_their_turns() -> None:
+    episode = MultiAgentEpisode(agent_to_module_mapping_fn=lambda agent_id, episode: f"for {agent_id}")
+    episode.add_env_reset(observations={"x": 0}, infos={"x": {"i": 0}})
+    assert episode.get_agents_to_act() == {"x"}
+    episode.add_env_step({"y": 1}, {"x": 10}, {"x": 1.0, "y": 0.0})
+    assert episode.get_agents_to_act() == {"y"} and len(episode.agent_episodes["x"]) == 0
+    episode.add_env_step({"x": 2}, {"y": 20}, {"x": 2.0, "y": 5.0})
+    assert episode.agent_episodes["x"].get_rewards() == [3.0] and episode.module_for("y") == "for y"
+    following = episode.cut(len_lookback_buffer=1)
+    following.add_env_step(
+        {"y": 3},
+        {"x": 11},
+        {"x": 4.0, "y": 6.0},
+        terminateds={"__all__": True},
+        truncateds={"__all__": False},
+    )
+    assert following.agent_episodes["y"].get_rewards() == [11.0] and following.agent_episodes[
+        "y"
+    ].get_actions() == [20]
+    assert following.agent_episodes["x"].get_observations() == [2, 2] and following.is_done
+    assert following.get_return() == 15.0 and len(following) == 1 and following.env_t == 3
+    assert following.get_observations(-1) == {"y": 3} and following.get_actions(-1) == {"x": 11}
+    assert following.get_rewards(slice(None)) == {"x": [4.0], "y": [6.0]}
+    assert following.get_observations(-1, neg_index_as_lookback=True) == {"y": 1}
+
+
+def test_independent_games_give_whole_episodes() -> None:
+    env = make_multi_agent("CartPole-v1")
+    runner = MultiAgentEnvRunner(config=many(env, env_config={"num_agents": 3}))
+    episodes = runner.sample(num_episodes=3)
+    assert len(episodes) == 3 and all(episode.is_done and episode.is_numpy for episode in episodes)
+    for episode in episodes:
+        assert {0, 1, 2} == episode.agent_ids and episode.agent_steps() == episode.get_return()
+        assert len(episode) == max(len(one) for one in episode.agent_episodes.values())
+    results = MetricsLogger.peek_results(runner.get_metrics())
+    assert set(results["agent_episode_returns_mean"]) == {"0", "1", "2"}
+    assert set(results["module_episode_returns_mean"]) == {"p", "q"}
+    steps = runner.sample(num_timesteps=20, random_actions=True)
+    assert sum(len(episode) for episode in steps) == 20
+
+
+def test_equal_seeds_give_equal_bits_from_any_state_of_lanes() -> None:
+    def bits(runner: MultiAgentEnvRunner) -> bytes:
+        sampled = runner.sample_rollout(15)
+        return b"".join(
+            rollout.columns[key].tobytes()
+            for key in ("obs", "actions", "rewards")
+            for each in sampled.values()
+            for rollout in each
+        )
+
+    one, other = (MultiAgentEnvRunner(config=many(env_config={"seed": 1})) for _ in range(2))
+    assert bits(one) == bits(other)
+    third = MultiAgentEnvRunner(config=many(env_config={"seed": 5}))
+    third.set_lane_state(pickle.loads(pickle.dumps(one.get_lane_state())))
+    assert bits(third) == bits(other)
+
+
+class Turns:
+    """A game of PettingZoo's kind in turns: each of two players acts three times, then both are out."""
+
+    possible_agents = ["first", "second"]
+
+    def __init__(self) -> None:
+        self.infos: dict[str, Any] = {}
+
+    def observation_space(self, agent: str) -> Any:
+        return gym.spaces.Box(0, 10, (1,), np.float32)
+
+    def action_space(self, agent: str) -> Any:
+        return gym.spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        self.agents, self.moves, self.agent_selection = list(self.possible_agents), 0, "first"
+
+    def observe(self, agent: str) -> Any:
+        return np.array([self.moves], np.float32)
+
+    def last(self) -> Any:
+        return self.observe(self.agent_selection), 1.0, self.moves == 6, False, {}
+
+    def step(self, action: Any) -> None:
+        if self.moves == 6:
+            assert action is None
+            self.agents.remove(self.agent_selection)
+            self.agent_selection = self.agents[0] if self.agents else ""
+            return
+        self.moves += 1
+        self.agent_selection = self.possible_agents[self.moves % 2]
+
+    def close(self) -> None:
+        pass
+
+
+def test_games_in_turns_end_for_all() -> None:
+    runner = MultiAgentEnvRunner(config=many(lambda settings: PettingZooEnv(Turns())))
+    episodes = runner.sample(num_episodes=2)
+    for episode in episodes:
+        assert {agent: len(one) for agent, one in episode.agent_episodes.items()} == {"first": 3, "second": 3}
+        assert episode.is_done and all(one.is_terminated for one in episode.agent_episodes.values())
+
+
+def test_parallel_games_of_pettingzoo() -> None:
+    pytest.importorskip("pettingzoo")
+    from pettingzoo.utils.env import ParallelEnv
+
+    class Both(ParallelEnv):  # type: ignore[type-arg, misc]
+        """Two players for four rounds."""
+
+        possible_agents = ["first", "second"]
+        metadata: dict[str, Any] = {"name": "both"}
+
+        def observation_space(self, agent: str) -> Any:
+            return gym.spaces.Box(0, 10, (1,), np.float32)
+
+        def action_space(self, agent: str) -> Any:
+            return gym.spaces.Discrete(2)
+
+        def both(self, value: Any) -> dict[str, Any]:
+            return dict.fromkeys(self.possible_agents, value)
+
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            self.agents, self.rounds = list(self.possible_agents), 0
+            return self.both(np.zeros(1, np.float32)), self.both({})
+
+        def step(self, actions: Any) -> Any:
+            self.rounds += 1
+            over = self.rounds == 4
+            self.agents = [] if over else self.agents
+            seen = self.both(np.array([self.rounds], np.float32))
+            return seen, self.both(1.0), self.both(False), self.both(over), self.both({})
+
+    runner = MultiAgentEnvRunner(config=many(lambda settings: ParallelPettingZooEnv(Both())))
+    episode = runner.sample(num_episodes=1)[0]
+    assert episode.is_truncated and not episode.is_terminated and episode.get_return() == 8.0
