@@ -50,7 +50,7 @@ class Running:
             "--node-ip-address=127.0.0.1",
             "--num-cpus=1",
             where,
-            "--autoscaling-config=x",
+            f"--autoscaling-config={__file__}",
             *FLAGS,
         )
         status = json.loads(run_skate("status", "--json", where))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from skate.autoscaler import sdk
-from skate.command import main
+from skate.command import main, start
 from tests.launcher.conftest import Machines
 
 HEAD, FIRST, SECOND, UNREACHABLE = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.99"
@@ -240,3 +240,15 @@ def test_the_functions_of_the_sdk_do_the_same(machines: Machines, file: Path, tm
         RuntimeError, match=f"1 of the machines have not started: {UNREACHABLE}: no SSH connection"
     ):
         sdk.create_or_update_cluster(contents)
+
+
+def test_a_head_without_the_autoscalers_file_does_not_grow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = start._parser().parse_args(["--head", "--autoscaling-config=~/nowhere.yaml", "--labels=a=b"])
+    assert start._all_labels(given) == {"a": "b"}
+    assert "there is no file ~/nowhere.yaml, so this cluster does not grow" in capsys.readouterr().err
+    path = tmp_path / "cluster.yaml"
+    path.write_text("")
+    given = start._parser().parse_args(["--head", f"--autoscaling-config={path}"])
+    assert start._all_labels(given) == {"skate.io/autoscaler": "on"}

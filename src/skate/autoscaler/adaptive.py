@@ -13,7 +13,9 @@ from skate.autoscaler.demand import Demand, Limits, Node, Shape, target, to_reti
 from skate.autoscaler.machines import Machines
 from skate.autoscaler.view import NodeView, demand
 from skate.client.session import session
+from skate.exceptions import GetTimeoutError, RayError
 from skate.launcher.ssh import MachineError
+from skate.util.state.exception import RayStateApiException
 
 INTERVAL_S = 1.0
 #: A started node that has not been seen by then is given up.
@@ -143,7 +145,12 @@ class Autoscaler(AdaptiveCore):  # type: ignore[misc]
     async def run(self, ended: asyncio.Event, interval_s: float = INTERVAL_S) -> None:
         """Adapt the cluster until `ended` is set. Raises ConnectionError if the session ends."""
         while not ended.is_set():
-            await self.adapt()
+            try:
+                await self.adapt()
+            except (RayStateApiException, GetTimeoutError) as error:
+                self._report(f"the cluster has not answered, it is asked again: {error}")
+            except RayError as error:
+                raise ConnectionError(f"the cluster has ended: {error}") from error
             try:
                 await asyncio.wait_for(ended.wait(), interval_s)
             except asyncio.TimeoutError:

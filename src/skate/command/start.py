@@ -187,7 +187,17 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
 def _all_labels(given: argparse.Namespace) -> dict[str, str] | None:
     """Return the labels of the node; the head of a cluster with an autoscaler has one more."""
     labels = _labels(given.labels)
-    return labels if given.autoscaling_config is None else {**(labels or {}), detached_node.GROWS_LABEL: "on"}
+    path = given.autoscaling_config
+    if path is None:
+        return labels
+    if not os.path.exists(os.path.expanduser(path)):
+        # Files for Ray name one that its own launcher makes.
+        print(
+            f"skate start: --autoscaling-config: there is no file {path}, so this cluster does not grow",
+            file=sys.stderr,
+        )
+        return labels
+    return {**(labels or {}), detached_node.GROWS_LABEL: "on"}
 
 
 def _labels(text: str | None) -> dict[str, str] | None:
