@@ -1,6 +1,6 @@
 """One conversation with a server of jobs: the same requests for Skate and for a real Ray, and the shapes of all answers.
 
-`python tests/dashboard/job_exchange.py URL` records those of the Ray at that address into ray_job_shapes.json: only names and
+`python -m tests.dashboard.job_exchange URL` records those of the Ray at that address into ray_job_shapes.json: only names and
 types, no values.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from tests.conformance.waiting import wait_for
 
 SHAPES = Path(__file__).parent / "ray_job_shapes.json"
 JOB = {"entrypoint": "echo hello", "metadata": {"a": "b"}, "runtime_env": {"env_vars": {"A": "b"}}}
@@ -65,10 +66,12 @@ class Talk:
 
     def until(self, job: str, *wanted: str) -> None:
         """Wait for a status of a job."""
-        deadline = time.monotonic() + WAIT_S
-        while json.loads(self._answer("GET", f"/api/jobs/{job}", None)[2])["status"] not in wanted:
-            assert time.monotonic() < deadline, f"{job} does not become {wanted}"
-            time.sleep(0.05)
+
+        def status() -> str:
+            found: str = json.loads(self._answer("GET", f"/api/jobs/{job}", None)[2])["status"]
+            return found
+
+        wait_for(lambda: status() in wanted, WAIT_S, f"{job} to be {wanted}")
 
 
 def converse(talk: Talk) -> dict[str, Any]:
