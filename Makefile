@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster attack check lint typecheck tidy format bench bench-ray soak conformance-ray ray-clients docs site clean
+.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray soak conformance-ray ray-clients docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -100,6 +100,9 @@ test-deepspeed: $(VENV)/.deepspeed  ## the tests that train with DeepSpeed, on C
 
 test-cluster: $(VENV)/.dev  ## the scenes of a cluster in network namespaces: cables are cut, machines stopped and killed (as root)
 	@$(BIN)/python -m pytest -m cluster_scene tests/cluster $(ARGS)
+
+test-long: $(VENV)/.dev  ## tests that take minutes, such as the examples of RLlib
+	@$(BIN)/python -m pytest -m long $(ARGS)
 
 attack: $(VENV)/.dev  ## the long attacks, such as rolling updates under clients that cut and pipeline their requests
 	@$(BIN)/python -m pytest -m attack tests/attack $(ARGS)

@@ -101,7 +101,7 @@ def test_an_environment_that_always_raises_raises_its_own_exception(session: Non
         troubled.stop()
 
 
-@pytest.mark.attack
+@pytest.mark.long
 def test_a_hung_runner_is_replaced(session: None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     troubled = group(tmp_path, how="hang", sample_timeout_s=5.0)
     rollouts, _ = troubled.sample_rollouts(80)

@@ -1,4 +1,4 @@
-"""The examples of RLlib run and print what they promise; `make test` runs the others."""
+"""The examples of RLlib run and print what they promise; `make test-long` runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.cluster_scene
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "last"),
     [
