@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from tests.cluster import serve_programs
-from tests.cluster.cluster import Cluster
-from tests.cluster.namespaces import Machine, Program
+from tests.cluster.cluster import Cluster, Driver
+from tests.cluster.namespaces import Machine, Network, Program
 from tests.conformance.waiting import wait_for
 
 pytestmark = [pytest.mark.cluster_scene, pytest.mark.timeout(300)]
@@ -98,4 +99,30 @@ def test_a_drained_node_fails_no_request(cluster: Cluster) -> None:
     found = answers(load)
     assert all(text.startswith("v1 machine") for text in found), found
     cluster.head.skate("serve", "shutdown", "-y").ok()
+    cluster.down(driver)
+
+
+def test_serve_answers_while_the_head_is_away(network: Callable[..., Network]) -> None:
+    cluster = Cluster(network(3))
+    state = ("--state-dir", "/tmp/state")
+    cluster.start_head(*state).ok()
+    for joining in [cluster.join(machine) for machine in cluster.nodes]:
+        joining.ok()
+    driver = Driver(cluster.nodes[0])
+    driver.alive("machine1", "machine2", "machine3")
+    program(cluster.nodes[0], "deploy", "v1", "6").ok(60)
+    loads = [program(machine, "load") for machine in cluster.nodes]
+    for load in loads:
+        load.wait_for_output("^answer v1 ")
+    cluster.send(cluster.head, signal.SIGKILL)
+    cluster.gone(cluster.head)
+    cluster.start_head(*state).ok()
+    driver.alive("machine1", "machine2", "machine3")
+    # The controller is back, wherever it was.
+    program(cluster.nodes[0], "deploy", "v2", "6").ok(90)
+    for load in loads:
+        load.wait_for_output("^answer v2 ", 60)
+        found = answers(load)
+        assert all(text.startswith(("v1 machine", "v2 machine")) for text in found), found
+    cluster.nodes[0].skate("serve", "shutdown", "-y").ok()
     cluster.down(driver)
