@@ -4,8 +4,12 @@
 
 Data reads Python's own documentation, cleans it, trains a tokenizer and tokenizes in a stream; Train fits a small GPT with two
 workers that share gradients; Serve puts it behind OpenAI's API, and OpenAI's client queries it. `--keep`
-leaves the server and its page running. The same program runs on a cluster: only the address passed to `init`
-and the number of workers change.
+leaves the server and its page running.
+
+On a cluster, started with `skate start --head --port 6379` and `skate start --address=...`, run it on the head's machine, with a
+folder that all machines share:
+
+    python examples/main_job --address auto --workers 4 --folder /shared/main_job
 """
 
 from __future__ import annotations
@@ -70,7 +74,10 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
         yield said
         rows.append((name, ", ".join(said), time.perf_counter() - start))
 
-    ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch"])
+    if wanted.address:
+        ray.init(wanted.address)
+    else:
+        ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch"])
     with stage("Data") as said:
         with console.status("reading and cleaning text, training a tokenizer, tokenizing"):
             text = prepare.prepare(folder, wanted.files)
@@ -84,11 +91,12 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
             wanted.steps,
             folder / "runs",
             wanted.batch_size,
+            wanted.workers,
             fit.Bar(console, wanted.steps),
         )
         frame = result.metrics_dataframe
         picture = fit.draw(result, folder / "loss.png")
-        said.append(f"{fit.WORKERS} workers, {wanted.steps} steps")
+        said.append(f"{wanted.workers} workers, {wanted.steps} steps")
         said.append(f"loss {frame['loss'].iloc[0]:.2f} to {frame['loss'].iloc[-1]:.2f}")
         console.print(f"the curve of the loss: {picture}", soft_wrap=True)
         console.print(f"the model: {result.checkpoint.path}", soft_wrap=True)
@@ -146,6 +154,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--batch-size", type=int, default=16, help="rows of 128 tokens that a worker takes a step (16)"
     )
+    parser.add_argument(
+        "--workers", type=int, default=fit.WORKERS, help=f"workers that train ({fit.WORKERS})"
+    )
+    parser.add_argument("--address", help="a cluster to use, such as auto (a session of its own)")
     parser.add_argument("--files", type=int, default=None, help="read so many sources only (all)")
     parser.add_argument(
         "--folder", help="where text, tokens, checkpoints and the picture go (a new temporary one)"
@@ -169,8 +181,8 @@ def show(console: Console, rows: list[tuple[str, str, float]], seconds: float) -
     table.add_row("all", "", f"{seconds:.1f}")
     console.print("", table)
     console.print(
-        "The same command on more machines: init(address=...) in place of init(), ScalingConfig(num_workers=..., use_gpu=True) "
-        "for training, num_replicas=... for serving."
+        "The same on more machines: --address auto --workers N; ScalingConfig(use_gpu=True) trains on GPUs, num_replicas=... "
+        "serves from several."
     )
 
 

@@ -1,4 +1,4 @@
-"""Train: a small GPT on rows of tokens, by two workers that average their gradients."""
+"""Train: a small GPT on rows of tokens, by workers that average their gradients."""
 
 from __future__ import annotations
 
@@ -52,14 +52,20 @@ class Bar(UserCallback):
 
 
 def fit(
-    tokens_folder: str, tokenizer_folder: str, steps: int, folder: Path, batch_size: int, bar: Bar
+    tokens_folder: str,
+    tokenizer_folder: str,
+    steps: int,
+    folder: Path,
+    batch_size: int,
+    workers: int,
+    bar: Bar,
 ) -> Result:
     """Train for a number of steps; return the metrics of each report and the last checkpoint."""
     config = {"steps": steps, "batch_size": batch_size, "lr": 2e-3, "tokenizer": tokenizer_folder}
     trainer = TorchTrainer(
         train_loop_per_worker,
         train_loop_config=config,
-        scaling_config=ScalingConfig(num_workers=WORKERS),
+        scaling_config=ScalingConfig(num_workers=workers),
         run_config=RunConfig(
             name="documentation-gpt",
             storage_path=str(folder),

@@ -43,7 +43,10 @@ def main() -> None:
     wanted = arguments()
     console = Console(highlight=False)
     # The modules of all workers are imported once, and workers are forked from that process.
-    ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "deployments"])
+    if wanted.address:
+        ray.init(wanted.address)
+    else:
+        ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "deployments"])
     try:
         # Imported here and not above: the process from which workers are forked imports it at the same time.
         import deployments
@@ -84,6 +87,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep serving after --question")
     parser.add_argument("--port", type=int, default=8000, help="where the page is, on this machine (8000)")
     parser.add_argument("--model", help="folder of a language model that writes the answers (none)")
+    parser.add_argument("--address", help="a cluster to use, such as auto (a session of its own)")
     parser.add_argument("--index", type=Path, help="where the index is kept (in ~/.cache/skate-retrieval)")
     parser.add_argument("--passages", type=int, default=None, help="index so many passages only (all)")
     return parser.parse_args()
