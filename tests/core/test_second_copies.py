@@ -105,6 +105,41 @@ def test_copy_that_went_before_it_was_needed_is_lost_with_the_value() -> None:
     nodes.drain(without_timeouts=True)
 
 
+def read_from_its_owner(*readers: int) -> tuple[Star, Any]:
+    """Create a driver's value on its own node, and read it on others."""
+    nodes = Star(random.Random(1), [1, 1, 1, 1], faults=replace(NO_FAULTS, arena_bytes=8 * MIB))
+    driver = nodes.nodes[0].driver()
+    driver.todo.append(("submit", Spec("first", large=True, strategy=on(nodes, 0))))
+    for number in readers:
+        driver.todo.append(("submit", Spec("read", strategy=on(nodes, number)), (0,)))
+    nodes.settle()
+    return nodes, driver
+
+
+def test_value_of_its_owner_is_read_once_and_goes_with_the_last_ref() -> None:
+    nodes, driver = read_from_its_owner(2, 3)
+    assert (copies(nodes, 2), copies(nodes, 3)) == (1, 1)
+    oid = driver.frame.refs[0]._id
+    place = nodes.nodes[2].core.objects.get(oid).payload
+    driver.todo.append(("submit", Spec("read", strategy=on(nodes, 2)), (0,)))
+    nodes.settle()
+    assert nodes.nodes[2].core.objects.get(oid).payload == place
+    driver.todo.append(("drop", 0))
+    nodes.settle()
+    assert (copies(nodes, 2), copies(nodes, 3)) == (0, 0)
+    assert not nodes.nodes[2].core.allocator.used
+    nodes.drain(without_timeouts=True)
+
+
+def test_copy_of_a_lost_reader_is_forgotten() -> None:
+    nodes, driver = read_from_its_owner(2, 3)
+    record = nodes.nodes[0].core.objects.get(driver.frame.refs[0]._id)
+    nodes.kill(nodes.nodes[2])
+    nodes.settle()
+    assert [peer.node_id for peer in record.remote.copies] == [nodes.nodes[3].node_id]
+    nodes.drain(without_timeouts=True)
+
+
 def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
     nodes, _ = read_on_a_third_node()
     core = nodes.nodes[0].core

@@ -179,6 +179,8 @@ class RemoteObjects:
         if record.kind == m.REMOTE:
             record.kind = m.PENDING
             record.payload = None
+            if remote.place is None and remote.owner is None:
+                remote.place = self.copies.another(record)
             if remote.place is None:
                 self.lineage.rebuild(record)
             else:

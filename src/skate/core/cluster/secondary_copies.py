@@ -1,7 +1,8 @@
-"""Secondary copies: values owned by another node and made by a third one, kept here after they were read.
+"""Secondary copies: values owned by another node, kept here after they were read.
 
-The owner counts one grant for such a copy and releases it with the object. If the node that made the value is lost, the owner
-uses a copy in its place. When memory runs short, unused copies are dropped first, and their owners are notified.
+So tasks that use one value one after another, such as the weights of a model, read it once. The owner counts one grant for a copy
+and releases it with the object. If the node that made the value is lost, the owner uses a copy in its place. When memory runs
+short, unused copies are dropped first, and their owners are notified.
 """
 
 from __future__ import annotations
@@ -36,10 +37,9 @@ class SecondCopies:
         self.here: dict[bytes, ObjectRecord] = {}
 
     def keep(self, record: ObjectRecord) -> None:
-        """Keep a value that was read from the node that made it, as a copy for its owner."""
-        remote = record.remote
-        owner = remote.owner
-        if owner is None or not owner.alive or remote.source is owner or record.oid in self.here:
+        """Keep a value that was read from another node, as a copy for its owner."""
+        owner = record.remote.owner
+        if owner is None or not owner.alive or record.oid in self.here:
             return
         if owner.cid in record.holders or record.payload[0] >= self.boundary:
             return  # the owner already has a copy here, or the value is on disk
@@ -81,13 +81,23 @@ class SecondCopies:
                 del self.here[oid]
                 self.objects.free(cid, oid, 1)
         elif word == CopyState.ADDED:
-            remote = None if record is None else record.remote
-            if remote is None or remote.place is None or remote.place is peer or peer in remote.copies:
+            if record is None or not self._may_have(record, peer):
                 self.emit(cid, m.Copy(m.COPY, oid, CopyState.UNWANTED))
-            else:
-                remote.copies = (*remote.copies, peer)
+                return
+            if record.remote is None:
+                record.remote = RemoteObject()
+            record.remote.copies = (*record.remote.copies, peer)
         elif record is not None and record.remote is not None:
             self._gone(record, peer)
+
+    def _may_have(self, record: ObjectRecord, peer: Peer) -> bool:
+        """Return True if a peer may count as having a copy of an own value."""
+        remote = record.remote
+        if remote is None:
+            return record.kind in (m.ARENA, m.SPILLED) and record.oid[8:16] == self.members.here.tag
+        if remote.owner is not None or remote.place is peer or peer in remote.copies:
+            return False
+        return remote.place is not None or record.kind in (m.ARENA, m.SPILLED)
 
     def _gone(self, record: ObjectRecord, peer: Peer) -> None:
         remote = record.remote

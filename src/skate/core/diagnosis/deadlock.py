@@ -356,7 +356,10 @@ class DeadlockSearch:
     def _value(self, oid: bytes) -> bool:
         """Return True if a value may be freed, with its contents."""
         record = self.objects.records.get(oid)
-        if record is None or record.writer is not None or record.remote is not None:
+        if record is None or record.writer is not None:
+            return True
+        remote = record.remote
+        if remote is not None and (remote.owner is not None or remote.place is not None):
             return True
         return self._let_go(oid, record.holders, record.pins)
 
