@@ -136,6 +136,9 @@ class HeadRecovery:
                     core.cluster.registry.entry(actor_id)
                 case _:
                     pass
+        for cid, message in self._kept:
+            if _creates(message):
+                self.actors.created_again(cid, m.Forward(*message).task_id)
         self.groups.restore()
         self.actors.restore()
         for job in [job for job in core.jobs.jobs.values() if not job.home.alive]:
@@ -160,5 +163,10 @@ class HeadRecovery:
 
 def _makes_actors(message: tuple[Any, ...]) -> bool:
     """Return True for a creation that a member sends, and for what it needs."""
+    return message[0] in (m.JOB, m.FUNCTION, m.TEMPLATE) or _creates(message)
+
+
+def _creates(message: tuple[Any, ...]) -> bool:
+    """Return True for a creation that a member sends."""
     tag, *fields = message
-    return tag in (m.JOB, m.FUNCTION, m.TEMPLATE) or (tag == m.FORWARD and fields[0] == CREATION)
+    return bool(tag == m.FORWARD and fields[0] == CREATION)

@@ -41,6 +41,11 @@ class RestoredActors:
         _, actor_id = message
         self._holders.setdefault(actor_id, []).append(cid)
 
+    def created_again(self, cid: int, actor_id: bytes) -> None:
+        """Handle a creation that the head before did not answer: if it has stored the actor, that member uses it."""
+        if any(record.actor_id == actor_id for record in self._records):
+            self._holders.setdefault(actor_id, []).append(cid)
+
     def forget(self, cid: int) -> None:
         """Forget the reports of a member that was lost."""
         self._reports = {key: report for key, report in self._reports.items() if report[0] != cid}
