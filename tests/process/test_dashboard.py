@@ -63,8 +63,14 @@ def test_it_lives_as_long_as_its_program(program: Callable[..., Program], how: s
     port = url.rpartition(":")[2]
     found = re.search(r"#token=(\S+)", started.err)
     assert found is not None and url in started.err, started.story()
-    status, page = get(f"{url}/metrics", found[1])
-    assert status == 200 and re.search(r"^ray_counted_total\{.*\} 5.0$", page, re.MULTILINE), page
+    token = found[1]
+
+    def counted() -> bool:
+        status, page = get(f"{url}/metrics", token)
+        assert status == 200, page
+        return re.search(r"^ray_counted_total\{.*\} 5.0$", page, re.MULTILINE) is not None
+
+    wait_for(counted, what="the worker's counter")  # which it reports after the end of its task
     assert get(f"{url}/metrics", "wrong")[0] == 403
     assert get(f"{url}/metrics", found[1], Host="evil.test")[0] == 421
     assert listens(port)
