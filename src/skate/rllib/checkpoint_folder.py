@@ -1,4 +1,4 @@
-"""A checkpoint's folder: written beside its place and moved there whole, and read with Ray's class paths as well.
+"""A checkpoint's folder: written beside its place and moved there whole.
 
 While an older checkpoint is replaced it is kept under another name, so that a process that is killed at any moment leaves
 one whole checkpoint.
@@ -7,17 +7,15 @@ one whole checkpoint.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import pathlib
-import pickle
 import shutil
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from skate import cloudpickle
+from skate.rllib import checkpoint_pickles
 from skate.train.checkpoint import Checkpoint
 from skate.train.storage import filesystem as files
 from skate.version import RAY_VERSION
@@ -27,59 +25,18 @@ CLASS_AND_ARGUMENTS = "class_and_ctor_args.pkl"
 _PREVIOUS = ".previous"
 
 
-class NotAvailable:
-    """Stands for a class of Ray that a checkpoint names and Skate does not have; the fields that hold it are left out."""
-
-    name = ""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> NotAvailable:
-        """Accept any arguments, since the pickled ones are of the other class."""
-        return super().__new__(cls)
-
-    def __setstate__(self, state: Any) -> None:
-        """Drop the state of the other class."""
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads `ray.X` as `skate.X`."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module != "ray" and not module.startswith("ray."):
-            return super().find_class(module, name)
-        try:
-            return super().find_class("skate" + module[len("ray") :], name)
-        except (ImportError, AttributeError):
-            return type(name.rpartition(".")[2], (NotAvailable,), {"name": f"{module}.{name}"})
-
-
-def is_available(value: Any) -> bool:
-    """True unless a value, or something in a container, is of a class that Skate does not have."""
-    if isinstance(value, dict):
-        return all(is_available(each) for each in value.values())
-    if isinstance(value, list | tuple | set):
-        return all(is_available(each) for each in value)
-    return not isinstance(value, NotAvailable) and not (
-        isinstance(value, type) and issubclass(value, NotAvailable)
-    )
-
-
-def loads(contents: bytes) -> Any:
-    """Return the pickled value; classes of `ray.rllib` are those of `skate.rllib`."""
-    return _Unpickler(io.BytesIO(contents)).load()
-
-
 def read(folder: str | pathlib.Path, name: str) -> Any:
     """Return the value in a pickled file of a folder.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
-    return loads((pathlib.Path(folder) / name).read_bytes())
+    return checkpoint_pickles.loads((pathlib.Path(folder) / name).read_bytes())
 
 
 def write(folder: str | pathlib.Path, name: str, value: Any) -> None:
     """Write a value to a file of a folder, functions and classes of a script by value."""
-    (pathlib.Path(folder) / name).write_bytes(cloudpickle.dumps(value))
+    (pathlib.Path(folder) / name).write_bytes(checkpoint_pickles.dumps(value))
 
 
 def write_metadata(folder: str | pathlib.Path, name: str, state_file: str) -> None:
@@ -180,7 +137,7 @@ def class_in(folder: pathlib.Path) -> tuple[Any, tuple[Any, ...], dict[str, Any]
         raise ValueError(f"{folder} is not a checkpoint: it has no {CLASS_AND_ARGUMENTS}; it has {inside}")
     found = read(folder, CLASS_AND_ARGUMENTS)
     kind = found["class"]
-    if not is_available(kind):
+    if not checkpoint_pickles.is_available(kind):
         raise ValueError(f"the checkpoint at {folder} is of a {kind.name}, which is not available")
     args, kwargs = found["ctor_args_and_kwargs"]
     return kind, tuple(args), dict(kwargs)

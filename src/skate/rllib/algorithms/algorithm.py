@@ -290,7 +290,7 @@ class Algorithm(Checkpointable, Acting, Trainable):
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the configuration as a dict."""
-        return (self.config.to_dict(),), {}
+        return (restoration.saved_fields(self.config),), {}
 
     def read_from(self, folder: Any) -> None:
         """Restore from a folder, one of Ray's as well."""

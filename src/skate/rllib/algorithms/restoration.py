@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from skate.rllib import checkpoint_folder
+from skate.rllib import checkpoint_folder, checkpoint_pickles
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.utils.checkpoints import Checkpointable
 from skate.train.checkpoint import Checkpoint
@@ -32,6 +32,23 @@ class SavedCheckpoint(Checkpoint):
         return self
 
 
+#: Fields that Ray has to fill in itself: it has classes of its own in them, or they were no part of the new API stack.
+_OF_RAY_ALONE = ("model", "sample_collector", "torch_compile_learner_what_to_compile")
+
+
+def saved_fields(config: AlgorithmConfig) -> dict[str, Any]:
+    """Return the fields of a configuration as `config_from` and Ray read them."""
+    fields = dict(vars(config), **{"class": type(config)})
+    for name in ("algo_class", "_is_frozen", *_OF_RAY_ALONE):
+        del fields[name]
+    for name in ("callbacks_class", "stats_cls_lookup"):
+        if not fields[name]:
+            del fields[name]
+    if config.model and isinstance(config._model_config, dict | None):
+        fields["_model_config"] = {**config.model, **(config._model_config or {})}
+    return fields
+
+
 def config_from(kind: Any, saved: Mapping[str, Any]) -> AlgorithmConfig:
     """Return the configuration of a checkpoint.
 
@@ -40,11 +57,11 @@ def config_from(kind: Any, saved: Mapping[str, Any]) -> AlgorithmConfig:
     config: AlgorithmConfig = kind.get_default_config().copy(copy_frozen=False)
     left = {}
     for name, value in saved.items():
-        if name not in config or not checkpoint_folder.is_available(value) or value == -1:
+        if name not in config or not checkpoint_pickles.is_available(value):
             left[name] = value
         elif name == "policies" and not all(hasattr(each, "policy_class") for each in value.values()):
             config.multi_agent(policies=dict.fromkeys(value))
-        elif name not in ("model", "torch_compile_learner_what_to_compile", "stats_cls_lookup"):
+        elif name not in _OF_RAY_ALONE:
             config.update_from_dict({name: value})
     if left:
         logger.debug("the checkpoint's fields %s have no counterpart here", sorted(left))

@@ -43,6 +43,11 @@ class Checkpointable:
         """Return the arguments that make an object like this one."""
         return (), {}
 
+    @property
+    def _saved_class(self) -> Any:
+        """The class that `from_checkpoint` makes an object of."""
+        return type(self)
+
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Return the objects inside that are saved to folders of their own, with the folders' names."""
         return []
@@ -88,7 +93,7 @@ class Checkpointable:
             if name in rest:
                 component.write_to(folder / name, rest.pop(name))
         checkpoint_folder.write(folder, f"{self.STATE_FILE_NAME}.pkl", rest)
-        made = {"class": type(self), "ctor_args_and_kwargs": self.get_ctor_args_and_kwargs()}
+        made = {"class": self._saved_class, "ctor_args_and_kwargs": self.get_ctor_args_and_kwargs()}
         checkpoint_folder.write(folder, self.CLASS_AND_CTOR_ARGS_FILE_NAME, made)
         checkpoint_folder.write_metadata(folder, self.METADATA_FILE_NAME, self.STATE_FILE_NAME)
 

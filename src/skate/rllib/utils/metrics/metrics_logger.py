@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from skate.rllib.utils.metrics.statistics import KINDS, Statistic, statistic_of
+from skate.rllib.utils.metrics.states import state_of, statistic_of
+from skate.rllib.utils.metrics.statistics import KINDS, Statistic
 
 Key = str | tuple[str, ...]
 
@@ -155,6 +156,7 @@ class MetricsLogger:
             own = self._find(path)
             if not isinstance(own, Statistic):
                 own = self._put(path, others[0].like(root=self._root))
+            own.is_merged = True
             own.merge(others)
 
     def _single(self, value: Any) -> Statistic:
@@ -235,7 +237,7 @@ class MetricsLogger:
 
     def get_state(self) -> dict[str, Any]:
         """Return everything as a picklable dict."""
-        return {"stats": {SEPARATOR.join(path): each.get_state() for path, each in walk(self.stats)}}
+        return {"stats": {SEPARATOR.join(path): state_of(each) for path, each in walk(self.stats)}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Replace everything by what `get_state` returned elsewhere."""

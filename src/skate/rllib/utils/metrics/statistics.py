@@ -47,6 +47,7 @@ class Statistic(ABC):
 
     def __init__(self, *, root: bool = False) -> None:
         self.root = root
+        self.is_merged = False
 
     @property
     @abstractmethod
@@ -88,10 +89,6 @@ class Statistic(ABC):
     def like(self, *, root: bool) -> Any:
         """Return an empty statistic with the same settings."""
         return type(self)(**self.settings(), root=root)
-
-    def get_state(self) -> dict[str, Any]:
-        """Return a picklable dict from which `statistic_of` makes an equal statistic."""
-        return {"reduce": self.kind, "root": self.root, "settings": self.settings(), "held": self.held()}
 
     @abstractmethod
     def held(self) -> Any:
@@ -425,29 +422,3 @@ class Percentiles(Series):
 KINDS: dict[str, type[Statistic]] = {
     kind.kind: kind for kind in (Mean, Min, Max, Sum, LifetimeSum, Ema, Item, ItemSeries, Percentiles)
 }
-
-
-def statistic_of(state: dict[str, Any]) -> Statistic:
-    """Return the statistic that `Statistic.get_state` described, here or in Ray."""
-    if "stats_cls_identifier" in state:
-        return _statistic_of_ray(state)
-    made = KINDS[state["reduce"]](**state["settings"], root=state["root"])
-    made.hold(state["held"])
-    return made
-
-
-def _statistic_of_ray(state: dict[str, Any]) -> Statistic:
-    """Return a statistic of Ray's checkpoints: sums over all rounds, and the newest value of the others."""
-    kind = state["stats_cls_identifier"]
-    root = state["is_root"]
-    if kind == "lifetime_sum":
-        total = LifetimeSum(bool(state.get("track_throughputs")), root=root)
-        total.push(state["lifetime_sum"])
-        return total
-    names = {"window": "window", "ema_coeff": "ema_coeff", "percentiles": "percentiles"}
-    settings = {ours: state[theirs] for theirs, ours in names.items() if state.get(theirs) is not None}
-    made = KINDS[kind](**settings, root=root)
-    newest = state.get("latest_merged")
-    if kind in ("mean", "min", "max", "ema") and isinstance(newest, list) and newest:
-        made.push(float(newest[0]))
-    return made
