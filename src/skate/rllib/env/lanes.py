@@ -83,37 +83,8 @@ class Lanes:
         Args:
             actions: One per lane, as the environments take them.
         """
-        if self.is_direct:
-            return self._step_direct(actions)
-        observations, rewards, terminateds, truncateds, infos = self.env.step(actions)
-        split = infos_by_lane(infos, self.num_lanes)
-        step = Step(
-            self._split(observations), rewards.tolist(), terminateds.tolist(), truncateds.tolist(), split
-        )
-        ended = np.logical_or(terminateds, truncateds)
-        if self.mode is AutoresetMode.NEXT_STEP:
-            if self._ended.any():
-                step.stepped = (~self._ended).tolist()
-                ended = ended & ~self._ended
-            self._ended = ended
-        elif ended.any():
-            self._begin_after(step, np.flatnonzero(ended), ended)
-        return step
-
-    def _begin_after(self, step: Step, lanes: np.ndarray, ended: np.ndarray) -> None:
-        if self.mode is AutoresetMode.SAME_STEP:
-            for lane in lanes.tolist():
-                infos = step.infos[lane]
-                step.finals[lane] = infos.pop("final_obs"), infos.pop("final_info", {})
-            return
-        finals = {lane: (step.observations[lane], step.infos[lane]) for lane in lanes.tolist()}
-        observations, infos = self.env.reset(options={"reset_mask": ended})
-        fresh, fresh_infos = self._split(observations), infos_by_lane(infos, self.num_lanes)
-        for lane, final in finals.items():
-            step.finals[lane] = final
-            step.observations[lane], step.infos[lane] = fresh[lane], fresh_infos[lane]
-
-    def _step_direct(self, actions: Any) -> Step:
+        if not self.is_direct:
+            return self._step_vector(actions)
         observations: list[Any] = []
         rewards: list[float] = []
         terminateds: list[bool] = []
@@ -142,6 +113,35 @@ class Lanes:
         if step.restarted:
             step.stepped = [lane not in step.restarted for lane in range(self.num_lanes)]
         return step
+
+    def _step_vector(self, actions: Any) -> Step:
+        observations, rewards, terminateds, truncateds, infos = self.env.step(actions)
+        split = infos_by_lane(infos, self.num_lanes)
+        step = Step(
+            self._split(observations), rewards.tolist(), terminateds.tolist(), truncateds.tolist(), split
+        )
+        ended = np.logical_or(terminateds, truncateds)
+        if self.mode is AutoresetMode.NEXT_STEP:
+            if self._ended.any():
+                step.stepped = (~self._ended).tolist()
+                ended = ended & ~self._ended
+            self._ended = ended
+        elif ended.any():
+            self._begin_after(step, np.flatnonzero(ended), ended)
+        return step
+
+    def _begin_after(self, step: Step, lanes: np.ndarray, ended: np.ndarray) -> None:
+        if self.mode is AutoresetMode.SAME_STEP:
+            for lane in lanes.tolist():
+                infos = step.infos[lane]
+                step.finals[lane] = infos.pop("final_obs"), infos.pop("final_info", {})
+            return
+        finals = {lane: (step.observations[lane], step.infos[lane]) for lane in lanes.tolist()}
+        observations, infos = self.env.reset(options={"reset_mask": ended})
+        fresh, fresh_infos = self._split(observations), infos_by_lane(infos, self.num_lanes)
+        for lane, final in finals.items():
+            step.finals[lane] = final
+            step.observations[lane], step.infos[lane] = fresh[lane], fresh_infos[lane]
 
     def _reset_lane(self, lane: int, seed: int | None) -> tuple[Any, dict[str, Any]]:
         env = self.env.envs[lane]  # type: ignore[attr-defined]

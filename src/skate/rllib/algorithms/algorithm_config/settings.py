@@ -159,7 +159,7 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a new dict, for example as the `param_space` of a `Tuner`."""
         return {
-            ITEM_NAMES.get(name, name): _copied(value)
+            ITEM_NAMES.get(name, name): _copied(value) if isinstance(value, dict | list | set) else value
             for name, value in vars(self).items()
             if name not in _NOT_IN_A_DICT
         }

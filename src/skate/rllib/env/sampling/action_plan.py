@@ -40,6 +40,11 @@ class ActionPlan:
             space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
         )
 
+    @property
+    def keeps(self) -> bool:
+        """True if environments take the module's actions as they are."""
+        return not (self.unsquashes or self.clips)
+
     def random(self, count: int, generator: torch.Generator) -> Any:
         """Return random actions as the module would choose them.
 

@@ -63,7 +63,10 @@ class ActionSource:
         """Return the actions that the outputs hold, or draw them."""
         if Columns.ACTIONS in out:
             return out[Columns.ACTIONS]
-        return self.draw(self.distribution(out[Columns.ACTION_DIST_INPUTS], explore))
+        inputs = out[Columns.ACTION_DIST_INPUTS]
+        if explore and self._takes_generator:
+            return self._explored.from_logits(inputs).sample(generator=self.generator)
+        return self.draw(self.distribution(inputs, explore))
 
 
 def takes_generator(distribution_class: Any) -> bool:

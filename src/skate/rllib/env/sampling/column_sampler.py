@@ -89,20 +89,31 @@ class ColumnSampler:
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
         fragment = _Fragment(num_steps, count, block)
+        # The steps below are the hot path: what an ordinary vector and a module without memory do not need is skipped.
+        is_plain = self.state is None and self.device.type == "cpu"
+        source, lanes, meter = self.source, self.lanes, self.meter
+        for_env = None if self.actions.keeps else self.actions.for_env
+        write = None if self.observations.is_copy else self.observations.write
         state_in = (
             None if self.state is None else tree_map(lambda value: value.cpu().numpy().copy(), self.state)
         )
         seen = torch.from_numpy(block)
         for index in range(num_steps):
             if random_actions:
-                out, drawn = {}, self.actions.random(count, self.source.generator)
+                out, drawn = {}, self.actions.random(count, source.generator)
             else:
-                out = self._after(self.source.forward(self._batch(seen[index]), explore, t + index * growth))
-                drawn = self.source.actions(out, explore).cpu().numpy()
-            step = self.lanes.step(self.actions.for_env(drawn))
+                batch = {Columns.OBS: seen[index]} if is_plain else self._batch(seen[index])
+                out = source.forward(batch, explore, t + index * growth)
+                if not is_plain:
+                    out = self._after(out)
+                drawn = source.actions(out, explore).cpu().numpy()
+            step = lanes.step(drawn if for_env is None else for_env(drawn))
             fragment.add(index, out, drawn, step)
-            self.observations.write(block[index + 1], step.observations)
-            self.meter.add(step.rewards, step.stepped)
+            if write is None:
+                block[index + 1] = step.observations
+            else:
+                write(block[index + 1], step.observations)
+            meter.add(step.rewards, step.stepped)
             if (
                 step.finals
                 or step.restarted
@@ -184,21 +195,20 @@ class _Fragment:
         }
 
     def add(self, index: int, out: dict[str, Any], drawn: np.ndarray, step: Step) -> None:
-        self.put(Columns.ACTIONS, index, drawn)
+        arrived = {Columns.ACTIONS: drawn}
         for key, value in out.items():
-            if key != Columns.ACTIONS and torch.is_tensor(value):
-                self.put(key, index, value.cpu().numpy())
+            if key != Columns.ACTIONS and isinstance(value, torch.Tensor):
+                arrived[key] = value.cpu().numpy()
+        for key, values in arrived.items():
+            column = self.columns.get(key)
+            if column is None:
+                column = self.columns[key] = np.zeros((len(self.rewards), *values.shape), values.dtype)
+            column[index] = values
         self.rewards[index] = step.rewards
         self.terminateds[index] = step.terminateds
         self.truncateds[index] = step.truncateds
         if step.stepped is not None:
             self.valid[index] = step.stepped
-
-    def put(self, key: str, index: int, values: np.ndarray) -> None:
-        column = self.columns.get(key)
-        if column is None:
-            column = self.columns[key] = np.zeros((len(self.rewards), *values.shape), values.dtype)
-        column[index] = values
 
     def restart(self, index: int, lane: int) -> None:
         """End what ran in a lane before its environment failed: its last observation is the one before the failure."""

@@ -213,10 +213,10 @@ class MetricsLogger:
         Args:
             compile: True for values, without keys that have none; False for statistics that `aggregate` merges.
         """
-        found = list(walk(self.stats))
+        found = walk(self.stats)
         if not compile:
-            return nested((path, each.ship()) for path, each in found)
-        return nested((path, each.reduce()) for path, each in found if not each.is_empty)
+            return nested([(path, each.ship()) for path, each in found])
+        return nested([(path, each.reduce()) for path, each in found if not each.is_empty])
 
     def reset(self) -> None:
         """Forget everything."""
@@ -281,13 +281,15 @@ class MetricsLogger:
             ) from None
 
 
-def walk(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterable[tuple[tuple[str, ...], Any]]:
-    """Yield the leaves of a nested dict with their keys, in order."""
+def walk(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    """Return the leaves of a nested dict with their keys, in order."""
+    leaves: list[tuple[tuple[str, ...], Any]] = []
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield from walk(value, (*path, key))
+            leaves += walk(value, (*path, key))
         else:
-            yield (*path, key), value
+            leaves.append(((*path, key), value))
+    return leaves
 
 
 def nested(leaves: Iterable[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:

@@ -31,6 +31,14 @@ def detached(value: Any) -> Any:
     return value.detach() if hasattr(value, "detach") else value
 
 
+_NUMBERS = frozenset((int, float, bool))
+
+
+def plain_list(values: Iterable[Any]) -> list[Any]:
+    """Return each value as `plain` does; numbers, which most are, need no call."""
+    return [value if type(value) in _NUMBERS else plain(value) for value in values]
+
+
 def is_nan(value: Any) -> bool:
     """True if the value is a number and not one."""
     return isinstance(value, float) and math.isnan(value)
@@ -126,7 +134,7 @@ class Series(Statistic):
         self.values.append(detached(value))
 
     def extend(self, values: Iterable[Any]) -> None:
-        self.values.extend(map(detached, values))
+        self.values.extend([value if type(value) in _NUMBERS else detached(value) for value in values])
 
     def merge(self, others: Sequence[Any]) -> None:
         self.spans_rounds = self.spans_rounds or self.window is not None
@@ -134,7 +142,7 @@ class Series(Statistic):
             self.values.extend(other.values)
 
     def peek(self) -> Any:
-        values = np.asarray([plain(value) for value in self.values])
+        values = np.asarray(plain_list(self.values))
         if values.dtype.kind == "f":
             values = values[~np.isnan(values)] if values.ndim == 1 else values
         return plain(type(self).combine(values)) if len(values) else math.nan
@@ -147,7 +155,7 @@ class Series(Statistic):
 
     def ship(self) -> Statistic:
         shipped: Series = self.like(root=False)
-        shipped.values.extend(plain(value) for value in self.values)
+        shipped.values.extend(plain_list(self.values))
         self.values.clear()
         return shipped
 
@@ -155,7 +163,7 @@ class Series(Statistic):
         return {"window": self.window}
 
     def held(self) -> Any:
-        return {"values": [plain(value) for value in self.values], "spans_rounds": self.spans_rounds}
+        return {"values": plain_list(self.values), "spans_rounds": self.spans_rounds}
 
     def hold(self, held: Any) -> None:
         self.values = deque(held["values"], maxlen=self.window)
@@ -383,7 +391,7 @@ class ItemSeries(Series):
             self.values.extend(other.values)
 
     def peek(self) -> Any:
-        return [plain(value) for value in self.values]
+        return plain_list(self.values)
 
 
 class Percentiles(Series):
@@ -410,7 +418,7 @@ class Percentiles(Series):
         self.percentiles = list(DEFAULT_PERCENTILES if default else percentiles)  # type: ignore[arg-type]
 
     def peek(self) -> Any:
-        values = np.asarray([plain(value) for value in self.values], dtype=float)
+        values = np.asarray(plain_list(self.values), dtype=float)
         if not len(values):
             return dict.fromkeys(self.percentiles)
         return dict(zip(self.percentiles, np.percentile(values, self.percentiles).tolist(), strict=True))

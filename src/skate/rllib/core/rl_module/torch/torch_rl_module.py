@@ -63,6 +63,8 @@ class TorchRLModule(nn.Module, RLModule):
             return self._forward(batch, **kwargs)
 
     def _forward_exploration(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        if not torch.is_grad_enabled():
+            return self._forward(batch, **kwargs)
         with torch.no_grad():
             return self._forward(batch, **kwargs)
 
