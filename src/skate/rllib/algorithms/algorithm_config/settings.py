@@ -238,11 +238,12 @@ def _refuse(owner: str, method: str, name: str, fields: Fields) -> None:
 def _copied(value: Any) -> Any:
     """Return a copy of the containers of a value; environments, spaces and functions are shared."""
     if isinstance(value, dict):
-        return (
-            type(value)((name, _copied(each)) for name, each in value.items())
-            if type(value) is dict
-            else value
-        )
+        if type(value) is not dict:
+            return value
+        return {
+            name: _copied(each) if isinstance(each, dict | list | set) else each
+            for name, each in value.items()
+        }
     if isinstance(value, list):
         return [_copied(each) for each in value]
     return set(value) if type(value) is set else value

@@ -128,7 +128,7 @@ class Learner(Optimizers, Checkpointable):
         """
         losses = {}
         for module_id, module_out in fwd_out.items():
-            module = self.module[module_id].unwrapped()
+            module = self._module[module_id].unwrapped()
             arguments: dict[str, Any] = {
                 "module_id": module_id,
                 "config": self.config_of(module_id),
@@ -161,7 +161,7 @@ class Learner(Optimizers, Checkpointable):
     def postprocess_gradients(self, gradients_dict: dict[Hashable, Any]) -> dict[Hashable, Any]:
         """Change the gradients of all modules, by default with :meth:`postprocess_gradients_for_module`."""
         processed: dict[Hashable, Any] = {}
-        for module_id in self.module.keys():  # noqa: SIM118
+        for module_id in self._module.keys():  # noqa: SIM118
             mine: dict[Hashable, Any] = {}
             for _, optimizer in self.get_optimizers_for_module(module_id):
                 mine |= self.filter_param_dict_for_optimizer(gradients_dict, optimizer)

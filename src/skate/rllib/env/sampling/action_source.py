@@ -45,6 +45,17 @@ class ActionSource:
             out = self.module.forward_inference(batch)
         return out
 
+    def act(self, batch: dict[str, Any], explore: bool, t: int) -> tuple[dict[str, Any], Any]:
+        """Return the outputs of the module and the actions: `forward` and `actions` in one call."""
+        if not explore or self._draws is not None or not self._takes_generator:
+            out = self.forward(batch, explore, t)
+            return out, self.actions(out, explore)
+        out = self.module.forward_exploration(batch, t=t)
+        if Columns.ACTIONS in out:
+            return out, out[Columns.ACTIONS]
+        drawn = self._explored.from_logits(out[Columns.ACTION_DIST_INPUTS]).sample(generator=self.generator)
+        return out, drawn
+
     def distribution(self, inputs: Any, explore: bool) -> Any:
         """Return the distribution that outputs of the module stand for."""
         return (
@@ -63,10 +74,7 @@ class ActionSource:
         """Return the actions that the outputs hold, or draw them."""
         if Columns.ACTIONS in out:
             return out[Columns.ACTIONS]
-        inputs = out[Columns.ACTION_DIST_INPUTS]
-        if explore and self._takes_generator:
-            return self._explored.from_logits(inputs).sample(generator=self.generator)
-        return self.draw(self.distribution(inputs, explore))
+        return self.draw(self.distribution(out[Columns.ACTION_DIST_INPUTS], explore))
 
 
 def takes_generator(distribution_class: Any) -> bool:

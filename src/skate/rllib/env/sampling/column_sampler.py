@@ -101,11 +101,11 @@ class ColumnSampler:
         for index in range(num_steps):
             if random_actions:
                 out, drawn = {}, self.actions.random(count, source.generator)
+            elif is_plain:
+                out, actions = source.act({Columns.OBS: seen[index]}, explore, t + index * growth)
+                drawn = actions.numpy()
             else:
-                batch = {Columns.OBS: seen[index]} if is_plain else self._batch(seen[index])
-                out = source.forward(batch, explore, t + index * growth)
-                if not is_plain:
-                    out = self._after(out)
+                out = self._after(source.forward(self._batch(seen[index]), explore, t + index * growth))
                 drawn = source.actions(out, explore).cpu().numpy()
             step = lanes.step(drawn if for_env is None else for_env(drawn))
             fragment.add(index, out, drawn, step)
@@ -113,14 +113,14 @@ class ColumnSampler:
                 block[index + 1] = step.observations
             else:
                 write(block[index + 1], step.observations)
-            meter.add(step.rewards, step.stepped)
-            if (
-                step.finals
-                or step.restarted
-                or step.stepped is not None
-                or any(step.terminateds)
-                or any(step.truncateds)
-            ):
+            if step.stepped is None:
+                meter.returns += step.rewards
+                meter.lengths += 1
+                ended = step.finals or step.restarted or any(step.terminateds) or any(step.truncateds)
+            else:
+                meter.add(step.rewards, step.stepped)
+                ended = True
+            if ended:
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
         columns = fragment.columns

@@ -107,6 +107,8 @@ class SpacePlan:
 
     def row(self, observation: Any) -> np.ndarray:
         """Return one observation as a new row."""
+        if self.is_copy:
+            return np.array(observation, self.space.dtype)
         rows = np.zeros((1, *self.shape), self.dtype)
         self.write(rows, [observation])
         row: np.ndarray = rows[0]

@@ -90,7 +90,7 @@ class MetricsLogger:
         Raises:
             ValueError: An unknown way to reduce, or a setting that does not go with it.
         """
-        statistic = self._find(parts(key))
+        statistic = self._find(key if type(key) is tuple else parts(key))
         if not isinstance(statistic, Statistic):
             given = {
                 "window": window,
@@ -135,7 +135,7 @@ class MetricsLogger:
             reduce: See `log_value`; default ``"ema"``.
             settings: See `log_value`.
         """
-        statistic = self._find(parts(key))
+        statistic = self._find(key if type(key) is tuple else parts(key))
         if not isinstance(statistic, Statistic):
             statistic = self._open(parts(key), reduce, settings)
         return Timer(statistic)
@@ -148,16 +148,19 @@ class MetricsLogger:
             key: Key to merge under; the top if None.
         """
         arrived: dict[tuple[str, ...], list[Any]] = {}
+        prefix = parts(key)
         for each in stats_dicts:
             for path, found in walk(each):
-                arrived.setdefault(parts(key) + path, []).append(found)
+                arrived.setdefault(prefix + path, []).append(found)
         for path, found_there in arrived.items():
-            others = [each if isinstance(each, Statistic) else self._single(each) for each in found_there]
+            for at, each in enumerate(found_there):
+                if not isinstance(each, Statistic):
+                    found_there[at] = self._single(each)
             own = self._find(path)
             if not isinstance(own, Statistic):
-                own = self._put(path, others[0].like(root=self._root))
+                own = self._put(path, found_there[0].like(root=self._root))
             own.is_merged = True
-            own.merge(others)
+            own.merge(found_there)
 
     def _single(self, value: Any) -> Statistic:
         made = self._kinds["mean" if isinstance(value, int | float) else "item"](root=False)

@@ -6,11 +6,12 @@ merges what arrives. A window is the number of newest values that count; at the 
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,9 +35,11 @@ def detached(value: Any) -> Any:
 _NUMBERS = frozenset((int, float, bool))
 
 
-def plain_list(values: Iterable[Any]) -> list[Any]:
+def plain_list(values: Collection[Any]) -> list[Any]:
     """Return each value as `plain` does; numbers, which most are, need no call."""
-    return [value if type(value) in _NUMBERS else plain(value) for value in values]
+    if _NUMBERS.issuperset(map(type, values)):
+        return list(values)
+    return [plain(value) for value in values]
 
 
 def is_nan(value: Any) -> bool:
@@ -131,7 +134,7 @@ class Series(Statistic):
         return not self.values
 
     def push(self, value: Any) -> None:
-        self.values.append(detached(value))
+        self.values.append(value if type(value) in _NUMBERS else detached(value))
 
     def extend(self, values: Iterable[Any]) -> None:
         self.values.extend([value if type(value) in _NUMBERS else detached(value) for value in values])
@@ -154,8 +157,9 @@ class Series(Statistic):
         return value
 
     def ship(self) -> Statistic:
-        shipped: Series = self.like(root=False)
-        shipped.values.extend(plain_list(self.values))
+        shipped = copy.copy(self)
+        shipped.root = shipped.spans_rounds = False
+        shipped.values = deque(plain_list(self.values), maxlen=self.window)
         self.values.clear()
         return shipped
 

@@ -40,9 +40,10 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         ratio = torch.exp(policy.logp(batch[Columns.ACTIONS]) - batch[Columns.ACTION_LOGP])
         clipped = torch.clamp(ratio, 1 - config.clip_param, 1 + config.clip_param)
         surrogate = torch.minimum(advantages * ratio, advantages * clipped)
-        entropy = policy.entropy()
         entropy_coeff = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
-        losses = -surrogate - entropy_coeff * entropy
+        with torch.set_grad_enabled(bool(entropy_coeff)):
+            entropy = policy.entropy()
+        losses = -surrogate - entropy_coeff * entropy if entropy_coeff else -surrogate
         zero = torch.zeros((), device=ratio.device)
         statistics = {
             POLICY_LOSS_KEY: -mean(surrogate),

@@ -6,6 +6,7 @@ a small network. The tests hold these formulas equal to it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,7 +60,6 @@ class TorchCategorical(TorchDistribution):
             raise ValueError("TorchCategorical takes either logits or probs; give exactly one")
         self.probs = probs
         self.logits = logits
-        self._log_probs: Tensor | None = None
 
     @classmethod
     def from_logits(cls, logits: Tensor, **kwargs: Any) -> TorchCategorical:
@@ -69,17 +69,14 @@ class TorchCategorical(TorchDistribution):
     def required_input_dim(space: Any, **kwargs: Any) -> int:
         return int(space.n)
 
-    @property
+    @functools.cached_property
     def log_probs(self) -> Tensor:
         """Normalized log-probabilities, shape ``(..., K)``."""
-        if self._log_probs is None:
-            if self.logits is not None:
-                self._log_probs = torch.log_softmax(self.logits, dim=-1)
-            else:
-                assert self.probs is not None
-                smallest = torch.finfo(self.probs.dtype).tiny
-                self._log_probs = (self.probs / self.probs.sum(-1, keepdim=True)).clamp_min(smallest).log()
-        return self._log_probs
+        if self.logits is not None:
+            return torch.log_softmax(self.logits, dim=-1)
+        assert self.probs is not None
+        smallest = torch.finfo(self.probs.dtype).tiny
+        return (self.probs / self.probs.sum(-1, keepdim=True)).clamp_min(smallest).log()
 
     def sample(
         self,

@@ -27,7 +27,10 @@ class TorchMLPEncoder(TorchModel):
         self.net = mlp_of(config)
 
     def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return {ENCODER_OUT: self.net(as_float(inputs[Columns.OBS]))}
+        observations = inputs[Columns.OBS]
+        if observations.dtype is not torch.float32:
+            observations = as_float(observations)
+        return {ENCODER_OUT: self.net.mlp(observations)}
 
 
 class TorchCNNEncoder(TorchModel):

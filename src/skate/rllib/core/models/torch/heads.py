@@ -27,7 +27,7 @@ class TorchMLPHead(TorchModel):
         self.register_buffer("log_std_clip_param_const", torch.tensor([float(config.log_std_clip_param)]))
 
     def _forward(self, inputs: Tensor, **kwargs: Any) -> Tensor:
-        out: Tensor = self.net(inputs)
+        out: Tensor = self.net.mlp(inputs)
         if not self.clip_log_std:
             return out
         means, log_stds = out.chunk(2, dim=-1)

@@ -96,7 +96,7 @@ class TorchRLModule(nn.Module, RLModule):
         return {
             name: tensor.detach().cpu().numpy().copy()
             for name, tensor in self.state_dict().items()
-            if not any(name == part or name.startswith(part + ".") for part in left_out)
+            if not left_out or not any(name == part or name.startswith(part + ".") for part in left_out)
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
