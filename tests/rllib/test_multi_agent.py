@@ -273,3 +273,147 @@ def test_parallel_games_of_pettingzoo() -> None:
     runner = MultiAgentEnvRunner(config=many(lambda settings: ParallelPettingZooEnv(Both())))
     episode = runner.sample(num_episodes=1)[0]
     assert episode.is_truncated and not episode.is_terminated and episode.get_return() == 8.0
+
+
+def turns(lookback: int | str = 0) -> MultiAgentEpisode:
+    """Agent a0 acts on observations 0 and 3, a1 on 0, 1 and 2."""
+    seen: list[dict[str, Any]] = [{"a0": 0, "a1": 0}, {"a1": 1}, {"a1": 2}, {"a0": 3, "a1": 3}, {"a0": 4}]
+    rewards = [{agent: value / 10 + 0.1 for agent, value in each.items()} for each in seen[:-1]]
+    return MultiAgentEpisode(
+        "e", observations=seen, actions=seen[:-1], rewards=rewards, len_lookback_buffer=lookback,
+        extra_model_outputs=[{agent: {"logp": float(value)} for agent, value in each.items()} for each in seen[:-1]],
+    )  # fmt: skip
+
+
+def test_parts_of_an_episode_have_the_agents_steps_within() -> None:
+    middle = turns()[1:3]
+    a0, a1 = middle.agent_episodes["a0"], middle.agent_episodes["a1"]
+    assert (list(a0.get_observations()), list(a1.get_observations())) == ([3], [1, 2, 3])
+    assert (len(a0), list(a1.get_actions()), len(middle), middle.env_t_started) == (0, [1, 2], 2, 1)
+    assert list(a1.get_rewards()) == pytest.approx([0.2, 0.3])
+    start = turns()[:2]
+    assert list(start.agent_episodes["a0"].get_observations()) == [0] and not len(start.agent_episodes["a0"])
+    assert start.get_return() == pytest.approx(0.1 + 0.2)
+    assert start.get_return(include_hanging_rewards=True) == pytest.approx(0.1 + 0.2 + 0.1)
+    back = turns()[2:].slice(slice(0, 1))
+    assert list(back.agent_episodes["a1"].get_observations()) == [2, 3]
+    remembered = turns().slice(slice(2, 4), len_lookback_buffer=1)
+    assert remembered.get_observations([-1, 0], neg_index_as_lookback=True, return_list=True) == [
+        {"a1": 1}, {"a1": 2},
+    ]  # fmt: skip
+    assert remembered.agent_episodes["a1"].get_actions(-1, neg_index_as_lookback=True) == 1
+    with pytest.raises(NotImplementedError, match="stride 2"):
+        turns()[::2]
+
+
+def test_an_episode_from_lists_may_be_lookback_alone() -> None:
+    whole = turns("auto")
+    assert (len(whole), whole.env_t, whole.env_t_started) == (0, 0, 0)
+    assert whole.get_actions(-1) == {"a0": 3, "a1": 3}
+    assert whole.get_extra_model_outputs("logp", [-2, -1], return_list=True) == [
+        {"a1": 2.0},
+        {"a0": 3.0, "a1": 3.0},
+    ]
+    with pytest.raises(ValueError, match="5 observations go with 4"):
+        MultiAgentEpisode(observations=[{"a": 0}] * 5, actions=[{}], rewards=[{}])
+
+
+def test_chunks_make_the_whole_again() -> None:
+    for seed in range(25):
+        env = Schedule({"seed": seed})
+        Schedule.ledger.clear()
+        whole, cut = MultiAgentEpisode("e"), MultiAgentEpisode("e")
+        observations, _ = env.reset()
+        for each in (whole, cut):
+            each.add_env_reset(observations=observations)
+        chunks = [cut]
+        while not whole.is_done:
+            actions = dict.fromkeys(whole.get_agents_to_act(), env.at)
+            found = env.step(actions)
+            for each in (whole, chunks[-1]):
+                each.add_env_step(found[0], actions, found[1], terminateds=found[2], truncateds=found[3])
+            if not whole.is_done and env.dice.random() < 0.4:
+                chunks.append(chunks[-1].cut(env.dice.randrange(3)))
+        joined = MultiAgentEpisode.from_state(pickle.loads(pickle.dumps(chunks[0].get_state())))
+        for chunk in chunks[1:]:
+            joined.concat_episode(chunk)
+        half = len(whole) // 2
+        halves = whole[:half], whole[half:]
+        for made in (joined, MultiAgentEpisode.from_state(whole.get_state()), whole[:]):
+            assert made.agent_ids == whole.agent_ids and len(made) == len(whole) and made.is_done
+            for agent, one in whole.agent_episodes.items():
+                other = made.agent_episodes[agent]
+                assert [x.tolist() for x in one.get_observations()] == [
+                    x.tolist() for x in other.get_observations()
+                ]
+                assert list(one.get_rewards()) == list(other.get_rewards()), f"seed {seed}, agent {agent}"
+                assert list(one.get_actions()) == list(other.get_actions()) and one.is_done == other.is_done
+            assert made.get_rewards(return_list=True) == whole.get_rewards(return_list=True)
+        assert sum(len(half) for half in halves) == len(whole) and not halves[0].is_done and halves[1].is_done
+
+
+class Team(MultiAgentEnv):
+    """Two agents that act together, and one alone."""
+
+    def __init__(self) -> None:
+        self.possible_agents = ["left", "right", "alone"]
+        self.observation_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Box(0, 9, (1,), np.float32))
+        self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(3))
+        super().__init__()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return dict.fromkeys(self.possible_agents, np.zeros(1, np.float32)), {"left": {"x": 1}, "right": {}}
+
+    def step(self, action_dict: dict[str, Any]) -> Any:
+        seen = {agent: np.array([action], np.float32) for agent, action in action_dict.items()}
+        rewards = {agent: float(action) for agent, action in action_dict.items()}
+        return seen, rewards, {"left": True, "right": False, "__all__": False}, {"__all__": False}, {}
+
+
+def test_a_group_of_agents_acts_as_one() -> None:
+    env = Team().with_agent_groups({"team": ["left", "right"]})
+    assert env.possible_agents == ["team", "alone"]
+    space = env.get_action_space("team")
+    assert space == gym.spaces.Tuple([gym.spaces.Discrete(3)] * 2)
+    assert env.get_observation_space("alone") == Team().get_observation_space("alone")
+    observations, infos = env.reset()
+    assert set(observations) == {"team", "alone"} and env.get_observation_space("team").contains(
+        observations["team"]
+    )
+    assert infos == {"team": {"_group_info": [{"x": 1}, {}]}}
+    observations, rewards, terminateds, truncateds, infos = env.step({"team": (1, 2), "alone": 2})
+    assert [float(each[0]) for each in observations["team"]] == [1.0, 2.0]
+    assert rewards == {"team": 3.0, "alone": 2.0} and infos["team"]["_group_rewards"] == [1.0, 2.0]
+    assert terminateds == {"team": False, "__all__": False} and truncateds == {"__all__": False}
+    with pytest.raises(ValueError, match="in several groups"):
+        Team().with_agent_groups({"one": ["left"], "two": ["left", "right"]})
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_exactly_so_many_episodes_are_sampled(count: int) -> None:
+    ended: list[Any] = []
+    settings = many()
+    settings.num_envs_per_env_runner = 4
+    settings.callbacks_on_episode_end = lambda *, episode, **kwargs: ended.append(episode.id_)
+    runner = MultiAgentEnvRunner(config=settings)
+    episodes = runner.sample(num_episodes=count)
+    assert [episode.id_ for episode in episodes] == ended and len(ended) == count
+    assert all(episode.is_done for episode in episodes)
+    assert MetricsLogger.peek_results(runner.get_metrics())["num_episodes"] == count
+
+
+def test_complete_episodes_of_several_agents_are_whole() -> None:
+    settings = many(batch_mode="complete_episodes")
+    runner = MultiAgentEnvRunner(config=settings)
+    Schedule.ledger.clear()
+    for _ in range(2):
+        found = runner.sample_rollout(12)
+        ends = sum(
+            int((each.columns["terminateds"] | each.columns["truncateds"])[-1].sum())
+            for rollouts in found.values()
+            for each in rollouts
+        )
+        lanes = sum(each.num_lanes for rollouts in found.values() for each in rollouts)
+        assert ends == lanes and all(each.valid.all() for rollouts in found.values() for each in rollouts)
+    steps = MetricsLogger.peek_results(runner.get_metrics())["num_env_steps_sampled"]
+    assert steps >= 2 * 2 * 12

@@ -50,6 +50,11 @@ class OffPolicyAlgorithm(Algorithm):
         from skate.rllib.utils.replay_buffers.factory import make_replay_buffer
 
         super().setup(config)
+        if self.learner_group.has_own_connectors:
+            raise ValueError(
+                f"learner_connector is set, but {type(self).__name__} learns from rows of its replay buffer, which no "
+                "connector sees; write it as an env_to_module_connector, or override the learner's make_batches()"
+            )
         self.local_replay_buffer = make_replay_buffer(config)
 
     def training_step(self) -> None:

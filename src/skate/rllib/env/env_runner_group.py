@@ -116,9 +116,7 @@ class EnvRunnerGroup:
             Exception: The environment's own, if it raises again after restarts, or if those are off.
             RuntimeError: No runner is left.
         """
-        lanes = self.config.num_envs_per_env_runner * max(self.num_env_runners, 1)
-        length = max(1, math.ceil(total_steps / lanes))
-        kwargs: dict[str, Any] = {"num_steps": length, "explore": explore}
+        kwargs: dict[str, Any] = {"num_steps": self._steps_of_lanes(total_steps), "explore": explore}
         if random_actions:
             kwargs["random_actions"] = True
         if self._remote is None:
@@ -126,6 +124,28 @@ class EnvRunnerGroup:
         else:
             sampled, metrics = self._remote.gather(kwargs)
         return by_module(sampled) if sampled and isinstance(sampled[0], dict) else sampled, metrics
+
+    def sample_episodes(
+        self, total_steps: int, explore: bool | None = None
+    ) -> tuple[list[Any], list[dict[str, Any]]]:
+        """Sample a batch as episodes; see `sample_rollouts`.
+
+        Args:
+            total_steps: Steps in all; rounded up to whole steps of all lanes.
+            explore: True to explore; default ``config.explore``.
+
+        Returns:
+            The episodes and chunks of all runners, and the metrics, in the order of the runners.
+        """
+        kwargs = {"num_steps": self._steps_of_lanes(total_steps), "explore": explore}
+        if self._remote is None:
+            return self._local.sample_episodes(**kwargs), [self._local.get_metrics()]
+        sampled, metrics = self._remote.gather({**kwargs, "as_episodes": True})
+        return [episode for part in sampled for episode in part], metrics
+
+    def _steps_of_lanes(self, total_steps: int) -> int:
+        lanes = self.config.num_envs_per_env_runner * max(self.num_env_runners, 1)
+        return max(1, math.ceil(total_steps / lanes))
 
     def sync_weights(self, state: Any = None, weights_seq_no: int | None = None, **kwargs: Any) -> None:
         """Send weights to all runners; remote ones take them with the next part that they sample.

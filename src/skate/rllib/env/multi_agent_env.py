@@ -8,6 +8,9 @@ from typing import Any
 import gymnasium as gym
 
 AgentID = Any
+#: Keys of a group's infos: the rewards and the infos of its agents, in their order.
+GROUP_REWARDS = "_group_rewards"
+GROUP_INFO = "_group_info"
 
 
 class MultiAgentEnv(gym.Env[Any, Any]):
@@ -69,6 +72,23 @@ class MultiAgentEnv(gym.Env[Any, Any]):
         """Return the space of an agent's actions."""
         return space_of(self.action_spaces, self.action_space, agent_id)
 
+    def with_agent_groups(
+        self,
+        groups: dict[str, list[AgentID]],
+        obs_space: gym.Space[Any] | None = None,
+        act_space: gym.Space[Any] | None = None,
+    ) -> MultiAgentEnv:
+        """Return this environment with groups of agents in the place of agents.
+
+        The agents of a group act together. A group's observations and actions are tuples, its reward is the sum.
+
+        Args:
+            groups: Ids of agents by id of the group; agents in no group stay.
+            obs_space: The space of observations of a group. Default: a Tuple of the agents' own.
+            act_space: The space of actions of a group. Default: a Tuple of the agents' own.
+        """
+        return GroupAgentsWrapper(self, groups, obs_space, act_space)
+
     @property
     def num_agents(self) -> int:
         """The number of agents that are present."""
@@ -78,6 +98,116 @@ class MultiAgentEnv(gym.Env[Any, Any]):
     def max_num_agents(self) -> int:
         """The number of agents that may ever appear."""
         return len(self.possible_agents)
+
+
+class GroupAgentsWrapper(MultiAgentEnv):
+    """An environment whose groups of agents act as one agent each.
+
+    Args:
+        env: The environment.
+        groups: Ids of agents by id of the group; agents in no group stay.
+        obs_space: The space of observations of a group. Default: a Tuple of the agents' own.
+        act_space: The space of actions of a group. Default: a Tuple of the agents' own.
+
+    Raises:
+        ValueError: An agent is in several groups.
+    """
+
+    def __init__(
+        self,
+        env: MultiAgentEnv,
+        groups: dict[str, list[AgentID]],
+        obs_space: gym.Space[Any] | None = None,
+        act_space: gym.Space[Any] | None = None,
+    ) -> None:
+        self.env = env
+        self.groups = {group: list(members) for group, members in groups.items()}
+        self.agent_id_to_group: dict[AgentID, str] = {}
+        for group, members in self.groups.items():
+            for agent in members:
+                if agent in self.agent_id_to_group:
+                    raise ValueError(
+                        f"agent {agent!r} is in several groups, {self.agent_id_to_group[agent]!r} and {group!r}; leave it "
+                        "in one"
+                    )
+                self.agent_id_to_group[agent] = group
+        self.possible_agents = self._grouped(env.possible_agents)
+        self.agents = self._grouped(env.agents)
+        self.observation_spaces = {
+            each: self._space(each, env.get_observation_space, obs_space) for each in self.possible_agents
+        }
+        self.action_spaces = {
+            each: self._space(each, env.get_action_space, act_space) for each in self.possible_agents
+        }
+        super().__init__()
+
+    def _grouped(self, agents: list[AgentID]) -> list[AgentID]:
+        return list(dict.fromkeys(self.agent_id_to_group.get(agent, agent) for agent in agents))
+
+    def _space(self, name: AgentID, of: Callable[[AgentID], Any], given: Any) -> Any:
+        if name not in self.groups:
+            return of(name)
+        return given if given is not None else gym.spaces.Tuple([of(agent) for agent in self.groups[name]])
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return self._together(observations, tuple), self._infos(infos)
+
+    def step(self, action_dict: dict[AgentID, Any]) -> Any:
+        actions: dict[AgentID, Any] = {}
+        for name, action in action_dict.items():
+            actions |= (
+                dict(zip(self.groups[name], action, strict=True)) if name in self.groups else {name: action}
+            )
+        observations, rewards, terminateds, truncateds, infos = self.env.step(actions)
+        lists = self._together(rewards, list)
+        grouped = self._infos(infos)
+        for group in self.groups:
+            if group in lists:
+                grouped.setdefault(group, {})[GROUP_REWARDS] = lists[group]
+                lists[group] = sum(lists[group])
+        return (
+            self._together(observations, tuple),
+            lists,
+            self._ends(terminateds),
+            self._ends(truncateds),
+            grouped,
+        )
+
+    def _infos(self, infos: dict[AgentID, Any]) -> dict[AgentID, Any]:
+        present = {self.agent_id_to_group[agent] for agent in infos if agent in self.agent_id_to_group}
+        members = {agent: {} for group in present for agent in self.groups[group]}
+        return self._together({**members, **infos}, lambda values: {GROUP_INFO: list(values)})
+
+    def _ends(self, flags: dict[AgentID, bool]) -> dict[AgentID, bool]:
+        """Return ends by group: it ended if all of its agents did."""
+        present = {self.agent_id_to_group[agent] for agent in flags if agent in self.agent_id_to_group}
+        members = {agent: False for group in present for agent in self.groups[group]}
+        return self._together({**members, **flags}, all)
+
+    def _together(self, by_agent: dict[AgentID, Any], make: Callable[[list[Any]], Any]) -> dict[AgentID, Any]:
+        """Return values by group, and by agent for those in none.
+
+        Raises:
+            ValueError: Some agents of a group have a value, and others have none.
+        """
+        found: dict[AgentID, Any] = {}
+        for agent, value in by_agent.items():
+            group = self.agent_id_to_group.get(agent)
+            if group is None:
+                found[agent] = value
+            elif group not in found:
+                missing = [each for each in self.groups[group] if each not in by_agent]
+                if missing:
+                    raise ValueError(
+                        f"agents {missing} of group {group!r} are missing among {list(by_agent)}; agents of a group have "
+                        "to observe and act together"
+                    )
+                found[group] = make([by_agent[each] for each in self.groups[group]])
+        return found
+
+    def close(self) -> None:
+        self.env.close()
 
 
 def space_of(by_agent: dict[AgentID, gym.Space[Any]] | None, shared: Any, agent_id: AgentID) -> Any:

@@ -78,14 +78,16 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         """Sample fragments of columns for each module.
 
         Args:
-            num_steps: Steps of each environment.
+            num_steps: Steps of each environment; with ``batch_mode="complete_episodes"`` each continues to the end of
+                its episode.
             explore: True to explore, False for the most likely actions; default ``config.explore``.
             random_actions: True to act at random, without the modules.
 
         Returns:
             Fragments by module id, one lane for each agent's chunk; those of equal length stand side by side.
         """
-        chunks, _ = self._run(num_steps, None, explore, random_actions, False)
+        whole = getattr(self.config, "batch_mode", "truncate_episodes") == "complete_episodes"
+        chunks, _ = self._run(num_steps, None, explore, random_actions, False, whole)
         return self._sampler.columns(chunks)
 
     def sample(  # type: ignore[override]
@@ -126,23 +128,33 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         explore: bool | None,
         random_actions: bool,
         force_reset: bool,
+        whole: bool = False,
     ) -> tuple[list[MultiAgentEpisode], int]:
-        """Return the ended episodes and, if steps were asked for, the running chunks; and the number of steps."""
+        """Return the ended episodes and, if steps were asked for, the running chunks; and the number of steps.
+
+        With ``whole`` every environment continues to the end of its episode, so that no chunk is left.
+        """
         self._log_start()
         sampler = self._sampler
         explore = getattr(self.config, "explore", True) if explore is None else explore
         before = self._num_episodes
         done: list[MultiAgentEpisode] = []
-        taken = 0
+        taken = count = 0
         with self.metrics.log_time(names.SAMPLE_TIMER):
             if force_reset or episodes is not None or self._needs_initial_reset or not sampler.episodes:
                 sampler.reset(explore)
             while taken < steps if steps is not None else len(done) < (episodes or 0):
-                done += sampler.advance(explore, random_actions, taken * self.num_envs)
+                limit = None if episodes is None else episodes - len(done)
+                last = whole and steps is not None and taken == steps - 1
+                count += len(sampler.lanes)
+                done += sampler.advance(explore, random_actions, taken * self.num_envs, limit, last)
                 taken += 1
-            if episodes is not None:
-                done = done[:episodes]
-                samples = done
+            while whole and sampler.lanes:
+                count += len(sampler.lanes)
+                done += sampler.advance(explore, random_actions, taken * self.num_envs, last=True)
+                taken += 1
+            samples = done
+            if whole or episodes is not None:
                 self._needs_initial_reset = False
                 sampler.episodes = []
             else:
@@ -150,8 +162,8 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             self._callbacks.run(
                 "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=samples
             )
-        self._log_sampled(samples, taken * self.num_envs, self._num_episodes - before)
-        return samples, taken * self.num_envs
+        self._log_sampled(samples, count, self._num_episodes - before)
+        return samples, count
 
     def log_episode(self, chunks: list[MultiAgentEpisode]) -> None:
         """Log an ended episode.

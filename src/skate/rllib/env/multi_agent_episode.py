@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.rllib.env.episode_buffer import Indices, InfiniteLookbackBuffer
+from skate.rllib.env.multi_agent_parts import EpisodeParts, space_of_agent, wanted
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 
 ALL = "__all__"
 DEFAULT_MODULE = "default_policy"
 
 
-class MultiAgentEpisode:
+class MultiAgentEpisode(EpisodeParts):
     """Episodes of several agents in one environment.
 
     Args:
@@ -27,6 +28,9 @@ class MultiAgentEpisode:
         action_space: Likewise.
         agent_to_module_mapping_fn: Returns the module's id for an agent's id and this episode.
         env_t_started: The step of the environment at which this chunk begins.
+        steps: Lists with one dict by agent for each step: ``observations`` (one more than steps), ``actions``,
+            ``rewards``, ``infos``, ``extra_model_outputs``; ``terminateds`` and ``truncateds`` of the last step; and
+            ``len_lookback_buffer``, the number of steps that are lookback, default ``"auto"`` for all.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class MultiAgentEpisode:
         action_space: Any = None,
         agent_to_module_mapping_fn: Callable[..., str] | None = None,
         env_t_started: int = 0,
+        **steps: Any,
     ) -> None:
         self.id_ = id_ or uuid.uuid4().hex
         self.observation_space = observation_space
@@ -46,15 +51,16 @@ class MultiAgentEpisode:
         self.agent_episodes: dict[Any, SingleAgentEpisode] = {}
         self.is_terminated = self.is_truncated = False
         self._custom_data: dict[str, Any] = {}
-        #: What each agent did since its newest observation: action, outputs of the module, sum of rewards.
         self._pending: dict[Any, dict[str, Any]] = {}
-        #: By step of the environment; values by agent.
         self._steps = {
             name: InfiniteLookbackBuffer() for name in ("observations", "infos", "actions", "rewards")
         }
         self._modules: dict[Any, str] = {}
+        self._times: dict[Any, list[int]] = {}
         self._start_time: float | None = None
         self._last_step_time: float | None = None
+        if steps:
+            self._fill(**steps)
 
     def __getstate__(self) -> dict[str, Any]:
         # The function may be one that no other process can load; the modules of known agents are kept.
@@ -110,14 +116,15 @@ class MultiAgentEpisode:
 
     def _appear(self, agent_id: Any, observation: Any, info: Any) -> None:
         made = SingleAgentEpisode(
-            observation_space=part_of(self.observation_space, agent_id),
-            action_space=part_of(self.action_space, agent_id),
+            observation_space=space_of_agent(self.observation_space, agent_id),
+            action_space=space_of_agent(self.action_space, agent_id),
             agent_id=agent_id,
             module_id=self.module_for(agent_id),
             multi_agent_episode_id=self.id_,
         )
         made.add_env_reset(observation, info)
         self.agent_episodes[agent_id] = made
+        self._times[agent_id] = [self.env_t]
 
     def add_env_step(
         self,
@@ -194,6 +201,7 @@ class MultiAgentEpisode:
             if agent_id in observations:
                 # It did not act on its newest observation, which the new one replaces.
                 episode.set_observations(at_indices=-1, new_data=observations[agent_id])
+                self._times[agent_id][-1] = self.env_t
             if any(over):
                 episode.is_terminated, episode.is_truncated = over
                 if pending is not None and len(episode):
@@ -210,6 +218,7 @@ class MultiAgentEpisode:
             truncated=over[1],
             extra_model_outputs=pending["outputs"],
         )
+        self._times[agent_id].append(self.env_t)
         del self._pending[agent_id]
 
     def get_agents_to_act(self) -> set[Any]:
@@ -231,21 +240,18 @@ class MultiAgentEpisode:
         """Return the chunk that begins where this one stops; agents that ended are not in it.
 
         Args:
-            len_lookback_buffer: Steps of this chunk that the new one remembers.
+            len_lookback_buffer: Steps of the environment that the new one remembers, and for each agent steps of its
+                own.
         """
         assert not self.is_done, "this episode has ended; nothing follows it"
-        made = MultiAgentEpisode(
-            self.id_,
-            observation_space=self.observation_space,
-            action_space=self.action_space,
-            agent_to_module_mapping_fn=self.agent_to_module_mapping_fn,
-            env_t_started=self.env_t,
-        )
-        made._modules = dict(self._modules)
-        made._custom_data = dict(self._custom_data)
+        made = self._continued()
         made._pending = {agent_id: dict(pending) for agent_id, pending in self._pending.items()}
         running = {agent_id: one for agent_id, one in self.agent_episodes.items() if not one.is_done}
         made.agent_episodes = {agent_id: one.cut(len_lookback_buffer) for agent_id, one in running.items()}
+        made._times = {
+            agent_id: self._times[agent_id][-one.observations.len_incl_lookback() :]
+            for agent_id, one in made.agent_episodes.items()
+        }
         for name, buffer in self._steps.items():
             extra = int(name in ("observations", "infos"))
             kept = buffer.data[max(buffer.len_incl_lookback() - len_lookback_buffer - extra, 0) :]
@@ -268,15 +274,26 @@ class MultiAgentEpisode:
         return_list: bool,
         options: dict[str, Any],
     ) -> Any:
-        chosen = wanted(agent_ids)
         if not env_steps:
+            chosen = wanted(agent_ids)
             return {
                 agent_id: getattr(one, f"get_{name}")(indices, **options)
                 for agent_id, one in self.agent_episodes.items()
                 if chosen is None or agent_id in chosen
             }
+        return self._by_env_step(self._steps[name], indices, agent_ids, return_list, options)
+
+    def _by_env_step(
+        self,
+        held: InfiniteLookbackBuffer,
+        indices: Indices,
+        agent_ids: Any,
+        return_list: bool,
+        options: dict[str, Any],
+    ) -> Any:
+        chosen = wanted(agent_ids)
         back, fill = options.get("neg_index_as_lookback", False), options.get("fill")
-        found = self._steps[name].get(indices, neg_index_as_lookback=back, fill=None if fill is None else {})
+        found = held.get(indices, neg_index_as_lookback=back, fill=None if fill is None else {})
 
         def of_agents(step: dict[Any, Any]) -> dict[Any, Any]:
             kept = {
@@ -353,6 +370,40 @@ class MultiAgentEpisode:
         """Return rewards by agent; arguments as of `get_observations`."""  # fmt: skip
         return self._get("rewards", indices, agent_ids, env_steps, return_list, options)
 
+    def get_extra_model_outputs(
+        self,
+        key: str | None = None,
+        indices: Indices = None,
+        agent_ids: Any = None,
+        *,
+        env_steps: bool = True,
+        return_list: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Return what the modules returned beside actions, by agent.
+
+        Args:
+            key: Name of an output; None for a dict of all.
+            indices: See `get_observations`.
+            agent_ids: See `get_observations`.
+            env_steps: See `get_observations`.
+            return_list: See `get_observations`.
+            options: See `get_observations`.
+        """
+        if key is None:
+            names = sorted({name for one in self.agent_episodes.values() for name in one.extra_model_outputs})
+            inner = (indices, agent_ids)
+            flags: dict[str, Any] = {"env_steps": env_steps, "return_list": return_list, **options}
+            return {name: self.get_extra_model_outputs(name, *inner, **flags) for name in names}
+        if env_steps:
+            return self._by_env_step(self._outputs_by_step(key), indices, agent_ids, return_list, options)
+        chosen = wanted(agent_ids)
+        return {
+            agent_id: one.get_extra_model_outputs(key, indices, **options)
+            for agent_id, one in self.agent_episodes.items()
+            if (chosen is None or agent_id in chosen) and key in one.extra_model_outputs
+        }
+
     def get_return(self, include_hanging_rewards: bool = False) -> float:
         """Return the sum of the rewards of all agents in this chunk.
 
@@ -390,24 +441,8 @@ class MultiAgentEpisode:
         """Return the number of steps of all agents in this chunk."""
         return sum(len(one) for one in self.agent_episodes.values())
 
-    def __len__(self) -> int:
-        return self.env_t - self.env_t_started
-
     def __repr__(self) -> str:
         return (
             f"MAEps(len={len(self)} done={self.is_done} "
             f"Rs={ ({agent_id: one.get_return() for agent_id, one in self.agent_episodes.items()}) } id_={self.id_})"
         )
-
-
-def part_of(space: Any, agent_id: Any) -> Any:
-    """Return an agent's part of a Dict of spaces, or of a plain dict; None if it has none."""
-    spaces = getattr(space, "spaces", space)
-    return spaces.get(agent_id) if isinstance(spaces, Mapping) else None
-
-
-def wanted(agent_ids: Any) -> Collection[Any] | None:
-    """Return one id or several as a collection; None for all."""
-    if agent_ids is None:
-        return None
-    return agent_ids if isinstance(agent_ids, list | set | tuple | frozenset) else [agent_ids]

@@ -89,10 +89,10 @@ class RemoteRunners:
         """Sample one fragment of each runner.
 
         Args:
-            kwargs: Arguments of ``sample_rollout``.
+            kwargs: Arguments of ``sample_rollout``; with ``as_episodes=True`` those of ``sample_episodes``.
 
         Returns:
-            The fragments and the metrics, in the order of the runners.
+            The fragments, or lists of episodes, and the metrics, in the order of the runners.
         """
         round_ = _Round(self, kwargs)
         try:

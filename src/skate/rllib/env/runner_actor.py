@@ -58,15 +58,17 @@ class RunnerActor:
         Args:
             state: See `take`.
             lanes: State of the lanes to begin with; None to continue.
-            kwargs: Arguments of ``sample_rollout``.
+            kwargs: Arguments of ``sample_rollout``; with ``as_episodes=True`` those of ``sample_episodes``.
 
         Returns:
-            The fragment, the metrics, and the state of the lanes after it, if the run has a seed.
+            The fragment or the episodes, the metrics, and the state of the lanes after it, if the run has a seed.
         """
         self.take(state)
         if lanes is not None:
             self.runner.set_lane_state(pickle.loads(lanes))
-        rollout = self.runner.sample_rollout(**kwargs)
+        given = {name: value for name, value in kwargs.items() if name != "as_episodes"}
+        sample = self.runner.sample_episodes if "as_episodes" in kwargs else self.runner.sample_rollout
+        rollout = sample(**given)
         return rollout, self.runner.get_metrics(), self.lane_state()
 
     def lane_state(self) -> bytes | None:

@@ -245,6 +245,22 @@ class SingleAgentEnvRunner(EnvRunner):
         self._log_end(steps, self._meter.num_episodes - before)
         return samples
 
+    def sample_episodes(self, num_steps: int, explore: bool | None = None) -> list[Any]:
+        """Sample a fragment as episodes.
+
+        Args:
+            num_steps: Steps of each environment; with ``batch_mode="complete_episodes"`` as many whole episodes as
+                have that many steps together.
+            explore: True to explore; default ``config.explore``.
+        """
+        wanted = num_steps * self.num_envs
+        if getattr(self.config, "batch_mode", "truncate_episodes") != "complete_episodes":
+            return self.sample(num_timesteps=wanted, explore=explore)
+        found: list[Any] = []
+        while sum(len(episode) for episode in found) < wanted:
+            found += self.sample(num_episodes=self.num_envs, explore=explore)
+        return found
+
     def _random_actions(self, count: int) -> Any:
         return self._action_plan.random(count, self._generator)
 

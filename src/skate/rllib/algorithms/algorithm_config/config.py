@@ -143,6 +143,15 @@ class AlgorithmConfig(ModuleSpecs):
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
         return LearnerGroup(config=self, module_spec=spec)
 
+    def build_learner_connector(
+        self, input_observation_space: Any = None, input_action_space: Any = None, device: Any = None
+    ) -> Any:
+        """Return the connectors of a learner: those of `learner_connector`, and the default ones after them."""
+        # Imported here so that a configuration can be written without loading torch.
+        from skate.rllib.connectors.learner.learner_connector_pipeline import build_learner_pipeline
+
+        return build_learner_pipeline(self, input_observation_space, input_action_space, device)
+
     def build_learner(self, *, env: Any = None, spaces: Mapping[str, Any] | None = None) -> Any:
         """Return a new learner, for an environment or for spaces."""
         spec = self.get_multi_rl_module_spec(env=env, spaces=spaces)

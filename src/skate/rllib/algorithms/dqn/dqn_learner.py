@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from skate.rllib.connectors.env_to_module.defaults import AddObservationsFromEpisodesToBatch
+from skate.rllib.connectors.learner.add_next_observations_from_episodes_to_train_batch import (
+    AddNextObservationsFromEpisodesToTrainBatch,
+)
 from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.learner.targets import update_target_network
 from skate.rllib.core.rl_module.apis import QNetAPI, TargetNetworkAPI
@@ -33,6 +37,12 @@ class DQNLearner(Learner):
         for module in self.module.values():
             if isinstance(module.unwrapped(), TargetNetworkAPI):
                 module.unwrapped().make_target_networks()
+
+    def add_connectors(self, pipeline: Any) -> None:
+        """Add the observations after the steps."""
+        pipeline.insert_after(
+            AddObservationsFromEpisodesToBatch, AddNextObservationsFromEpisodesToTrainBatch()
+        )
 
     def add_module(self, *, module_id: str, module_spec: Any, **kwargs: Any) -> Any:
         specs = super().add_module(module_id=module_id, module_spec=module_spec, **kwargs)

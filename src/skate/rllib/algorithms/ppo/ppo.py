@@ -118,13 +118,14 @@ class PPO(Algorithm):
         """Sample a batch, update on it in epochs of minibatches, and send the weights to the runners."""
         config, metrics = self.config, self.metrics
         with metrics.log_time((TIMERS, ENV_RUNNER_SAMPLING_TIMER)):
-            rollouts, sampled = self.env_runner_group.sample_rollouts(
-                total_steps=config.total_train_batch_size, explore=config.explore
-            )
+            # Connectors of the user's look at episodes; fragments of columns spare making them.
+            own = self.learner_group.has_own_connectors
+            sample = self.env_runner_group.sample_episodes if own else self.env_runner_group.sample_rollouts
+            samples, sampled = sample(total_steps=config.total_train_batch_size, explore=config.explore)
             metrics.aggregate(sampled, key=ENV_RUNNER_RESULTS)
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):
             learned = self.learner_group.update(
-                rollouts=rollouts,
+                **{"episodes" if own else "rollouts": samples},
                 timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._steps_sampled()},
                 num_epochs=config.num_epochs,
                 minibatch_size=config.minibatch_size,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from skate.rllib.connectors.learner.add_one_ts_to_episodes_and_truncate import AddOneTsToEpisodesAndTruncate
+from skate.rllib.connectors.learner.general_advantage_estimation import GeneralAdvantageEstimation
 from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.rl_module.apis import ValueFunctionAPI
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
@@ -27,6 +29,18 @@ class PPOLearner(Learner):
             lambda module_id: float(self.config_of(module_id).kl_coeff)
         )
         super().build()
+
+    def add_connectors(self, pipeline: Any) -> None:
+        """Add the row after each episode, and advantages at the end."""
+        pipeline.prepend(AddOneTsToEpisodesAndTruncate())
+        gamma, lambda_ = self.config.gamma, self.config.lambda_
+        pipeline.append(
+            GeneralAdvantageEstimation(gamma=gamma, lambda_=lambda_, settings_of=self._advantage_settings)
+        )
+
+    def _advantage_settings(self, module_id: str) -> tuple[float, float, bool]:
+        config = self.config_of(module_id)
+        return config.gamma, config.lambda_ if config.use_gae else 1.0, bool(config.use_critic)
 
     def _entropy_schedule(self, module_id: str) -> Scheduler:
         coefficient = self.config_of(module_id).entropy_coeff

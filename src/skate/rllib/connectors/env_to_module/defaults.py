@@ -10,9 +10,12 @@ import torch
 
 from skate.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
 from skate.rllib.connectors.connector_v2 import ConnectorV2, key_of
+from skate.rllib.connectors.sequences import padded_pieces
+from skate.rllib.core import DEFAULT_MODULE_ID
 from skate.rllib.core.columns import Columns
+from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule
+from skate.rllib.env.nested import BatchedNdArray, map_nested
 from skate.rllib.env.nested import batch as put_together
-from skate.rllib.env.nested import map_nested
 from skate.rllib.env.sampling.space_plan import SpacePlan
 
 
@@ -20,13 +23,45 @@ class EnvToModulePipeline(ConnectorPipelineV2):
     """The connectors from episodes to the batch of a module."""
 
 
-class AddObservationsFromEpisodesToBatch(ConnectorV2):
-    """Adds the newest observation of each episode, unless a connector before added observations."""
+class InBothPipelines(ConnectorV2):
+    """A connector that takes the newest step on the way to a module, and all steps on the way to a learner.
+
+    Args:
+        input_observation_space: The space of observations.
+        input_action_space: The space of actions.
+        as_learner_connector: True in a learner.
+        kwargs: For subclasses.
+    """
+
+    def __init__(
+        self,
+        input_observation_space: gym.Space[Any] | None = None,
+        input_action_space: gym.Space[Any] | None = None,
+        *,
+        as_learner_connector: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.as_learner_connector = as_learner_connector
+        super().__init__(input_observation_space, input_action_space, **kwargs)
+
+
+class AddObservationsFromEpisodesToBatch(InBothPipelines):
+    """Adds the newest observation of each episode, in a learner those before all steps.
+
+    Observations that a connector before added stay.
+    """
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
-        if Columns.OBS not in batch:
-            for episode in self.single_agent_episode_iterator(episodes):
-                self.add_batch_item(batch, Columns.OBS, episode.get_observations(-1), episode)
+        if Columns.OBS in batch:
+            return batch
+        if self.as_learner_connector:
+            for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
+                size = len(episode)
+                seen = episode.get_observations(slice(0, size))
+                self.add_n_batch_items(batch, Columns.OBS, seen, size, episode)
+            return batch
+        for episode in self.single_agent_episode_iterator(episodes):
+            self.add_batch_item(batch, Columns.OBS, episode.get_observations(-1), episode)
         return batch
 
 
@@ -68,12 +103,14 @@ class FlattenForModule(ConnectorV2):
         return batch
 
 
-class AddTimeDimToBatchAndZeroPad(ConnectorV2):
-    """Adds a time dimension of one step to observations, for modules with a memory."""
+class AddTimeDimToBatchAndZeroPad(InBothPipelines):
+    """Adds a time dimension for modules with a memory: of one step, in a learner of padded sequences with a mask."""
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
         if rl_module is None or not is_stateful(rl_module):
             return batch
+        if self.as_learner_connector:
+            return batch if Columns.STATE_IN in batch else self._sequences(rl_module, batch, episodes)
         for column, items in batch.items():
             if column != Columns.STATE_IN and isinstance(items, dict):
                 self.foreach_batch_item_change_in_place(
@@ -81,13 +118,39 @@ class AddTimeDimToBatchAndZeroPad(ConnectorV2):
                 )
         return batch
 
+    def _sequences(self, rl_module: Any, batch: dict[str, Any], episodes: list[Any]) -> dict[str, Any]:
+        found = list(self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False))
+        for episode in found:
+            size = len(episode)
+            if not size or not own_module(rl_module, episode).is_stateful():
+                continue
+            length = sequence_length(own_module(rl_module, episode))
+            if key_of(episode) not in batch.get(Columns.LOSS_MASK, {}):
+                self.add_n_batch_items(batch, Columns.LOSS_MASK, np.ones(size, bool), size, episode)
+            steps = [min(length, size - start) for start in range(0, size, length)]
+            for column, by_episode in batch.items():
+                if column not in (Columns.INFOS, Columns.SEQ_LENS) and key_of(episode) in by_episode:
+                    rows = put_together(
+                        by_episode[key_of(episode)], individual_items_already_have_batch_dim="auto"
+                    )
+                    by_episode[key_of(episode)] = [
+                        map_nested(lambda leaf: BatchedNdArray(padded_pieces(leaf, length)), rows)
+                    ]  # noqa: B023
+            self.add_n_batch_items(batch, Columns.SEQ_LENS, np.array(steps), len(steps), episode)
+        return batch
 
-class AddStatesFromEpisodesToBatch(ConnectorV2):
-    """Adds the memory of each episode's module: the newest one, or the initial one at its beginning."""
+
+class AddStatesFromEpisodesToBatch(InBothPipelines):
+    """Adds the memory of each episode's module: the newest one, or the initial one at its beginning.
+
+    In a learner it adds the memory before each sequence.
+    """
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
         if rl_module is None or not is_stateful(rl_module) or Columns.STATE_IN in batch:
             return batch
+        if self.as_learner_connector:
+            return self._before_sequences(rl_module, batch, episodes)
         for episode in self.single_agent_episode_iterator(episodes):
             module = rl_module[episode.module_id] if episode.module_id is not None else rl_module
             if not module.is_stateful():
@@ -98,13 +161,46 @@ class AddStatesFromEpisodesToBatch(ConnectorV2):
             self.add_batch_item(batch, Columns.STATE_IN, state, episode)
         return batch
 
+    def _before_sequences(self, rl_module: Any, batch: dict[str, Any], episodes: list[Any]) -> dict[str, Any]:
+        for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
+            module = own_module(rl_module, episode)
+            if not module.is_stateful():
+                continue
+            held = episode.extra_model_outputs.get(Columns.STATE_OUT)
+            first = map_nested(np.asarray, dict(module.get_initial_state()))
+            if episode.t_started and held is not None and held.lookback:
+                first = held.get(-1, neg_index_as_lookback=True)
+            for start in range(0, len(episode), sequence_length(module)):
+                state = first if held is None or not start else held.get(start - 1)
+                self.add_batch_item(batch, Columns.STATE_IN, state, episode)
+        return batch
 
-class AgentToModuleMapping(ConnectorV2):
+
+def own_module(rl_module: Any, episode: Any) -> Any:
+    """Return the module of an episode."""
+    if episode.module_id is not None:
+        return rl_module[episode.module_id]
+    return rl_module[only_module(rl_module)] if isinstance(rl_module, MultiRLModule) else rl_module
+
+
+def only_module(modules: MultiRLModule) -> str:
+    """Return the id of the module that learns from episodes without a module's id."""
+    known = list(modules.keys())
+    return str(known[0]) if len(known) == 1 else DEFAULT_MODULE_ID
+
+
+def sequence_length(module: Any) -> int:
+    """Return the most steps in a sequence of a module with memory."""
+    return max(1, int(module.unwrapped().model_config.get("max_seq_len", 20)))
+
+
+class AgentToModuleMapping(InBothPipelines):
     """Sorts the items of agents by the module that acts for them.
 
     Args:
         rl_module_specs: Ids of the modules, or their specs by id.
         agent_to_module_mapping_fn: Returns the module's id for an agent's id and an episode.
+        kwargs: ``as_learner_connector`` and spaces.
     """
 
     def __init__(
@@ -184,14 +280,15 @@ class BatchIndividualItems(ConnectorV2):
             return {module_id: self._columns(columns) for module_id, columns in batch.items()}
         if shared_data is not None and isinstance(batch.get(Columns.OBS), dict):
             shared_data["keys_of_rows"] = [key_of(episode) for episode in episodes]
-        return self._columns(batch)
+        columns = self._columns(batch)
+        return {only_module(rl_module): columns} if isinstance(rl_module, MultiRLModule) else columns
 
     @staticmethod
     def _columns(columns: dict[str, Any]) -> dict[str, Any]:
         made = {}
         for column, data in columns.items():
             items = [item for each in data.values() for item in each] if is_by_episode(data) else data
-            if isinstance(items, list):
+            if isinstance(items, list) and column != Columns.INFOS:
                 items = put_together(items, individual_items_already_have_batch_dim="auto")
             made[column] = items
         return made
@@ -202,14 +299,16 @@ def is_by_episode(data: Any) -> bool:
     return isinstance(data, dict) and bool(data) and all(isinstance(key, tuple) for key in data)
 
 
-class NumpyToTensor(ConnectorV2):
+class NumpyToTensor(InBothPipelines):
     """Turns arrays into tensors; doubles become floats.
 
     Args:
         device: Where the tensors go.
+        pin_memory: Of Ray's; without effect.
+        kwargs: ``as_learner_connector`` and spaces.
     """
 
-    def __init__(self, *, device: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, device: Any = None, pin_memory: bool = False, **kwargs: Any) -> None:
         self.device = device
         super().__init__(**kwargs)
 

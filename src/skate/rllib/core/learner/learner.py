@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
+from skate.rllib.connectors.learner.learner_connector_pipeline import build_learner_pipeline
 from skate.rllib.core import (
     ALL_MODULES,
     COMPONENT_METRICS_LOGGER,
@@ -64,6 +65,7 @@ class Learner(Optimizers, Checkpointable):
         if self._is_built:
             return
         self._module = self._make_module()
+        self._learner_connector = self._make_learner_connector()
         self.configure_optimizers()
         self._log_trainable_parameters()
         self._is_built = True
@@ -96,6 +98,37 @@ class Learner(Optimizers, Checkpointable):
         multi: MultiRLModule = module.as_multi_rl_module()
         self._module_spec = MultiRLModuleSpec.from_module(multi)
         return multi
+
+    def _make_learner_connector(self, own: bool = True) -> Any:
+        """Return the connectors from episodes to batches.
+
+        Args:
+            own: False for the default ones alone, without those of the config.
+        """
+        only = next(iter(self.module.values())) if len(self.module) == 1 else None
+        spaces = getattr(only, "observation_space", None), getattr(only, "action_space", None)
+        build = getattr(self.config, "build_learner_connector", None)
+        if own and build is not None:
+            made = build(*spaces, self._device)
+        else:
+            made = build_learner_pipeline(self.config, *spaces, self._device, own)
+        if getattr(self.config, "add_default_connectors_to_learner_pipeline", True):
+            self.add_connectors(made)
+        return made
+
+    def add_connectors(self, pipeline: Any) -> None:
+        """Add the connectors that the algorithm needs to the pipeline from episodes to batches.
+
+        Args:
+            pipeline: The user's connectors with the default ones after them.
+        """
+
+    @property
+    def has_own_connectors(self) -> bool:
+        """True if the pipeline has connectors besides the default ones, so that it has to be given episodes."""
+        default = self._make_learner_connector(own=False)
+        mine, others = self._learner_connector.connectors, default.connectors
+        return [type(each) for each in mine] != [type(each) for each in others]
 
     def config_of(self, module_id: str) -> Any:
         """Return the config with the overrides of a module."""
@@ -306,7 +339,7 @@ class Learner(Optimizers, Checkpointable):
 
         Args:
             rollouts: Fragments of columns, a list or a dict of lists by module id.
-            episodes: Episodes, instead of fragments.
+            episodes: Episodes, instead of fragments; the learner's connectors make the batch of them.
             batch: Columns of rows by module id, or of the only module, instead of fragments.
             timesteps: Counters of steps, such as ``"num_env_steps_sampled_lifetime"``.
             num_epochs: How often every row is used.

@@ -9,7 +9,15 @@ import numpy as np
 
 import skate
 from skate.rllib.core import COMPONENT_LEARNER, COMPONENT_RL_MODULE
-from skate.rllib.core.learner.peers import GradientGroup, Peer, call_with, free_port, shares_of, steps_of
+from skate.rllib.core.learner.peers import (
+    GradientGroup,
+    Peer,
+    call_with,
+    free_port,
+    shares_of,
+    shares_of_episodes,
+    steps_of,
+)
 from skate.rllib.utils.checkpoints import Checkpointable
 
 
@@ -74,8 +82,10 @@ class LearnerGroup(Checkpointable):
         """
         if not self._peers:
             return [self._learner.update(rollouts, **kwargs)]
-        batch = kwargs.pop("batch", None)
-        shares = shares_of(batch if rollouts is None else rollouts, len(self))
+        kind = next((name for name in ("batch", "episodes") if kwargs.get(name) is not None), "batch")
+        other = {name: kwargs.pop(name, None) for name in ("batch", "episodes")}[kind]
+        split = shares_of_episodes if kind == "episodes" else shares_of
+        shares = split(other if rollouts is None else rollouts, len(self))
         size = kwargs.get("minibatch_size")
         if size and not kwargs.get("num_total_minibatches"):
             # Learners wait for each other in every minibatch, so all need the same number of them.
@@ -84,12 +94,17 @@ class LearnerGroup(Checkpointable):
         elif not size:
             kwargs["num_total_minibatches"] = kwargs.get("num_epochs", 1)
         if rollouts is None:
-            arguments = [(None, {**kwargs, "batch": share}) for share in shares]
+            arguments = [(None, {**kwargs, kind: share}) for share in shares]
         else:
             arguments = [(share, kwargs) for share in shares]
         running = [peer.update.remote(*each) for peer, each in zip(self._peers, arguments[1:], strict=True)]
         share, own = arguments[0]
         return [self._learner.update(share, **own), *skate.get(running)]
+
+    @property
+    def has_own_connectors(self) -> bool:
+        """True if the learners have connectors besides the default ones, so that they have to be given episodes."""
+        return bool(self._learner.has_own_connectors)
 
     def foreach_learner(self, func: Callable[..., Any] | str, **kwargs: Any) -> list[Any]:
         """Call a function with every learner, or a method by its name.

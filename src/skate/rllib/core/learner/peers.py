@@ -114,6 +114,26 @@ def shares_of(given: Any, count: int) -> list[Any]:
     return shares
 
 
+def shares_of_episodes(episodes: Sequence[Any], count: int) -> list[list[Any]]:
+    """Split episodes into one share per learner, of about equally many steps.
+
+    Args:
+        episodes: Episodes, each of which goes to one learner.
+        count: Number of learners.
+
+    Raises:
+        ValueError: Fewer episodes than learners were given.
+    """
+    if len(episodes) < count:
+        raise ValueError(
+            f"{len(episodes)} episodes cannot be split among {count} learners; sample more, or set num_learners lower"
+        )
+    shares: list[list[Any]] = [[] for _ in range(count)]
+    for episode in sorted(episodes, key=len, reverse=True):
+        min(shares, key=lambda share: (sum(len(each) for each in share), len(share))).append(episode)
+    return shares
+
+
 def _ranges(length: int, count: int) -> list[np.ndarray]:
     return np.array_split(np.arange(length), count)
 
@@ -140,4 +160,4 @@ def steps_of(share: Any) -> int:
         return max((steps_of(part) for part in share.values()), default=0)
     if isinstance(share, np.ndarray | Tensor):
         return len(share)
-    return sum(int(rollout.valid.sum()) for rollout in share)
+    return sum(int(each.valid.sum()) if hasattr(each, "valid") else len(each) for each in share)

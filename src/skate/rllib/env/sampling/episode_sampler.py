@@ -145,9 +145,19 @@ class EpisodeSampler:
         return actions, out.pop(Columns.ACTIONS_FOR_ENV, actions), out
 
     def _advance(
-        self, explore: bool, random_actions: bool, steps: int
+        self, explore: bool, random_actions: bool, steps: int, limit: int | None = None
     ) -> tuple[Acted, list[SingleAgentEpisode]]:
-        """Step all lanes once; return the step and the episodes that ended."""
+        """Step all lanes once.
+
+        Args:
+            explore: True to explore.
+            random_actions: True to act at random.
+            steps: Steps of all lanes since the call of the runner.
+            limit: Stop after so many ended episodes; the lanes have to be reset then.
+
+        Returns:
+            The step, and the episodes that ended.
+        """
         runner = self.runner
         seen = self.to_module or {}
         actions, for_env, outputs = self._act(explore, random_actions, steps)
@@ -176,14 +186,14 @@ class EpisodeSampler:
                 extra_model_outputs=extra,
             )
         self.to_module = after = self._connect(self.episodes, explore)
-        ended = self._end(step, fresh)
-        if step.finals:
+        ended = self._end(step, fresh, limit)
+        if step.finals and len(ended) != limit:
             self._begin(step, after, explore)
         return Acted(seen, outputs, actions, step, after), ended
 
-    def _end(self, step: Step, fresh: list[int]) -> list[SingleAgentEpisode]:
+    def _end(self, step: Step, fresh: list[int], limit: int | None) -> list[SingleAgentEpisode]:
         runner = self.runner
-        ended = []
+        ended: list[SingleAgentEpisode] = []
         for lane, episode in enumerate(self.episodes):
             self._call("on_episode_start" if lane in fresh else "on_episode_step", lane)
             if not episode.is_done:
@@ -192,6 +202,8 @@ class EpisodeSampler:
             ended.append(episode)
             runner._meter.end(lane)
             self.episodes[lane] = self._new(lane)
+            if len(ended) == limit:
+                break
         return ended
 
     def _begin(self, step: Step, after: dict[str, Any], explore: bool) -> None:
@@ -232,12 +244,12 @@ class EpisodeSampler:
         steps = 0
         done: list[SingleAgentEpisode] = []
         while steps < num_timesteps if num_timesteps is not None else len(done) < (num_episodes or 0):
-            acted, ended = self._advance(explore, random_actions, steps)
+            limit = None if num_episodes is None else num_episodes - len(done)
+            acted, ended = self._advance(explore, random_actions, steps, limit)
             stepped = acted.step.stepped
             steps += runner.num_envs if stepped is None else sum(stepped)
             done.extend(ended)
         if num_episodes is not None:
-            done = done[:num_episodes]
             self.forget()
             runner._needs_initial_reset = False
         samples = done + (self._cut() if num_timesteps is not None else [])

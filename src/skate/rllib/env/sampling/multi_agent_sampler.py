@@ -35,11 +35,14 @@ class MultiAgentSampler:
         #: The rows that the modules saw, by episode and agent; the first belongs to the first step of the chunk.
         self.seen: dict[Key, list[np.ndarray]] = {}
         self.states: dict[Key, dict[str, np.ndarray]] = {}
+        #: The environments that are stepped; the others wait for these to end their episodes.
+        self.lanes = list(range(runner.num_envs))
 
     def reset(self, explore: bool) -> None:
         """Begin a new episode in every environment."""
         self.chunks.clear()
         self.seen.clear()
+        self.lanes = list(range(self.runner.num_envs))
         seeds = self.runner._lane_seeds() or [None] * self.runner.num_envs
         self.runner._needs_initial_reset = False
         self.episodes = [self._begin(lane, seed) for lane, seed in enumerate(seeds)]
@@ -107,19 +110,23 @@ class MultiAgentSampler:
 
     @torch.no_grad()
     def _act(self, explore: bool, random_actions: bool, steps: int) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return per environment the actions to keep, those for the environment, and the other outputs, by agent."""
+        """Return the actions to keep, those for the environment, and the other outputs, by agent.
+
+        Each is a list with one item for each environment that is stepped.
+        """
         runner = self.runner
-        empty: list[dict[Any, Any]] = [{} for _ in self.episodes]
+        episodes = [self.episodes[lane] for lane in self.lanes]
+        empty: list[dict[Any, Any]] = [{} for _ in episodes]
         if random_actions or runner.module is None:
             space = runner.env.single_action_space
-            for episode, actions in zip(self.episodes, empty, strict=True):
+            for episode, actions in zip(episodes, empty, strict=True):
                 for agent_id in sorted(episode.get_agents_to_act(), key=str):
                     seed = int(torch.randint(2**31 - 1, (1,), generator=runner._generator))
                     space[agent_id].seed(seed)
                     actions[agent_id] = space[agent_id].sample()
-            return empty, empty, [{} for _ in self.episodes]
+            return empty, empty, [{} for _ in episodes]
         if not self.to_module:
-            return empty, empty, [{} for _ in self.episodes]
+            return empty, empty, [{} for _ in episodes]
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
             if explore:
                 t, growth = runner._lifetime_and_growth()
@@ -131,7 +138,7 @@ class MultiAgentSampler:
         out = runner._module_to_env(
             rl_module=runner.module,
             batch={module_id: dict(columns) for module_id, columns in out.items()},
-            episodes=self.episodes,
+            episodes=episodes,
             explore=explore,
             shared_data=self.shared,
             metrics=runner.metrics,
@@ -141,21 +148,35 @@ class MultiAgentSampler:
         for_env = out.pop(Columns.ACTIONS_FOR_ENV, actions)
         extra = [
             {
-                agent: {key: rows[lane][agent] for key, rows in out.items() if agent in rows[lane]}
-                for agent in actions[lane]
+                agent: {key: rows[place][agent] for key, rows in out.items() if agent in rows[place]}
+                for agent in actions[place]
             }
-            for lane in range(len(self.episodes))
+            for place in range(len(episodes))
         ]
         return actions, for_env, extra
 
-    def advance(self, explore: bool, random_actions: bool, steps: int) -> list[MultiAgentEpisode]:
-        """Step all environments once; return the episodes that ended."""
+    def advance(
+        self, explore: bool, random_actions: bool, steps: int, limit: int | None = None, last: bool = False
+    ) -> list[MultiAgentEpisode]:
+        """Step the environments once.
+
+        Args:
+            explore: True to explore.
+            random_actions: True to act at random.
+            steps: Steps of all environments since the call of the runner.
+            limit: Stop after so many ended episodes; the environments have to be reset then.
+            last: True to begin no further episode where one ends; these environments are left out from then on.
+
+        Returns:
+            The episodes that ended.
+        """
         runner = self.runner
         actions, for_env, extra = self._act(explore, random_actions, steps)
-        for lane, episode in enumerate(self.episodes):
+        for place, lane in enumerate(self.lanes):
+            episode = self.episodes[lane]
             acting = episode.get_agents_to_act()
-            taken = {agent: action for agent, action in actions[lane].items() if agent in acting}
-            sent = {agent: action for agent, action in for_env[lane].items() if agent in acting}
+            taken = {agent: action for agent, action in actions[place].items() if agent in acting}
+            sent = {agent: action for agent, action in for_env[place].items() if agent in acting}
             with runner.metrics.log_time(names.ENV_STEP_TIMER):
                 observations, rewards, terminateds, truncateds, infos = runner.env.envs[lane].step(sent)
             episode.add_env_step(
@@ -165,24 +186,39 @@ class MultiAgentSampler:
                 infos,
                 terminateds=terminateds,
                 truncateds=truncateds,
-                extra_model_outputs=extra[lane],
+                extra_model_outputs=extra[place],
             )
-        ended = [lane for lane, episode in enumerate(self.episodes) if episode.is_done]
-        done = [self.episodes[lane] for lane in ended]
+        ended = [lane for lane in self.lanes if self.episodes[lane].is_done]
+        done = [self.episodes[lane] for lane in ended][:limit]
         if done:
             self._connect(done, explore)
-        for lane in range(runner.num_envs):
-            self._call("on_episode_step", lane)
-            if lane in ended:
-                episode = self.episodes[lane]
-                chunks = self.chunks.pop(episode.id_, [])
-                self._call("on_episode_end", lane, prev_episode_chunks=chunks)
-                runner.log_episode([*chunks, episode])
-                self.episodes[lane] = self._begin(lane)
-        self.to_module = self._connect(self.episodes, explore)
-        for lane in ended:
+        begun = self._end(set(ended), last, limit)
+        self.to_module = self._connect([self.episodes[lane] for lane in self.lanes], explore)
+        for lane in begun:
             self._call("on_episode_start", lane)
         return done
+
+    def _end(self, ended: set[int], last: bool, limit: int | None) -> list[int]:
+        """Finish the episodes that ended, and begin others; return the environments of these."""
+        begun = []
+        count = 0
+        for lane in list(self.lanes):
+            self._call("on_episode_step", lane)
+            if lane not in ended:
+                continue
+            episode = self.episodes[lane]
+            chunks = self.chunks.pop(episode.id_, [])
+            self._call("on_episode_end", lane, prev_episode_chunks=chunks)
+            self.runner.log_episode([*chunks, episode])
+            count += 1
+            if last:
+                self.lanes.remove(lane)
+                continue
+            self.episodes[lane] = self._begin(lane)
+            begun.append(lane)
+            if count == limit:
+                break
+        return begun
 
     def cut(self) -> list[MultiAgentEpisode]:
         """Return the running chunks that have steps, and continue in new ones."""

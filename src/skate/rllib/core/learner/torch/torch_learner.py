@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skate.rllib.connectors.learner.learner_connector_pipeline import batches_of_episodes
 from skate.rllib.core import ALL_MODULES, COMPONENT_OPTIMIZER
 from skate.rllib.core.learner.batches import (
     Batch,
@@ -244,14 +245,14 @@ class TorchLearner(Learner):
 
         Args:
             rollouts: Fragments of columns, a list or a dict of lists by module id.
-            episodes: Episodes, instead of fragments.
+            episodes: Episodes, instead of fragments; the learner's connectors make the batches of them.
             batch: Columns of rows, instead of fragments.
         """
         known = list(self.module.keys())
         if batch is not None:
             return {i: to_tensors(columns, self._device) for i, columns in by_module(batch, known).items()}
         if episodes is not None:
-            rollouts = self.rollouts_of(episodes)
+            return batches_of_episodes(self._learner_connector, self.module, episodes, self.metrics)
         if rollouts is None:
             raise ValueError("Learner.update() needs rollouts=, episodes= or batch=")
         return {
@@ -259,10 +260,6 @@ class TorchLearner(Learner):
             for i, fragments in by_module(rollouts, known).items()
             if fragments
         }
-
-    def rollouts_of(self, episodes: Sequence[Any]) -> dict[str, list[Any]]:
-        """Return episodes as fragments of one lane each, by module id."""
-        raise NotImplementedError("this learner does not take episodes; pass rollouts= or batch=")
 
     def batch_of_rollouts(self, module_id: str, rollouts: Sequence[Any]) -> Batch:
         """Return the rows of fragments as tensors; algorithms add what their losses need.
