@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -178,6 +179,7 @@ class ConnectorPipelineV2(ConnectorV2):
         return "\n".join(lines + [connector.__str__(indentation + 4) for connector in self.connectors])
 
 
+@functools.cache
 def snake_case(name: str) -> str:
     """Return ``FrameStacking`` as ``frame_stacking``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -176,7 +176,7 @@ class GroupAgentsWrapper(MultiAgentEnv):
 
     def _infos(self, infos: dict[AgentID, Any]) -> dict[AgentID, Any]:
         present = {self.agent_id_to_group[agent] for agent in infos if agent in self.agent_id_to_group}
-        members = {agent: {} for group in present for agent in self.groups[group]}
+        members: dict[AgentID, Any] = {agent: {} for group in present for agent in self.groups[group]}
         return self._together({**members, **infos}, lambda values: {GROUP_INFO: list(values)})
 
     def _ends(self, flags: dict[AgentID, bool]) -> dict[AgentID, bool]:

@@ -82,11 +82,6 @@ class MultiAgentEpisode(EpisodeParts):
         return len(self._steps["observations"]) > 0
 
     @property
-    def is_done(self) -> bool:
-        """True if the episode ended for all agents."""
-        return self.is_terminated or self.is_truncated
-
-    @property
     def is_numpy(self) -> bool:
         """True if the agents' columns are arrays."""
         return any(episode.is_numpy for episode in self.agent_episodes.values())

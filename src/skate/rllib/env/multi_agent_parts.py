@@ -47,6 +47,11 @@ class EpisodeParts:
     def __len__(self) -> int:
         return self.env_t - self.env_t_started
 
+    @property
+    def is_done(self) -> bool:
+        """True if the episode ended for all agents."""
+        return self.is_terminated or self.is_truncated
+
     def shallow_copy(self) -> Self:
         """Return an episode with the same agents' episodes, in a dict of its own."""
         made = self._continued()
@@ -188,12 +193,12 @@ class EpisodeParts:
         reward = sum(step.get(agent_id, 0.0) for step in steps)
         made._pending[agent_id] = {"reward": reward, "action": action, "outputs": outputs}
 
-    def __getitem__(self, item: slice | int) -> Self:
-        if isinstance(item, int):
-            raise NotImplementedError(
-                f"episode[{item!r}] is not one step; write episode[a:b], or get_observations({item!r})"
-            )
-        return self.slice(item)
+    def __getitem__(self, item: Any) -> Self:
+        if isinstance(item, slice):
+            return self.slice(item)
+        raise NotImplementedError(
+            f"episode[{item!r}] is not one step; write episode[a:b], or get_observations({item!r})"
+        )
 
     def concat_episode(self, other: Self) -> None:
         """Add the steps of the chunk that follows this one.
@@ -234,9 +239,8 @@ class EpisodeParts:
         origin = self.env_t - len(steps)
         for agent_id, one in self.agent_episodes.items():
             held = one.extra_model_outputs.get(key)
-            count = 0 if held is None else held.len_incl_lookback()
-            for at, time in zip(range(count), self._times[agent_id], strict=False):
-                if time >= origin:
+            for at, time in enumerate(self._times[agent_id]):
+                if held is not None and at < held.len_incl_lookback() and time >= origin:
                     steps[time - origin][agent_id] = held.get(at - held.lookback, neg_index_as_lookback=True)
             pending = self._pending.get(agent_id, {}).get("outputs", {})
             time = self._times[agent_id][-1]

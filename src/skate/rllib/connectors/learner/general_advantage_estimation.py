@@ -53,7 +53,7 @@ class GeneralAdvantageEstimation(ConnectorV2):
     ) -> Any:
         singles = list(self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False))
         for module_id, columns in batch.items():
-            module = rl_module[module_id].unwrapped()
+            module: Any = rl_module[module_id].unwrapped()
             if not isinstance(module, ValueFunctionAPI):
                 continue
             if Columns.LOSS_MASK not in columns:
@@ -94,16 +94,17 @@ class GeneralAdvantageEstimation(ConnectorV2):
 
 def values_of(module: RLModule, columns: dict[str, Any]) -> torch.Tensor:
     """Return the values of all rows, without gradients."""
+    critic: Any = module
     rows = columns[Columns.OBS]
     parts: list[torch.Tensor] = []
     with torch.no_grad():
         if module.is_stateful() or not torch.is_tensor(rows) or len(rows) <= _ROWS:
-            parts.append(module.compute_values(columns))
+            parts.append(critic.compute_values(columns))
         else:
             tensors = {name: column for name, column in columns.items() if torch.is_tensor(column)}
             for start in range(0, len(rows), _ROWS):
                 chosen = {name: column[start : start + _ROWS] for name, column in tensors.items()}
-                parts.append(module.compute_values(chosen))
+                parts.append(critic.compute_values(chosen))
     return torch.cat(parts)
 
 

@@ -141,6 +141,8 @@ class NormalizeAndClipActions(ConnectorV2):
     def __init__(self, *, normalize_actions: bool = True, clip_actions: bool = False, **kwargs: Any) -> None:
         self.normalize_actions = normalize_actions
         self.clip_actions = clip_actions
+        # By the identity of the space, which is kept with the plan so that no other space gets it.
+        self._plans: dict[int, ActionPlan] = {}
         super().__init__(**kwargs)
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
@@ -162,7 +164,10 @@ class NormalizeAndClipActions(ConnectorV2):
             pairs = space.spaces.items() if isinstance(space.spaces, dict) else enumerate(space.spaces)
             made = {key: self._for_env(action[key], inner) for key, inner in pairs}
             return tuple(made.values()) if isinstance(action, tuple) else made
-        return ActionPlan(space, self.normalize_actions, self.clip_actions).for_env(action)
+        plan = self._plans.get(id(space))
+        if plan is None:
+            plan = self._plans[id(space)] = ActionPlan(space, self.normalize_actions, self.clip_actions)
+        return plan.for_env(action)
 
 
 class ListifyDataForVectorEnv(ConnectorV2):

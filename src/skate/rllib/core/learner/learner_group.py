@@ -93,6 +93,7 @@ class LearnerGroup(Checkpointable):
             kwargs["num_total_minibatches"] = max(1, -(-most * kwargs.get("num_epochs", 1) // size))
         elif not size:
             kwargs["num_total_minibatches"] = kwargs.get("num_epochs", 1)
+        arguments: list[tuple[Any, dict[str, Any]]]
         if rollouts is None:
             arguments = [(None, {**kwargs, kind: share}) for share in shares]
         else:
