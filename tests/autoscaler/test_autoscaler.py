@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from skate.autoscaler import sdk
 from skate.autoscaler.adaptive import Autoscaler
 from skate.autoscaler.demand import Limits
 from skate.autoscaler.machines import LocalMachines
+from skate.client.session.detached_node import GROWS_LABEL
 from skate.util.placement_group import placement_group, remove_placement_group
 from tests.conformance.waiting import wait_for
 
@@ -50,7 +53,7 @@ class Running:
             "--node-ip-address=127.0.0.1",
             "--num-cpus=1",
             where,
-            f"--autoscaling-config={__file__}",
+            f"--labels={GROWS_LABEL}=on",
             *FLAGS,
         )
         status = json.loads(run_skate("status", "--json", where))
@@ -140,6 +143,44 @@ def test_what_no_worker_can_hold_waits_and_says_so(running: Running) -> None:
     assert not ready
     rows = ray.util.state.list_tasks(detail=True)
     assert [row.waits_for for row in rows if row.name == "large"] == [
-        "the nodes are too few or too small for it: it waits until the autoscaler has started others"
+        "it requests CPU: 64, which is more than any node has and more than a worker that the autoscaler starts (CPU: 2): it "
+        "will wait until you add a larger node; cancel it, or request less"
     ]
+    (line,) = [line for line in running.lines if "is larger than" in line]
+    assert line.startswith("a request of {'CPU': 64.0}") and line.endswith("until you add a larger node")
     ray.cancel(waiting)
+
+
+@pytest.mark.cluster_scene
+def test_a_head_with_a_cluster_file_starts_its_autoscaler_and_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SKATE_AUTH_TOKEN_PATH", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "cluster.yaml"
+    provider = {"type": "local", "head_ip": "127.0.0.1", "worker_ips": ["127.0.0.2"]}
+    file.write_text(json.dumps({"cluster_name": "beside", "min_workers": 0, "provider": provider}))
+    folder = tmp_path / "head"
+    flags = ["--port=0", "--node-ip-address=127.0.0.1", "--num-cpus=1", *FLAGS]
+    run_skate("start", "--head", f"--temp-dir={folder}", f"--autoscaling-config={file}", *flags)
+    try:
+        log = folder / "node.log"
+        wait_for(
+            lambda: log.exists() and "has 0 to 1 workers" in log.read_text(), LONG_S, "the autoscaler's line"
+        )
+        (first,) = autoscalers(file)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: autoscalers(file) not in ([], [first]), LONG_S, "another autoscaler")
+    finally:
+        run_skate("stop", f"--temp-dir={folder}")
+    wait_for(lambda: not autoscalers(file), LONG_S, "the end of the autoscaler")
+
+
+def autoscalers(file: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().split(b"\0")
+            if b"autoscale" in words and os.fsencode(file) in words:
+                found.append(int(entry.parent.name))
+    return found

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skate.autoscaler.demand import Demand, Group, Limits, Node, fits, holds, target, to_retire
+from skate.autoscaler.demand import Demand, Group, Limits, Node, fits, holds, target, to_retire, too_large
 
 WORKER = {"CPU": 4.0, "GPU": 1.0}
 HEAD = Node("head", {"CPU": 1.0}, {"CPU": 1.0}, is_head=True)
@@ -155,3 +155,12 @@ def test_a_worker_that_ends_is_not_started_again_at_once(
     rest = [node for node in nodes if node.name not in ended]
     running = sum(1 for node in rest if not node.is_head and not node.draining)
     assert target(rest, 0, waiting, WORKER, bounds) <= max(running, bounds.min_workers)
+
+
+def test_requests_that_no_worker_could_ever_hold() -> None:
+    demand = Demand(
+        cpus(1, 5, 5, 8), (Group(cpus(3, 3), "STRICT_PACK"), Group(cpus(3, 3), "STRICT_SPREAD")), cpus(9)
+    )
+    large = Node("large", {"CPU": 8.0}, {"CPU": 0.0})
+    assert too_large([HEAD], demand, WORKER) == [{"CPU": 5}, {"CPU": 8}, {"CPU": 6.0}, {"CPU": 9}]
+    assert too_large([HEAD, large], demand, WORKER) == [{"CPU": 9}]

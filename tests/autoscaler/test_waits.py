@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import skate as ray
+from skate.autoscaler.view import publish_worker
 from skate.client.session.detached_node import GROWS_LABEL
 from skate.cluster_utils import Cluster
 from skate.util.placement_group import placement_group
 from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from skate.util.state import list_tasks
+from tests.conformance.waiting import wait_for
 
 TEXT = "the nodes are too few or too small for it: it waits until the autoscaler has started others"
 
@@ -52,6 +54,24 @@ def test_large_requests_wait_for_a_node_that_can_hold_them(cluster: Cluster) -> 
     assert ray.get(value, timeout=60) == 7
     ray.get(group.ready(), timeout=60)
     ray.kill(actor)
+
+
+def test_what_is_larger_than_a_worker_waits_with_another_text(cluster: Cluster) -> None:
+    @ray.remote(num_cpus=3)
+    def large() -> int:
+        return 7
+
+    publish_worker({"CPU": 2.0})
+    value = large.remote()
+    group = placement_group([{"CPU": 4}])
+    wait_for(lambda: any(row.name == "large" for row in list_tasks()), 20, "the task")
+    assert [row.waits_for for row in list_tasks(detail=True) if row.name == "large"] == [
+        "it requests CPU: 3, which is more than any node has and more than a worker that the autoscaler starts (CPU: 2): it "
+        "will wait until you add a larger node; cancel it, or request less"
+    ]
+    cluster.add_node(num_cpus=7)
+    assert ray.get(value, timeout=60) == 7
+    ray.get(group.ready(), timeout=60)
 
 
 def test_a_request_for_a_named_node_still_fails_at_once(cluster: Cluster) -> None:

@@ -249,6 +249,17 @@ def test_a_head_without_the_autoscalers_file_does_not_grow(
     assert start._all_labels(given) == {"a": "b"}
     assert "there is no file ~/nowhere.yaml, so this cluster does not grow" in capsys.readouterr().err
     path = tmp_path / "cluster.yaml"
-    path.write_text("")
-    given = start._parser().parse_args(["--head", f"--autoscaling-config={path}"])
+    path.write_text("provider: {type: local, head_ip: h, worker_ips: [w]}")
+    given = start._parser().parse_args(["--head", "--port=6379", f"--autoscaling-config={path}"])
     assert start._all_labels(given) == {"skate.io/autoscaler": "on"}
+    for words, cause in (
+        (["--head"], "use it with --head and --port"),
+        (["--address=h:1"], "use it with --head"),
+    ):
+        given = start._parser().parse_args([*words, f"--autoscaling-config={path}"])
+        with pytest.raises(ValueError, match=cause):
+            start._all_labels(given)
+    path.write_text("provider: {type: aws}")
+    given = start._parser().parse_args(["--head", "--port=6379", f"--autoscaling-config={path}"])
+    with pytest.raises(ValueError, match="--autoscaling-config: .*aws"):
+        start._all_labels(given)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from distributed.deploy.adaptive_core import AdaptiveCore
 
-from skate.autoscaler.demand import Demand, Limits, Node, Shape, target, to_retire
+from skate.autoscaler.demand import Demand, Limits, Node, Shape, target, to_retire, too_large
 from skate.autoscaler.machines import Machines
-from skate.autoscaler.view import NodeView, demand
+from skate.autoscaler.view import NodeView, demand, publish_worker
 from skate.client.session import session
 from skate.exceptions import GetTimeoutError, RayError
 from skate.launcher.ssh import MachineError
@@ -45,6 +45,7 @@ class Autoscaler(AdaptiveCore):  # type: ignore[misc]
         self._paused: dict[str, float] = {}
         self._retiring: list[str] = []
         self._worker: Shape | None = None
+        self._too_large: list[Shape] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- the state that Dask's loop compares
@@ -86,16 +87,32 @@ class Autoscaler(AdaptiveCore):  # type: ignore[misc]
         self._nodes = self._view.nodes(now)
         workers = [node for node in self._nodes if not node.is_head]
         if workers:
-            self._worker = {
+            size = {
                 name: amount for name, amount in workers[0].total.items() if name != "object_store_memory"
             }
+            if size != self._worker:
+                publish_worker(size)
+            self._worker = size
         known = {node.name for node in workers}
         for name, since in list(self._starting.items()):
             if name in known:
                 del self._starting[name]
             elif now - since > JOIN_S and since:
                 self._fail(name, f"it has not joined within {JOIN_S:g} s")
-        return demand()
+        waiting = demand()
+        if self._worker is not None:
+            self._warn(too_large(self._nodes, waiting, self._worker))
+        return waiting
+
+    def _warn(self, shapes: Sequence[Shape]) -> None:
+        """Report requests that no worker can hold, once while they wait."""
+        for shape in shapes:
+            if shape not in self._too_large:
+                self._report(
+                    f"a request of {dict(shape)} is larger than each node and than a worker, which has "
+                    f"{dict(self._worker or {})}: it will not run until you add a larger node"
+                )
+        self._too_large = list(shapes)
 
     # -- their execution
 

@@ -145,6 +145,20 @@ def holds(rooms: list[dict[str, float]], shapes: Sequence[Shape]) -> bool:
     return not bins.unmet
 
 
+def too_large(nodes: Sequence[Node], demand: Demand, worker: Shape) -> list[Shape]:
+    """Return the shapes that neither a node nor a worker could ever hold, each once."""
+    rooms = [worker, *(node.total for node in nodes)]
+    found: list[Shape] = []
+    for shape in (
+        *demand.tasks,
+        *(each for group in demand.groups for each in _wholes(group)),
+        *demand.requested,
+    ):
+        if shape not in found and not any(fits(shape, room) for room in rooms):
+            found.append(shape)
+    return found
+
+
 def fits(shape: Shape, room: Shape) -> bool:
     """Return True if a room has all of a shape."""
     return all(room.get(name, 0.0) >= amount - ROUNDING for name, amount in shape.items())
@@ -158,15 +172,22 @@ def take(shape: Shape, room: dict[str, float]) -> None:
 
 def _put_group(bins: _Bins, group: Group) -> None:
     if group.strategy == "STRICT_PACK":
-        whole: dict[str, float] = {}
-        for bundle in group.bundles:
-            for name, amount in bundle.items():
-                whole[name] = whole.get(name, 0.0) + amount
-        bins.put(whole)
+        bins.put(_wholes(group)[0])
         return
     apart: set[int] | None = set() if group.strategy == "STRICT_SPREAD" else None
     for bundle in _largest_first(group.bundles):
         bins.put(bundle, apart)
+
+
+def _wholes(group: Group) -> Sequence[Shape]:
+    """Return what a group needs on one node each: its bundles, or their sum."""
+    if group.strategy != "STRICT_PACK":
+        return group.bundles
+    whole: dict[str, float] = {}
+    for bundle in group.bundles:
+        for name, amount in bundle.items():
+            whole[name] = whole.get(name, 0.0) + amount
+    return (whole,)
 
 
 def _largest_first(shapes: Sequence[Shape]) -> list[Shape]:

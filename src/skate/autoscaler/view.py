@@ -18,6 +18,8 @@ from skate.util.state import list_actors, list_tasks
 #: The key of what programs have requested by `request_resources`.
 KEY = b"requested"
 NAMESPACE = b"skate.autoscaler"
+#: The key of the resources of a worker, which the head reads too.
+WORKER_KEY = b"worker"
 TASKS_MAX = 10_000
 HEAD_RESOURCE = "node:__internal_head__"
 
@@ -25,6 +27,11 @@ HEAD_RESOURCE = "node:__internal_head__"
 def request(shapes: list[Shape]) -> None:
     """Record a request, which replaces the last one."""
     internal_kv._internal_kv_put(KEY, json.dumps(shapes).encode(), overwrite=True, namespace=NAMESPACE)
+
+
+def publish_worker(worker: Shape) -> None:
+    """Record the resources of the workers, for texts about what waits."""
+    internal_kv._internal_kv_put(WORKER_KEY, json.dumps(worker).encode(), overwrite=True, namespace=NAMESPACE)
 
 
 def requested() -> tuple[Shape, ...]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from skate.client.session import detached_node
+from skate.launcher.cluster_config import read
 
 SUMMARY = 'start a standing node, for programs that call init(address="auto")'
 
@@ -75,18 +76,31 @@ def _start(
         settings["_node_ip_address"] = network.ip
     if given.block:
         print("The node runs until Ctrl-C.", flush=True)
-        beside = None if dashboard is None else partial(detached_node.Dashboard, dashboard, report=_report)
-        lost = detached_node.serve(folder, settings, ready, network, beside)
+        lost = detached_node.serve(
+            folder, settings, ready, network, _beside(given, dashboard, report=_report)
+        )
         if lost:
             print(f"skate start: the node has ended: {lost}", file=sys.stderr)
         return LOST if lost else 0
-    found, swept = detached_node.start(folder, settings, network, dashboard)
+    found, swept = detached_node.start(folder, settings, network, _beside(given, dashboard))
     for path in swept:
         print(f"Removed {path}, left behind by a dead node.")
     ready(found)
     if dashboard is not None:
         _report(detached_node.wait_for_dashboard(found))
     return 0
+
+
+def _beside(
+    given: argparse.Namespace, dashboard: detached_node.DashboardPlace | None, **report: Any
+) -> list[Any]:
+    """Return what makes the programs that run beside the node."""
+    made: list[Any] = []
+    if dashboard is not None:
+        made.append(partial(detached_node.Dashboard, dashboard, **report))
+    if given.head and (path := _autoscaling_file(given)) is not None:
+        made.append(partial(detached_node.AutoscalerProcess, path))
+    return made
 
 
 def _report(facts: dict[str, Any]) -> None:
@@ -187,17 +201,38 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
 def _all_labels(given: argparse.Namespace) -> dict[str, str] | None:
     """Return the labels of the node; the head of a cluster with an autoscaler has one more."""
     labels = _labels(given.labels)
-    path = given.autoscaling_config
-    if path is None:
+    if given.autoscaling_config is None:
         return labels
-    if not os.path.exists(os.path.expanduser(path)):
+    path = _autoscaling_file(given)
+    if path is None:
         # Files for Ray name one that its own launcher makes.
         print(
-            f"skate start: --autoscaling-config: there is no file {path}, so this cluster does not grow",
+            f"skate start: --autoscaling-config: there is no file {given.autoscaling_config}, so this cluster does not grow",
             file=sys.stderr,
         )
         return labels
+    _check_autoscaling(given, path)
     return {**(labels or {}), detached_node.GROWS_LABEL: "on"}
+
+
+def _autoscaling_file(given: argparse.Namespace) -> str | None:
+    """Return the path of the autoscaler's file for a node, which does not stay in this directory; None if there is none."""
+    if given.autoscaling_config is None:
+        return None
+    path = os.path.abspath(os.path.expanduser(given.autoscaling_config))
+    return path if os.path.exists(path) else None
+
+
+def _check_autoscaling(given: argparse.Namespace, path: str) -> None:
+    """Raise ValueError if the autoscaler could not run with its file."""
+    if not given.head or given.port is None and given.ray_client_server_port is None:
+        raise ValueError(
+            "--autoscaling-config starts other machines, which must find this one: use it with --head and --port PORT"
+        )
+    try:
+        read(path)
+    except ValueError as error:
+        raise ValueError(f"--autoscaling-config: {error}") from None
 
 
 def _labels(text: str | None) -> dict[str, str] | None:
@@ -329,7 +364,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--autoscaling-config",
         metavar="FILE",
-        help="(with --head) let requests that no node can meet wait for nodes that `skate autoscale FILE` starts",
+        help="(with --head) start and stop the workers of this cluster file as demand changes, as `skate autoscale` does; "
+        "requests that no node can meet wait",
     )
     _add_dashboard(parser)
     parser.add_argument(

@@ -245,6 +245,7 @@ class NodeCore:
         self.queries = Queries(
             tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics
         )
+        self.wait_explainer.key_values = self.queries.key_values
         members = self.members
         self.jobs = JobTable(
             self.task_manager, self.actor_manager, self.scheduler, self.function_table, members, self

@@ -7,11 +7,10 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from skate.node.dashboard_process import Dashboard
 from skate.node.driver import address
 from skate.node.driver.drivers import Drivers
 from skate.node.host import NodeHost
@@ -61,6 +60,20 @@ class Place:
         os.close(self.lock)
 
 
+class Beside(Protocol):
+    """A program beside the node, such as its dashboard."""
+
+    def start(self, path: str) -> None:
+        """Start it for the node with this socket."""
+
+    def end(self) -> None:
+        """End it."""
+
+
+#: Makes such a program; the argument writes to the node's log.
+MakeBeside = Callable[[Callable[[str], object]], Beside]
+
+
 class Address(NamedTuple):
     """Where a node is found: its socket; in a network also its cluster, and the file of the cluster's token."""
 
@@ -74,19 +87,19 @@ def run(
     place: Place,
     ready: Callable[[Address], None],
     network: Network | None = None,
-    dashboard: Callable[[Callable[[str], object]], Dashboard] | None = None,
+    beside: Sequence[MakeBeside] = (),
     driver: int = -1,
 ) -> str:
     """Run a node until it is stopped, or has to leave its cluster: return why.
 
-    Calls `ready` with its address once drivers can connect. `dashboard` makes one that writes to the node's log. With `driver`, a
+    Calls `ready` with its address once drivers can connect. Programs `beside` it start then, and end with it. With `driver`, a
     descriptor of the process that it is for, the node ends with that process.
     """
     os.environ.pop("SKATE_ADDRESS", None)  # this process hosts a node instead of joining one
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
     terminal = sys.stderr
-    beside = None if dashboard is None else dashboard(log.write)
+    programs = [make(log.write) for make in beside]
     state = None if network is None else _state(network)
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
@@ -114,16 +127,16 @@ def run(
                 pump.add(driver, lambda _: host.leave())
             ready(found)
             sys.stderr = stream
-            if beside is not None:
-                beside.start(place.path)
+            for program in programs:
+                program.start(place.path)
             pump.wait(lambda: host.leaving)
             if network is not None:
                 _announce_end(host, network)
         finally:
             host.leaving = True
             sys.stderr = terminal
-    if beside is not None:
-        beside.end()
+    for program in programs:
+        program.end()
     host.shutdown()
     place.leave(keep_log=bool(host.drivers.why_lost))
     return host.drivers.why_lost
@@ -182,7 +195,7 @@ def run_apart(
     place: Place,
     report: int,
     network: Network | None = None,
-    dashboard: Callable[[Callable[[str], object]], Dashboard] | None = None,
+    beside: Sequence[MakeBeside] = (),
 ) -> None:
     """Detach a forked child from the terminal and run a node; write its address, or the error, to `report`."""
 
@@ -202,7 +215,7 @@ def run_apart(
     os.close(null)
     os.chdir("/")
     try:
-        run(settings, place, ready, network, dashboard)
+        run(settings, place, ready, network, beside)
     except Exception as error:  # report any error to the parent, and log it
         expected = network is not None and isinstance(error, ConnectionError | ValueError) and not started
         if expected:  # the cluster or this machine does not allow it

@@ -7,17 +7,18 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.core.cluster.membership import GROWS_LABEL as GROWS_LABEL
+from skate.node.autoscaler_process import AutoscalerProcess as AutoscalerProcess
 from skate.node.dashboard_process import Dashboard as Dashboard
 from skate.node.dashboard_process import DashboardPlace as DashboardPlace
 from skate.node.dashboard_process import recorded
 from skate.node.driver import address, handshake
 from skate.node.driver.address import DISCOVERY_NAME as DISCOVERY_NAME
 from skate.node.driver.address import METRICS_TOKEN_NAME as METRICS_TOKEN_NAME
+from skate.node.driver.address import TOKEN_NAME as TOKEN_NAME
 from skate.node.driver.address import given_address as given_address
 from skate.node.driver.address import is_network
 from skate.node.settings import Settings
@@ -25,6 +26,7 @@ from skate.node.settings import Settings
 if TYPE_CHECKING:
     from skate.node.network import Network as Network
     from skate.node.standalone import Address as Address
+    from skate.node.standalone import MakeBeside
 
 #: The time limit for a node to start; an idle machine needs a hundredth of it.
 START_SECONDS = 30.0
@@ -94,7 +96,7 @@ def start(
     folder: str,
     settings: dict[str, Any],
     network: Network | None = None,
-    dashboard: DashboardPlace | None = None,
+    beside: Sequence[MakeBeside] = (),
 ) -> tuple[Address, list[str]]:
     """Start a node in a process of its own: its address, and what a dead one had left and was removed.
 
@@ -111,9 +113,7 @@ def start(
         status = 1
         try:
             os.close(read_end)
-            standalone.run_apart(
-                checked, place, write_end, network, dashboard and partial(Dashboard, dashboard)
-            )
+            standalone.run_apart(checked, place, write_end, network, beside)
             status = 0
         finally:
             os._exit(status)
@@ -144,7 +144,7 @@ def serve(
     settings: dict[str, Any],
     ready: Any,
     network: Network | None = None,
-    dashboard: Callable[[Callable[[str], object]], Dashboard] | None = None,
+    beside: Sequence[MakeBeside] = (),
 ) -> str:
     """Be a node, in this process, until it is stopped; `ready` is called with its address. Return why it has to leave its
     cluster, if it does. Raises what `start` raises.
@@ -154,7 +154,7 @@ def serve(
     checked = Settings.of("local", settings)
     place = _place(folder)
     try:
-        return standalone.run(checked, place, ready, network, dashboard)
+        return standalone.run(checked, place, ready, network, beside)
     except (ConnectionError, ValueError):
         place.leave()
         raise

@@ -6,13 +6,14 @@ stopped a worker (`looked`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.core.actor.actor_table import Actor
 from skate.core.diagnosis.deadlock import held_units
 from skate.core.object.lifetimes import owner_of
-from skate.core.resource.resources import human_amount
+from skate.core.resource.resources import UNIT, human_amount
 from skate.core.task.task import Task, Template
 from skate.protocol import messages as m
 from skate.protocol.effects import FindStopped
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skate.core.node_tables import NodeTables
     from skate.core.resource.capacity import Capacity
     from skate.core.schedule.worker_record import Worker
+    from skate.core.state.key_values import KeyValues
 
 #: How far a chain of causes is followed.
 LINKS_MAX = 4
@@ -32,6 +34,10 @@ HOLDERS_SHOWN = 4
 AUTOSCALER_TEXT = (
     "the nodes are too few or too small for it: it waits until the autoscaler has started others"
 )
+
+
+#: Where the autoscaler keeps the resources of the workers that it starts, as JSON.
+WORKER_NAMESPACE, WORKER_KEY = b"skate.autoscaler", b"worker"
 
 
 class WaitExplainer:
@@ -56,6 +62,8 @@ class WaitExplainer:
         self.memory_pressure = memory_pressure
         #: Pids of workers that the shell last found stopped by a signal.
         self.stopped: frozenset[int] = frozenset()
+        #: The key-value store; only the head's has entries.
+        self.key_values: KeyValues | None = None
 
     # -- queries of clients
 
@@ -240,7 +248,7 @@ class WaitExplainer:
             return f"on node {task.node.node_id.hex()[:8]}"
         group = self.scheduler.class_of(task)
         if not isinstance(group.strategy, BundleStrategy) and self._needs_new_node(task.template):
-            return AUTOSCALER_TEXT
+            return self._wait_for_autoscaler([_request_of(task.template)])
         if group in self.peers.waiting:
             return "no node has room for it now: " + self._shortage_of_all(task.template.placement)
         strategy = group.strategy
@@ -259,8 +267,25 @@ class WaitExplainer:
 
     def _needs_new_node(self, template: Template) -> bool:
         """Return True if no node is large enough, and the cluster can grow."""
-        request = {**template.request, **template.placement}
+        request = _request_of(template)
         return not any(covers(total, request) for total in self.members.totals()) and self.members.can_grow()
+
+    def _wait_for_autoscaler(self, requests: Sequence[dict[str, int]]) -> str:
+        """Return the text for requests that wait for the autoscaler, as far as this node knows what that starts."""
+        kept = None if self.key_values is None else self.key_values.get(-1, WORKER_NAMESPACE, WORKER_KEY)
+        worker = (
+            {} if kept is None else {name: round(amount * UNIT) for name, amount in json.loads(kept).items()}
+        )
+        for request in requests:
+            small = [name for name, units in request.items() if worker.get(name, 0) < units]
+            if worker and small and not any(covers(total, request) for total in self.members.totals()):
+                wanted = ", ".join(f"{name}: {request[name] / UNIT:g}" for name in small)
+                has = ", ".join(f"{name}: {worker.get(name, 0) / UNIT:g}" for name in small)
+                return (
+                    f"it requests {wanted}, which is more than any node has and more than a worker that the autoscaler starts "
+                    f"({has}): it will wait until you add a larger node; cancel it, or request less"
+                )
+        return AUTOSCALER_TEXT
 
     def _shortage_of_all(self, request: dict[str, int]) -> str:
         """Return the resources missing on the node that could run it when idle."""
@@ -342,7 +367,7 @@ class WaitExplainer:
         if creation.task_id in self.tasks and links > 0:
             reason = self.of_task(creation, links - 1)
         elif self._needs_new_node(actor.template):
-            reason = AUTOSCALER_TEXT
+            reason = self._wait_for_autoscaler([_request_of(actor.template)])
         if actor.state == RESTARTING:
             text = f"actor {actor.describe()} is restarting (for the {ordinal(actor.restarts)} time)"
         else:
@@ -356,7 +381,7 @@ class WaitExplainer:
         if group.requested:
             return "its nodes are reserving the bundles"
         if group.why and self.members.can_grow():
-            return AUTOSCALER_TEXT
+            return self._wait_for_autoscaler(group.bundles)
         for bundle in group.bundles:
             if not self.capacity.fits(bundle):
                 return self._shortage(self.capacity, bundle)
@@ -365,6 +390,10 @@ class WaitExplainer:
             for name, units in bundle.items():
                 whole[name] = whole.get(name, 0) + units
         return self._shortage(self.capacity, whole)
+
+
+def _request_of(template: Template) -> dict[str, int]:
+    return {**template.request, **template.placement}
 
 
 def covers(total: dict[str, int], request: dict[str, int]) -> bool:
