@@ -89,7 +89,11 @@ def print_table(record: Record) -> None:
         cells = "".join(f"{'' if value is None else f'{value:,.4g}':>10}" for value in values)
         ours = values[-1]
         times = [
-            ("" if not ours or not other else f"{other / ours if key in LESS_IS_BETTER else ours / other:.2f}")
+            (
+                ""
+                if not ours or not other
+                else f"{other / ours if key in LESS_IS_BETTER else ours / other:.2f}"
+            )
             for other in values[:-1]
         ]
         print(f"{key:<18}{cells}{''.join(f'{each:>8}' for each in times)}  {REACH.get(key, '')}")

@@ -91,9 +91,7 @@ class BarePPO:
         columns = (taken, logp, torch.from_numpy(advantages), torch.from_numpy(advantages + values[:-1]))
         return seen[:-1].flatten(0, 1), *(column.flatten() for column in columns)
 
-    def learn(
-        self, obs: Tensor, actions: Tensor, logp: Tensor, advantages: Tensor, targets: Tensor
-    ) -> None:
+    def learn(self, obs: Tensor, actions: Tensor, logp: Tensor, advantages: Tensor, targets: Tensor) -> None:
         """Update both networks in epochs of minibatches."""
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         for _ in range(self.settings.epochs):

@@ -77,13 +77,23 @@ class MultiRLModule(RLModule):
         return {i: self._rl_modules[i]._forward(batch[i], **kwargs) for i in batch if i in self._rl_modules}
 
     def _forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return {i: self._rl_modules[i].forward_inference(batch[i], **kwargs) for i in batch if i in self._rl_modules}
+        return {
+            i: self._rl_modules[i].forward_inference(batch[i], **kwargs)
+            for i in batch
+            if i in self._rl_modules
+        }
 
     def _forward_exploration(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return {i: self._rl_modules[i].forward_exploration(batch[i], **kwargs) for i in batch if i in self._rl_modules}
+        return {
+            i: self._rl_modules[i].forward_exploration(batch[i], **kwargs)
+            for i in batch
+            if i in self._rl_modules
+        }
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return {i: self._rl_modules[i].forward_train(batch[i], **kwargs) for i in batch if i in self._rl_modules}
+        return {
+            i: self._rl_modules[i].forward_train(batch[i], **kwargs) for i in batch if i in self._rl_modules
+        }
 
     def get_initial_state(self) -> Any:
         return {module_id: module.get_initial_state() for module_id, module in self._rl_modules.items()}
