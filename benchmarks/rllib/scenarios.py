@@ -35,7 +35,7 @@ REACH = {
 }
 #: The targets of each scenario, in the order in which they run.
 ALL = ("bare", "sb3", "ray", "skate")
-TARGETS = {name: ("ray", "skate") for name in SETTINGS} | {
+TARGETS = dict.fromkeys(SETTINGS, ("ray", "skate")) | {
     "ppo_local": ALL,
     "sampling": ALL,
     "ppo_default": ALL,

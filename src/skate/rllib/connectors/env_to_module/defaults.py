@@ -134,8 +134,8 @@ class AddTimeDimToBatchAndZeroPad(InBothPipelines):
                         by_episode[key_of(episode)], individual_items_already_have_batch_dim="auto"
                     )
                     by_episode[key_of(episode)] = [
-                        map_nested(lambda leaf: BatchedNdArray(padded_pieces(leaf, length)), rows)
-                    ]  # noqa: B023
+                        map_nested(lambda leaf, size=length: BatchedNdArray(padded_pieces(leaf, size)), rows)
+                    ]
             self.add_n_batch_items(batch, Columns.SEQ_LENS, np.array(steps), len(steps), episode)
         return batch
 
