@@ -98,11 +98,19 @@ class FluentMethods(Settings):
         """Set the modules of several agents, and which agent uses which.
 
         Raises:
-            ValueError: the id of a module is not a string, or is empty, or has a separator in it.
+            ValueError: the id of a module is not a string, or is empty, or has a separator in it; or `count_steps_by` is
+                unknown.
         """
+        count = settings.get("count_steps_by", "env_steps")
+        if count not in ("env_steps", "agent_steps", NotProvided):
+            raise ValueError(f'count_steps_by={count!r}; choose "env_steps" or "agent_steps"')
         policies = settings.get("policies", NotProvided)
         if isinstance(policies, set | frozenset | list | tuple | dict):
             settings["policies"] = _policies(policies)
+        # An older place of this setting, which programs still use.
+        overrides = "algorithm_config_overrides_per_module"
+        if overrides in settings:
+            self.rl_module(**{overrides: settings.pop(overrides)})
         return self._set("multi_agent", settings, MULTI_AGENT)
 
     @takes(OFFLINE_DATA)

@@ -69,7 +69,6 @@ RENAMED: dict[str, dict[str, str]] = {
     },
     "rl_module": {"model_config_dict": "AlgorithmConfig.rl_module(model_config)"},
     "multi_agent": {
-        "algorithm_config_overrides_per_module": "AlgorithmConfig.rl_module(algorithm_config_overrides_per_module)",
         "replay_mode": "AlgorithmConfig.training(replay_buffer_config={'replay_mode': ...})",
         "policy_map_cache": "AlgorithmConfig.multi_agent(policy_map_capacity)",
     },
