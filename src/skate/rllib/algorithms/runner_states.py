@@ -11,7 +11,6 @@ from typing import Any
 from skate import cloudpickle
 from skate.rllib import checkpoint_folder
 from skate.rllib.core import COMPONENT_RL_MODULE
-from skate.rllib.env.env_runner_group import runner_class_of
 from skate.rllib.utils.checkpoints import Checkpointable, Components
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 
@@ -59,7 +58,7 @@ class RunnerStates(Checkpointable):
     @property
     def _saved_class(self) -> Any:
         """The class of a runner, as the folder is that of one."""
-        return runner_class_of(self._group.config)
+        return self._group.runner_class
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a runner."""

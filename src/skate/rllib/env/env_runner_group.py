@@ -231,6 +231,11 @@ class EnvRunnerGroup:
         if self.num_env_runners and any(len(state) for state in self.get_connector_states().values()):
             self.set_connector_states(self.get_connector_states())
 
+    @property
+    def runner_class(self) -> Any:
+        """The class of the runners."""
+        return runner_class_of(self.config)
+
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
