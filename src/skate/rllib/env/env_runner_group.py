@@ -140,9 +140,9 @@ class EnvRunnerGroup:
         kwargs = {"num_steps": self._steps_of_lanes(total_steps), "explore": explore}
         if self._remote is None:
             return self._local.sample_episodes(**kwargs), [self._local.get_metrics()]
-        sampled: list[Any]
         sampled, metrics = self._remote.gather({**kwargs, "as_episodes": True})
-        return [episode for part in sampled for episode in part], metrics
+        parts: Any = sampled
+        return [episode for part in parts for episode in part], metrics
 
     def _steps_of_lanes(self, total_steps: int) -> int:
         lanes = int(self.config.num_envs_per_env_runner) * max(self.num_env_runners, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import gymnasium as gym
@@ -133,9 +134,7 @@ class AddTimeDimToBatchAndZeroPad(InBothPipelines):
                     rows = put_together(
                         by_episode[key_of(episode)], individual_items_already_have_batch_dim="auto"
                     )
-                    by_episode[key_of(episode)] = [
-                        map_nested(lambda leaf, size=length: BatchedNdArray(padded_pieces(leaf, size)), rows)
-                    ]
+                    by_episode[key_of(episode)] = [map_nested(functools.partial(tagged_pieces, length), rows)]
             self.add_n_batch_items(batch, Columns.SEQ_LENS, np.array(steps), len(steps), episode)
         return batch
 
@@ -174,6 +173,11 @@ class AddStatesFromEpisodesToBatch(InBothPipelines):
                 state = first if held is None or not start else held.get(start - 1)
                 self.add_batch_item(batch, Columns.STATE_IN, state, episode)
         return batch
+
+
+def tagged_pieces(length: int, rows: np.ndarray) -> BatchedNdArray:
+    """Return padded sequences of the rows of one episode, as a batch."""
+    return BatchedNdArray(padded_pieces(rows, length))
 
 
 def own_module(rl_module: Any, episode: Any) -> Any:

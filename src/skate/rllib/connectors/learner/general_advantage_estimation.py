@@ -53,8 +53,8 @@ class GeneralAdvantageEstimation(ConnectorV2):
     ) -> Any:
         singles = list(self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False))
         for module_id, columns in batch.items():
-            module: Any = rl_module[module_id].unwrapped()
-            if not isinstance(module, ValueFunctionAPI):
+            module = rl_module[module_id].unwrapped()
+            if not isinstance(rl_module[module_id].unwrapped(), ValueFunctionAPI):
                 continue
             if Columns.LOSS_MASK not in columns:
                 raise ValueError(
