@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 RAY_VENV ?= .venv-ray
-RAY ?= ray[default,serve]==2.60.0
+SB3_VENV ?= .venv-sb3
+RAY ?= ray[default,serve,rllib]==2.60.0
 BIN := $(VENV)/bin
 # Twice quiet: errors only.
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray soak conformance-ray ray-clients docs site clean
+.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib learning soak conformance-ray ray-clients docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -129,6 +130,28 @@ bench: $(VENV)/.dev  ## the benchmarks, as a table and a chart; compared with Ra
 
 bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in its own environment, then run the benchmarks
 
+# Stable-Baselines3 in an environment of its own: its bounds on gymnasium are not ours. Box2D is for LunarLander.
+$(SB3_VENV)/.made: pyproject.toml
+	@echo "setting up $(SB3_VENV) with Stable-Baselines3"
+	@$(PYTHON) -m venv $(SB3_VENV)
+	@$(SB3_VENV)/bin/python $(PIP) 'stable-baselines3>=2.9' torch==2.13.0 'gymnasium[box2d]>=1.1'
+	@touch $@
+
+$(VENV)/.learning: $(VENV)/.dev pyproject.toml
+	@echo "setting up $(VENV) for learning curves"
+	@$(BIN)/python $(PIP) 'gymnasium[box2d]>=1.1' 'matplotlib>=3.8'
+	@touch $@
+
+bench-rllib: $(VENV)/.dev $(RAY_VENV)/.made $(SB3_VENV)/.made  ## RLlib beside Ray, Stable-Baselines3 and a bare loop; ARGS="--only dqn"
+	@mkdir -p benchmarks/results
+	@$(BIN)/python -m benchmarks.rllib --ray $(abspath $(RAY_VENV))/bin/python --sb3 $(abspath $(SB3_VENV))/bin/python \
+		--json benchmarks/results/rllib.json $(ARGS)
+
+learning: $(VENV)/.learning $(SB3_VENV)/.made  ## learning curves of RLlib and Stable-Baselines3, over seeds; run it again to continue; ARGS="--minutes 30"
+	@mkdir -p benchmarks/results
+	@$(BIN)/python -m benchmarks.rllib.learning --sb3 $(abspath $(SB3_VENV))/bin/python \
+		--picture benchmarks/results/learning.svg --json benchmarks/results/learning.json $(ARGS)
+
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
 
@@ -158,5 +181,5 @@ site: $(VENV)/.site  ## build the documentation with search and reference into s
 	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
 clean:  ## remove the environments and all files that tools left
-	@rm -rf $(VENV) $(RAY_VENV) .venv-jobs .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
+	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

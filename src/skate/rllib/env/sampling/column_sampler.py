@@ -89,14 +89,12 @@ class ColumnSampler:
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
         fragment = _Fragment(num_steps, count, block)
-        # The steps below are the hot path: what an ordinary vector and a module without memory do not need is skipped.
+        # The steps below are the hot path: what plain vectors and modules do not need is skipped.
         is_plain = self.state is None and self.device.type == "cpu"
-        source, lanes, meter = self.source, self.lanes, self.meter
+        source, meter = self.source, self.meter
         for_env = None if self.actions.keeps else self.actions.for_env
         write = None if self.observations.is_copy else self.observations.write
-        state_in = (
-            None if self.state is None else tree_map(lambda value: value.cpu().numpy().copy(), self.state)
-        )
+        state_in = self._state_as_arrays()
         seen = torch.from_numpy(block)
         for index in range(num_steps):
             if random_actions:
@@ -107,7 +105,7 @@ class ColumnSampler:
             else:
                 out = self._after(source.forward(self._batch(seen[index]), explore, t + index * growth))
                 drawn = source.actions(out, explore).cpu().numpy()
-            step = lanes.step(drawn if for_env is None else for_env(drawn))
+            step = self.lanes.step(drawn if for_env is None else for_env(drawn))
             fragment.add(index, out, drawn, step)
             if write is None:
                 block[index + 1] = step.observations
@@ -116,7 +114,7 @@ class ColumnSampler:
             if step.stepped is None:
                 meter.returns += step.rewards
                 meter.lengths += 1
-                ended = step.finals or step.restarted or any(step.terminateds) or any(step.truncateds)
+                ended = step.finals or any(step.terminateds) or any(step.truncateds)
             else:
                 meter.add(step.rewards, step.stepped)
                 ended = True
@@ -127,6 +125,12 @@ class ColumnSampler:
         if explore and Columns.ACTION_LOGP not in columns and Columns.ACTION_DIST_INPUTS in columns:
             columns[Columns.ACTION_LOGP] = self._logp(columns)
         return Rollout(columns, fragment.valid, fragment.next_obs(), state_in, 0, fragment.restarted)
+
+    def _state_as_arrays(self) -> dict[str, Any] | None:
+        if self.state is None:
+            return None
+        arrays: dict[str, Any] = tree_map(lambda value: value.cpu().numpy().copy(), self.state)
+        return arrays
 
     def _batch(self, observed: torch.Tensor) -> dict[str, Any]:
         if self.device.type != "cpu":

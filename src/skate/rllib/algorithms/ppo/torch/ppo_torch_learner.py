@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,15 @@ from skate.rllib.core.learner.sequences import concatenated, remembered, sequenc
 from skate.rllib.core.learner.torch.torch_learner import TorchLearner, explained_variance
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
 
+_ZEROS = dict.fromkeys(
+    (
+        VF_LOSS_KEY,
+        LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY,
+        LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY,
+        LEARNER_RESULTS_KL_KEY,
+    ),
+    0.0,
+)
 # Rows per forward pass when values are estimated: enough to keep all cores busy, little enough for images.
 _VALUE_ROWS = 4096
 
@@ -43,33 +53,28 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         entropy_coeff = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
         with torch.set_grad_enabled(bool(entropy_coeff)):
             entropy = policy.entropy()
-        losses = -surrogate - entropy_coeff * entropy if entropy_coeff else -surrogate
-        zero = torch.zeros((), device=ratio.device)
-        statistics = {
-            POLICY_LOSS_KEY: -mean(surrogate),
-            ENTROPY_KEY: mean(entropy),
-            VF_LOSS_KEY: zero,
-            LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: zero,
-            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: zero,
-            LEARNER_RESULTS_KL_KEY: zero,
-        }
+        losses = policy_losses = -surrogate
+        if entropy_coeff:
+            losses = losses - entropy_coeff * entropy
+        rows = {POLICY_LOSS_KEY: policy_losses, ENTROPY_KEY: entropy}
 
         if config.use_critic:
             values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
             errors = (values - batch[Columns.VALUE_TARGETS]) ** 2
             bounded = torch.clamp(errors, 0, config.vf_clip_param)
             losses = losses + config.vf_loss_coeff * bounded
-            statistics[VF_LOSS_KEY] = mean(bounded)
-            statistics[LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY] = mean(errors)
+            rows |= {VF_LOSS_KEY: bounded, LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: errors}
             self._values_of_last_minibatch[module_id] = (batch[Columns.VALUE_TARGETS], values.detach())
         total: Tensor = mean(losses)
 
         if config.use_kl_loss:
             before = module.get_exploration_action_dist_cls().from_logits(batch[Columns.ACTION_DIST_INPUTS])
-            divergence = mean(before.kl(policy))
-            statistics[LEARNER_RESULTS_KL_KEY] = divergence
-            total = total + self.curr_kl_coeffs_per_module[module_id] * divergence
-        self.log_statistics(module_id, {name: value.detach() for name, value in statistics.items()})
+            divergences = before.kl(policy)
+            rows[LEARNER_RESULTS_KL_KEY] = divergences
+            total = total + self.curr_kl_coeffs_per_module[module_id] * mean(divergences)
+        # Only the figures of an update's last minibatch are logged, so only their means are taken.
+        means = {name: functools.partial(mean, values.detach()) for name, values in rows.items()}
+        self.log_statistics(module_id, _ZEROS | means)
         return total
 
     def build(self) -> None:

@@ -285,7 +285,7 @@ class TorchLearner(Learner):
 
         Args:
             module_id: The module.
-            values: Tensors or numbers by name.
+            values: Tensors or numbers by name, or functions that return them when they are logged.
         """
         self._statistics.setdefault(module_id, {}).update(values)
 
@@ -294,7 +294,8 @@ class TorchLearner(Learner):
             self.log_statistics(module_id, {self.TOTAL_LOSS_KEY: loss})
         for module_id, values in self._statistics.items():
             for name, value in values.items():
-                number = value.item() if isinstance(value, Tensor) else value
+                found = value() if callable(value) else value
+                number = found.item() if isinstance(found, Tensor) else found
                 self.metrics.log_value((module_id, name), number, window=1)
         self._statistics = {}
 
