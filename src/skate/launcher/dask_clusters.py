@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,6 +121,7 @@ class NodeProcess:
                 self._process.kill()
                 self._process.wait()
         self._errors.close()
+        shutil.rmtree(self.folder, ignore_errors=True)  # a node that was killed has left files there
 
 
 def _end_with_parent() -> None:
