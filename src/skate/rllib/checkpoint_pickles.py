@@ -28,7 +28,7 @@ class NotAvailable:
         """Drop the state of the other class."""
 
 
-class _Pickler(Pickler):
+class _Pickler(Pickler):  # type: ignore[misc]
     """Writes `skate.rllib.X` as `ray.rllib.X`, and what a script defines by value."""
 
     def reducer_override(self, obj: Any) -> Any:

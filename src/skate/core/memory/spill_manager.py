@@ -457,9 +457,7 @@ class SpillManager:
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
                 self.task_manager.await_argument(task, record)
         remote = record.remote
-        if (
-            remote is not None and remote.owner is None and (remote.place or remote.copies)
-        ):  # which have it still
+        if remote is not None and not remote.owner and (remote.place or remote.copies):  # which have it still
             record.kind, record.payload = m.REMOTE, record.size
             self.cluster.want(record)
             self.scheduler.dispatch_all()

@@ -96,6 +96,7 @@ class ColumnSampler:
         write = None if self.observations.is_copy else self.observations.write
         state_in = self._state_as_arrays()
         seen = torch.from_numpy(block)
+        out: dict[str, Any]
         for index in range(num_steps):
             if random_actions:
                 out, drawn = {}, self.actions.random(count, source.generator)
