@@ -58,6 +58,8 @@ class Learner(Optimizers, Checkpointable):
         self._learner_index = 0
         self._weights_seq_no = 0
         self._learner_connector: Any = None
+        #: The classes of the default connectors, once they have been looked at.
+        self._default_connectors: list[type] | None = None
         self.metrics = MetricsLogger(root=False)
 
     def build(self) -> None:
@@ -126,9 +128,10 @@ class Learner(Optimizers, Checkpointable):
     @property
     def has_own_connectors(self) -> bool:
         """True if the pipeline has connectors besides the default ones, so that it has to be given episodes."""
-        default = self._make_learner_connector(own=False)
-        mine, others = self._learner_connector.connectors, default.connectors
-        return [type(each) for each in mine] != [type(each) for each in others]
+        if self._default_connectors is None:
+            made = self._make_learner_connector(own=False)
+            self._default_connectors = [type(each) for each in made.connectors]
+        return [type(each) for each in self._learner_connector.connectors] != self._default_connectors
 
     def config_of(self, module_id: str) -> Any:
         """Return the config with the overrides of a module."""
