@@ -165,7 +165,7 @@ def seconds_until(condition: Callable[[], object], deadline_s: float) -> float:
 
 
 def listening_ports(pids: list[int]) -> Iterator[str]:
-    """Return the lines of the kernel's TCP and UDP tables that belong to these processes."""
+    """Return the lines of the kernel's tables for the TCP sockets of these processes that listen, and for their UDP sockets."""
     inodes = set()
     for pid in pids:
         for entry in Path(f"/proc/{pid}/fd").glob("*"):
@@ -176,5 +176,7 @@ def listening_ports(pids: list[int]) -> Iterator[str]:
     for table in ("tcp", "tcp6", "udp", "udp6"):
         path = Path(f"/proc/net/{table}")
         for line in path.read_text().splitlines()[1:] if path.exists() else ():
-            if line.split()[9] in inodes:
+            words = line.split()
+            # A TCP socket listens in state 0A; others are connections, perhaps half closed.
+            if words[9] in inodes and (words[3] == "0A" or table.startswith("udp")):
                 yield f"{table}: {line.strip()}"

@@ -49,6 +49,7 @@ def test_resnet_reads_digits(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_vit_reads_digits(tmp_path: Path) -> None:
     needed("torch", "sklearn", "transformers")
     assert (
@@ -64,6 +65,7 @@ def test_gpt_learns_from_nothing(tmp_path: Path) -> None:
     assert "'The statement" in text
 
 
+@pytest.mark.long
 def test_bert_learns_of_pairs(tmp_path: Path) -> None:
     needed("torch", "transformers", "tokenizers")
     text = run("bert_pairs.py", "--steps", "60", cwd=tmp_path)
