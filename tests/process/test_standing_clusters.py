@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -206,7 +207,10 @@ def test_members_end_with_a_killed_head(pair: Pair, program: Callable[..., Progr
     driver.wait_for_output("sleeps")
     os.kill(pair.head.pid, signal.SIGKILL)
     output = driver.wait_for_output("^error.*", 10)
-    assert "it has left its cluster" in output and "lost the head" in output, output
+    # Its connections end at once; a node that is slow to see that may first notice that it hears nothing.
+    assert re.search("it has left its cluster: .*(lost the head|has not heard the head)", output), (
+        driver.story()
+    )
     assert driver.end() == 0, driver.story()
     pair.member.gone(5)
     assert "leaves its cluster" in (pair.member.folder / "node.log").read_text()
