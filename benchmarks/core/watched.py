@@ -51,7 +51,7 @@ def _viewer() -> dict[str, Any]:
     """Start the viewer of the session; return its facts."""
     from skate.client.session import dashboard_process
 
-    facts = dashboard_process.start("127.0.0.1", 0)
+    facts = dashboard_process.start(dashboard_process.DashboardPlace("127.0.0.1", 0))
     assert facts is not None
     return facts
 
