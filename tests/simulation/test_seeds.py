@@ -7,10 +7,12 @@ more.
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from skate.core.node import NodeCore
 from skate.core.replay import EventLog, replay
 from skate.simulation.__main__ import main
 from skate.simulation.nodes import cluster, member
-from skate.simulation.report import KINDS, try_seeds
+from skate.simulation.report import KINDS, Report, try_seeds
 from skate.simulation.runs import OPERATIONS, run_cluster, run_node
 from tests.core.test_replay import state_of
 
@@ -28,12 +30,32 @@ BLOCKS = 10
 DIGEST = re.compile(r"event logs +(\w+)")
 
 
+#: Runs seeds in a process of its own, and writes their report.
+PROGRAM = """
+import pickle, sys
+from skate.simulation.report import try_seeds
+first, end, operations = map(int, sys.argv[1:])
+sys.stdout.buffer.write(pickle.dumps(try_seeds(range(first, end), "all", operations)))
+"""
+
+
+def report_of(seeds: range) -> Report:
+    command = [sys.executable, "-c", PROGRAM, *map(str, (seeds.start, seeds.stop, OPERATIONS))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    report = pickle.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    assert isinstance(report, Report)
+    return report
+
+
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_seeds(block: int) -> None:
-    seeds = range(SEEDS * block // BLOCKS, SEEDS * (block + 1) // BLOCKS)
-    report = try_seeds(seeds, "all", OPERATIONS)
-    assert not report.failures, "\n".join(map(str, report.failures))
-    assert report.counts["tasks"] > 10 * len(seeds), "the programs do next to nothing"
+    first, middle, end = (SEEDS * (2 * block + half) // (2 * BLOCKS) for half in range(3))
+    with ThreadPoolExecutor(2) as pool:  # one process for each of two CPUs
+        reports = list(pool.map(report_of, (range(first, middle), range(middle, end))))
+    failures = [failure for report in reports for failure in report.failures]
+    assert not failures, "\n".join(map(str, failures))
+    tasks = sum(report.counts["tasks"] for report in reports)
+    assert tasks > 10 * (end - first), "the programs do next to nothing"
 
 
 def test_every_kind_of_fault_is_injected() -> None:

@@ -19,15 +19,6 @@ from skate.wire.memory_map import Mapping, _class_of
 CAPACITY = 1 << 24
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_objects():
-    """Leave what other tests have made out of the collections here, each of which would take a third of a second."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture
 def arena():
     file = ArenaFile(CAPACITY)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from ray import serve
 
-LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
+#: A call that never returns runs in each replica at the end, so the end does not wait for it.
+LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}, "graceful_shutdown_timeout_s": 0.1}
 
 
 @serve.deployment(num_replicas=2, **LIGHT)

@@ -238,7 +238,9 @@ def stop(folder: str, grace_s: float, force: bool) -> Stopped:
     try:
         if not force:
             try:
-                handshake.ask(path, "stop")
+                began = time.monotonic()
+                handshake.ask(path, "stop", min(max(grace_s, 0.1), handshake.ANSWER_SECONDS))
+                grace_s = max(grace_s - (time.monotonic() - began), 0.0)
             except ConnectionError:
                 # It hangs, or has just gone.
                 grace_s = 0.0

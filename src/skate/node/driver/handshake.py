@@ -16,15 +16,17 @@ ANSWER_SECONDS = 20.0
 READ_BYTES = 1 << 16
 
 
-def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[int]]:
+def call(
+    path: str, answer_s: float = ANSWER_SECONDS, **fields: Any
+) -> tuple[socket.socket, dict[str, Any], list[int]]:
     """Send a request to the node at `path`; return the connection, the reply and the descriptors that came with it.
 
-    Raise ConnectionError if there is no node, or it refuses.
+    Raise ConnectionError if there is no node, it refuses, or it has not answered for `answer_s` seconds.
     """
     sock = address.connect(path)
     fds: list[int] = []
     try:
-        sock.settimeout(ANSWER_SECONDS)
+        sock.settimeout(answer_s)
         sock.sendall(msgpack.packb(m.Attach(m.ATTACH, VERSION, {"release": __version__, **fields})))
         unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False)
         while True:
@@ -40,7 +42,7 @@ def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[
     except TimeoutError:
         sock.close()
         raise ConnectionError(
-            f"the node at {path} has not answered for {ANSWER_SECONDS:g} s; it is stopped or very busy: see `skate status`, "
+            f"the node at {path} has not answered for {answer_s:g} s; it is stopped or very busy: see `skate status`, "
             "end it with `skate stop --force`"
         ) from None
     except BaseException:  # includes KeyboardInterrupt: close the socket in any case
@@ -48,8 +50,8 @@ def call(path: str, **fields: Any) -> tuple[socket.socket, dict[str, Any], list[
         raise
 
 
-def ask(path: str, wants: str) -> dict[str, Any]:
-    """Return the node's reply to one request. Raise ConnectionError if there is no node."""
-    sock, answer, _ = call(path, wants=wants)
+def ask(path: str, wants: str, answer_s: float = ANSWER_SECONDS) -> dict[str, Any]:
+    """Return the node's reply to one request. Raise ConnectionError if there is none, or no reply in `answer_s` seconds."""
+    sock, answer, _ = call(path, answer_s, wants=wants)
     sock.close()
     return answer
