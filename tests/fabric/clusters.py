@@ -42,7 +42,7 @@ class Recorder:
     def writable(self, member: Any) -> None:
         self.events.append(("writable", member[1]))
 
-    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Any = None) -> None:
         value = self.values.get(key)
         answer(None if value is None or at + size > len(value) else memoryview(value)[at : at + size])
 

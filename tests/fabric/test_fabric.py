@@ -168,7 +168,7 @@ def test_a_fetch_of_a_missing_value_ends(cluster: Cluster) -> None:
 def test_a_fetch_ends_with_its_source(cluster: Cluster) -> None:
     cluster.start(3)
     _, one, other = cluster.nodes
-    one.handler.read = lambda key, at, size, answer: None  # type: ignore[method-assign]
+    one.handler.read = lambda key, at, size, answer, visit=None: None  # type: ignore[method-assign]
     done: list[bool] = []
     for size in (10, 50 << 20):
         for space in (None, lambda size=size: memoryview(bytearray(size))):

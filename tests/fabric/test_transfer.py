@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from skate.fabric import transfer
-from skate.fabric.bulk import CHUNK_BYTES, REQUEST
+from skate.fabric.bulk import REQUEST, chunk_bytes
 from tests.fabric.clusters import MeshCluster, Node, TLSCluster
 
-SIZE = 5 * CHUNK_BYTES + 17
+SIZE = 20 << 20 | 17
+CHUNK_BYTES = chunk_bytes(SIZE)
 
 
 @pytest.fixture(params=[MeshCluster, TLSCluster])
@@ -50,11 +51,11 @@ class Hook:
     def __init__(self, node: Node, at: int, call: Callable[[], object]) -> None:
         read = node.handler.read
 
-        def hooked(key: bytes, offset: int, size: int, answer: Callable[[Any], None]) -> None:
+        def hooked(key: bytes, offset: int, size: int, answer: Callable[[Any], None], visit: Any) -> None:
             if offset == at and not self.called:
                 self.called = True
                 call()
-            read(key, offset, size, answer)
+            read(key, offset, size, answer, visit)
 
         self.called = False
         node.handler.read = hooked  # type: ignore[method-assign]
@@ -77,9 +78,9 @@ def test_a_transfer_continues_at_its_offset_after_a_break(mesh: MeshCluster) -> 
     Hook(one, 3 * CHUNK_BYTES, lambda: mesh.engine.cut(one.name, other.name, "bulk"))
     read = one.handler.read
 
-    def noted(key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+    def noted(key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Any) -> None:
         asked.append(at)
-        read(key, at, size, answer)
+        read(key, at, size, answer, visit)
 
     one.handler.read = noted  # type: ignore[method-assign]
     fetched = Fetched(other, one, b"key", SIZE)
@@ -181,7 +182,7 @@ def test_messages_pass_while_a_value_moves(mesh: MeshCluster) -> None:
 
 def test_a_node_that_closes_in_the_middle_leaves_no_threads(mesh: MeshCluster) -> None:
     _, one, other = mesh.nodes
-    one.handler.read = lambda key, at, size, answer: None  # type: ignore[method-assign]
+    one.handler.read = lambda key, at, size, answer, visit=None: None  # type: ignore[method-assign]
     for _ in range(3):
         Fetched(other, one, b"key", SIZE)
     mesh.until(lambda: len(one.fabric._transfers._senders) == 2)
@@ -199,7 +200,7 @@ def test_a_caller_that_asks_for_what_is_not_there_gets_nothing(mesh: MeshCluster
     ours, theirs = mesh.engine.connect()
     one.fabric.accepted("bulk", theirs)
     ours.settimeout(5)
-    ours.sendall(REQUEST.pack(3, at, size) + b"key")
+    ours.sendall(REQUEST.pack(3, at, size, 0) + b"key")
     mesh.until(lambda: not one.fabric._transfers._senders)
     data = b""
     while piece := ours.recv(1 << 20):

@@ -1,8 +1,8 @@
 """Threads that move the bytes of large values, from memory to memory over a connection of their own.
 
-The engine lock is not held, so messages pass while gigabytes move. The side that reads asks by key, offset and size. The other
-side sends chunks, each after a byte that is 1 as long as the value stays where it is: memory may be given away while a chunk is
-sent, so a chunk counts only when the byte after it has come.
+The engine lock is not held, so messages pass while gigabytes move. The side that reads asks by key, offset, size and rank. The
+other side sends chunks of one size, each after a byte that is 1 as long as the value stays where it is: memory may be given away
+while a chunk is sent, so a chunk counts only when the byte after it has come.
 """
 
 from __future__ import annotations
@@ -12,24 +12,37 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from skate.fabric.arrivals import Visit
 from skate.wire.limits import start_thread
 from skate.wire.memory_map import address_of
 
 if TYPE_CHECKING:
+    from skate.fabric.arrivals import Arrival
     from skate.wire.mailbox import Mailbox
 
+#: A large value moves in chunks of this size; others in 64 chunks, so that a chain of nodes passes them on soon.
 CHUNK_BYTES: Final = 4 << 20
-REQUEST: Final = struct.Struct("!HQQ")  # bytes of the key, offset, size
+CHUNK_BYTES_MIN: Final = 256 << 10
+CHUNKS: Final = 64
+REQUEST: Final = struct.Struct("!HQQH")  # bytes of the key, offset, size, rank
 VALID: Final = b"\x01"
 GONE: Final = b"\x00"
 #: How long a connection may be silent; a value may have to be read from disk first.
 SILENCE_SECONDS: Final = 60.0
+#: How long a reader waits for bytes that have not come to its source either; then it asks for another one.
+PATIENCE_SECONDS: Final = 5.0
 END_SECONDS: Final = 5.0
 
-#: Asks the node for bytes of a value: key, offset, size, and a function for the answer.
-Read = Callable[[bytes, int, int, Callable[[Any], None]], None]
+#: Asks the node for bytes of a value: key, offset, size, a function for the answer, and who reads.
+Read = Callable[[bytes, int, int, Callable[[Any], None], Visit], None]
+
+
+def chunk_bytes(size: int) -> int:
+    """Return the size of the chunks of a value; both ends compute it."""
+    return min(max(size // CHUNKS, CHUNK_BYTES_MIN), CHUNK_BYTES)
 
 
 class BulkThread:
@@ -110,9 +123,11 @@ class BulkReader(BulkThread):
         key: bytes,
         space: memoryview,
         got: int,
+        arrival: Arrival | None,
     ) -> None:
         super().__init__(sock, mailbox, ended)
         self._key = key
+        self._arrival = arrival
         self._space = space
         self.got = got  # bytes that are known to be right
         self.is_missing = False
@@ -121,7 +136,9 @@ class BulkReader(BulkThread):
         """Ask for the value, and receive it."""
         space, sock = self._space, self._sock
         size, at = len(space), self.got
-        sock.sendall(REQUEST.pack(len(self._key), at, size - at) + self._key)
+        arrival, rank = self._arrival, 0 if self._arrival is None else self._arrival.rank
+        step = chunk_bytes(size)
+        sock.sendall(REQUEST.pack(len(self._key), at, size - at, rank) + self._key)
         while True:
             if self._receive(1) != VALID:
                 self.is_missing = True
@@ -129,7 +146,9 @@ class BulkReader(BulkThread):
             self.got = at
             if at == size:
                 return
-            end = min(at + CHUNK_BYTES, size)
+            if arrival is not None and at:
+                self._mailbox.post(partial(arrival.progressed, at))
+            end = min(at + step, size)
             while at < end:
                 count = sock.recv_into(space[at:end])
                 if not count:
@@ -146,17 +165,19 @@ class BulkSender(BulkThread):
 
     def run(self) -> None:
         """Answer one request."""
-        length, at, size = REQUEST.unpack(self._receive(REQUEST.size))
+        length, at, size, rank = REQUEST.unpack(self._receive(REQUEST.size))
         key = self._receive(length)
         end = at + size
+        visit = Visit(rank)
+        step = chunk_bytes(end)
         base = None
         if not end:
             self._sock.sendall(GONE)
             return
         while True:
-            count = min(CHUNK_BYTES, end - at)
+            count = min(step, end - at)
             # After the last chunk, look once more whether its last byte is still there.
-            piece = self._lend(key, at, count) if count else self._lend(key, at - 1, 1)
+            piece = self._lend(key, at, count, visit) if count else self._lend(key, at - 1, 1, visit)
             start = None if piece is None else address_of(piece) - (at if count else at - 1)
             if piece is None or (base is not None and start != base):
                 self._sock.sendall(GONE)
@@ -168,7 +189,7 @@ class BulkSender(BulkThread):
             self._sock.sendall(piece)
             at += count
 
-    def _lend(self, key: bytes, at: int, size: int) -> memoryview | None:
+    def _lend(self, key: bytes, at: int, size: int, visit: Visit) -> memoryview | None:
         """Return bytes of the value, or None if it is not here."""
         answers: list[memoryview | None] = []
         self._wake.clear()
@@ -177,8 +198,10 @@ class BulkSender(BulkThread):
             answers.append(piece)
             self._wake.set()
 
-        self._mailbox.post(lambda: self._read(key, at, size, answer))
-        if not self._stopped:
+        self._mailbox.post(lambda: self._read(key, at, size, answer, visit))
+        if not self._stopped and not self._wake.wait(min(PATIENCE_SECONDS, self._seconds)):
+            if visit.waits:
+                return None
             self._wake.wait(self._seconds)
         if self._stopped or not answers:
             raise ConnectionError("this node ends, or the value does not come back from disk")

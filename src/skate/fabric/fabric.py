@@ -10,7 +10,10 @@ message of that member; and that every `fetch` ends. A star has this order by it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from skate.fabric.arrivals import Arrival, Visit
 
 #: A member: its node's id in hexadecimal, and its incarnation, which is never used again.
 NodeId = tuple[str, int]
@@ -33,8 +36,13 @@ class Handler(Protocol):
     def writable(self, member: NodeId) -> None:
         """Handle the end of a full queue: producers may send to this member again."""
 
-    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
-        """Answer another member's `fetch`, now or later, with bytes of a local value, or None if it is not here."""
+    def read(
+        self, key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Visit | None = None
+    ) -> None:
+        """Answer another member's `fetch`, now or later, with bytes of a local value, or None if it is not here.
+
+        `visit` is the same in all requests over one connection. Without it, only a complete value is read.
+        """
 
     def printed(self, is_error: bool, text: str) -> None:
         """Handle output of another node's workers."""
@@ -68,9 +76,11 @@ class Fabric(Protocol):
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
         space: Space | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
         """Fetch the bytes of a value, in pieces: `write(at, piece)`, then `done(True)`, or `done(False)` if
-        they are lost. If `space` returns memory of this size, threads may write there instead until `done` is called."""
+        they are lost. If `space` returns memory of this size, threads may write there instead until `done` is called.
+        `arrival` has the rank of this read, and is notified of its progress."""
 
     def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from skate.fabric.arrivals import Arrival
 from skate.fabric.fabric import Handler, NodeId, Space
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
 from skate.protocol.version import VERSION, refusal
@@ -157,12 +158,13 @@ class LocalFabric:
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
         space: Space | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
         """Fetch the bytes of a value, requesting a few pieces ahead."""
         if source not in self.infos:
             done(False)
             return
-        self._transfers.fetch(Transfer(source[1], key, size, write, done, None))
+        self._transfers.fetch(Transfer(source[1], key, size, write, done, None, arrival))
 
     def request_leave(self, member: NodeId) -> None:
         """Request a node to end."""

@@ -25,7 +25,7 @@ from skate.fabric.connection import (
 )
 from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
 from skate.fabric.lane import QUEUE_BYTES_MAX, Lane
-from skate.fabric.lanes import Lanes
+from skate.fabric.lanes import BEHIND_HEAD, Lanes
 from skate.fabric.order import DATA, EXPRESS, FORETOLD, JOINED, Delivery
 from skate.fabric.order_lane import Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
@@ -34,9 +34,12 @@ from skate.protocol.causality import BINDING
 from skate.wire.timer import Timer
 
 if TYPE_CHECKING:
+    from skate.fabric.arrivals import Arrival, Visit
     from skate.fabric.fabric import Handler, NodeId, Space
     from skate.wire.pump import Pump
 
+#: In the description of a node from which others may read what it has read itself, over connections of their own.
+PASSES_ON: Final = "passes_on"
 #: How long the connection of a leaving member is still read.
 CLOSING_SECONDS: Final = 1.0
 #: How long a member is dialled before its lane goes through the head.
@@ -64,6 +67,7 @@ class Mesh(Lanes):
         timing: Timing = Timing(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        info = {**info, PASSES_ON: not info.get(BEHIND_HEAD)}
         super().__init__(pump, info, carrier, clock)
         self.timing = timing
         self.congested: set[NodeId] = set()
@@ -358,6 +362,7 @@ class Mesh(Lanes):
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
         space: Space | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
         """Fetch the bytes of a value."""
         if source not in self.infos:
@@ -365,15 +370,17 @@ class Mesh(Lanes):
         else:
             # Without a connection of its own, a value comes in pieces over the lane.
             direct_space = None if self.is_behind_head(source[1]) else space
-            self._transfers.fetch(Transfer(source[1], key, size, write, done, direct_space))
+            self._transfers.fetch(Transfer(source[1], key, size, write, done, direct_space, arrival))
 
     def _dial_bulk(
         self, peer: int, opened: Callable[[socket.socket], None], failed: Callable[[str], None]
     ) -> None:
         self.carrier.dial(self.addresses[peer], BULK, opened, failed)
 
-    def _read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
-        self.handler.read(key, at, size, answer)
+    def _read(
+        self, key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Visit | None
+    ) -> None:
+        self.handler.read(key, at, size, answer, visit)
 
     def accepted(self, purpose: Purpose, sock: socket.socket) -> None:
         """Take over a connection that another member has opened."""

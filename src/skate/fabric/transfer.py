@@ -11,6 +11,7 @@ from skate.fabric.bulk import BulkReader, BulkSender, BulkThread, Read
 from skate.wire.mailbox import Mailbox
 
 if TYPE_CHECKING:
+    from skate.fabric.arrivals import Arrival
     from skate.fabric.fabric import Space
     from skate.wire.pump import Pump
 
@@ -34,6 +35,7 @@ class Transfer:
     """The transfer of one value to this node."""
 
     __slots__ = (
+        "arrival",
         "asked",
         "done",
         "failures",
@@ -55,6 +57,7 @@ class Transfer:
         write: Callable[[int, Any], None],
         done: Callable[[bool], None],
         space: Space | None,
+        arrival: Arrival | None = None,
     ) -> None:
         self.source = source
         self.key = key
@@ -62,6 +65,7 @@ class Transfer:
         self.write = write
         self.done = done
         self.space = space
+        self.arrival = arrival
         self.reader: BulkReader | None = None
         self.failures = 0
         self.is_over = False  # nothing more is wanted; `done` follows as soon as no thread writes
@@ -130,6 +134,7 @@ class Transfers:
                 transfer.key,
                 space,
                 transfer.got,
+                transfer.arrival,
             )
             try:
                 reader.start()
@@ -202,6 +207,8 @@ class Transfers:
             return
         transfer.write(at, piece)
         transfer.got += len(piece)
+        if transfer.arrival is not None:
+            transfer.arrival.progressed(transfer.got)
         if transfer.got >= transfer.size:
             del self._pieces[ticket]
             transfer.done(True)

@@ -317,9 +317,9 @@ class NodeHost:
             case effects.ForgetJob(job):
                 self.pool.end_job(job)
                 self.jobs.forget(job)
-            case effects.Pull(cid, oid, offset, size):
+            case effects.Pull():
                 if self.neighbours is not None:
-                    self.neighbours.pull(cid, oid, offset, size)
+                    self.neighbours.pull(effect)
             case effects.ServeReads(oid):
                 if self.neighbours is not None:
                     self.neighbours.serve_reads(oid)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate.fabric.arrivals import Arrivals, Visit
 from skate.protocol import shell_events as se
 from skate.protocol.values import PACKAGE
 
 if TYPE_CHECKING:
     from skate.fabric.fabric import Fabric, NodeId
     from skate.node.host import NodeHost
+    from skate.protocol.effects import Pull
     from skate.wire.channel import Channel
 
 
@@ -35,7 +37,8 @@ class PeerLinks:
         self.overfull: NodeId | None = None
         #: Channels of processes that wait for these members.
         self._paused: dict[NodeId, list[Channel]] = {}
-        self._late: dict[bytes, list[tuple[int, int, Callable[[Any], None]]]] = {}
+        self._late: dict[bytes, list[tuple[int, int, Callable[[Any], None], Visit]]] = {}
+        self._arrivals = Arrivals()
         fabric.handler = self
 
     # -- out
@@ -78,8 +81,9 @@ class PeerLinks:
         """Send everything that is queued."""
         self.fabric.flush()
 
-    def pull(self, cid: int, oid: bytes, offset: int, size: int) -> None:
+    def pull(self, pull: Pull) -> None:
         """Copy a value from a peer into memory here."""
+        cid, oid, offset, size, rank = pull
         host = self._host
         failed = False
 
@@ -92,13 +96,21 @@ class PeerLinks:
                 failed = True
 
         def done(success: bool) -> None:
-            host.tell(se.PullDone(se.PULL_DONE, offset, success and not failed))
+            success = success and not failed
+            waits = self._arrivals.end(arrival, success)
+            host.tell(se.PullDone(se.PULL_DONE, offset, success))
+            for wait in waits:
+                place = host.snapshot.place_of(oid) if success else None
+                wait.answer(offset + wait.at if place == (offset, size) else None)
 
         member = self._members.get(cid)
+        arrival = self._arrivals.begin(oid, offset, size, rank)
         if member is None:
             done(False)
         else:
-            self.fabric.fetch(member, oid, size, write, done, lambda: host.mapping.space(offset, size))
+            self.fabric.fetch(
+                member, oid, size, write, done, lambda: host.mapping.space(offset, size), arrival
+            )
             host.dirty.add(cid)
 
     def forked(self) -> None:
@@ -128,30 +140,39 @@ class PeerLinks:
         """Pass a received message to the core."""
         self._host.step(self._cids[member], message)
 
-    def read(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
-        """Answer with bytes of a local value, or with None; answer later if the value must be restored from disk first."""
+    def read(
+        self, key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Visit | None = None
+    ) -> None:
+        """Answer with bytes of a local value, or with None; answer later if the value must be restored from disk first, or
+        is on its way here."""
+        visit = visit or Visit()
         if key.startswith(PACKAGE):
             self.packages.read(key, at, size, answer)
             return
         on_disk = self._host.snapshot.on_disk(key)
         if on_disk:
-            self._late.setdefault(key, []).append((at, size, answer))
+            self._late.setdefault(key, []).append((at, size, answer, visit))
         self._host.tell(se.RemoteRead(se.REMOTE_READ, key))
         if not on_disk:
-            self._answer(key, at, size, answer)
+            self._answer(key, at, size, answer, visit)
 
     def serve_reads(self, key: bytes) -> None:
         """Answer pending reads of a value that is back in memory, or is unavailable."""
-        for at, size, answer in self._late.pop(key, ()):
-            self._answer(key, at, size, answer)
+        for at, size, answer, visit in self._late.pop(key, ()):
+            self._answer(key, at, size, answer, visit)
         self.flush()
 
-    def _answer(self, key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+    def _answer(self, key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Visit) -> None:
+        def answer_with(offset: int | None) -> None:
+            answer(None if offset is None else self._host.mapping.view(offset, size, _nothing))
+
         place = self._host.snapshot.place_of(key)
-        if place is None or at + size > place[1]:
-            answer(None)
+        if place is None:
+            self._arrivals.read(key, at, size, visit, answer_with)
+        elif at + size <= place[1] and self._arrivals.may_continue(visit, place[0]):
+            answer_with(place[0] + at)
         else:
-            answer(self._host.mapping.view(place[0] + at, size, _nothing))
+            answer(None)
 
     def printed(self, is_error: bool, text: str) -> None:
         """Print the output of another node's workers."""

@@ -110,12 +110,16 @@ class ForgetJob(Record):
 
 
 class Pull(Record):
-    """Fetch a value from another node into memory. Answered by `PullDone`."""
+    """Fetch a value from another node into memory. Answered by `PullDone`.
+
+    The source may be receiving the value itself; it makes this node wait only if its own read has a lower `rank`.
+    """
 
     cid: int
     oid: bytes
     offset: int
     size: int
+    rank: int
 
 
 class ServeReads(Record):

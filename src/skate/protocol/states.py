@@ -74,10 +74,11 @@ class CopyState(IntEnum):
     """The meaning of COPY about a second copy.
 
     A reader has it, and counts a grant for the owner; it no longer has either; the owner needs it, because it
-    is now the only copy; the owner does not want it.
+    is now the only copy; the owner does not want it; a reader has read it, and keeps no copy.
     """
 
     ADDED = 0
     GONE = 1
     NEEDED = 2
     UNWANTED = 3
+    READ = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.planted import (
     actors,
     attempts,
+    broadcasts,
     clients,
     counting,
     directory,
@@ -33,6 +34,7 @@ FAMILIES = (
     lanes,
     directory,
     counting,
+    broadcasts,
 )
 BUGS: tuple[Bug, ...] = tuple(bug for family in FAMILIES for bug in family.BUGS)
 #: Seeds that are tried in the tests with each bug that is not rare, of one node and of several; and in a long run. Those that do

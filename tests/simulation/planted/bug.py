@@ -23,6 +23,7 @@ from skate.simulation.runs import run_cluster, run_node
 from tests.fabric import test_directory, test_order
 from tests.fabric.adversary import run_lanes
 from tests.fabric.watched import run_watch
+from tests.simulation.broadcasts import run_broadcast
 from tests.simulation.third_party import run_borrowed
 
 # A run without a bug ends after half as many steps; one that never ends with a bug need not take long to be noticed.
@@ -62,9 +63,10 @@ RUNS: dict[str, Callable[[int], object]] = {
     "watch": run_watch,
     "case": run_case,
     "borrowed": run_borrowed,
+    "broadcast": run_broadcast,
 }
 #: Kinds of which only the first runs differ.
-FEW = {"case": len(CASES), "borrowed": 4}
+FEW = {"case": len(CASES), "borrowed": 4, "broadcast": 60}
 
 
 class Outdated(Exception):

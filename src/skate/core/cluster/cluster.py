@@ -97,6 +97,7 @@ class Cluster:
 
         self.want = remote_objects.want
         self.deliver = remote_objects.deliver
+        self.deliver_early = remote_objects.deliver_early
         self.evict = remote_objects.copies.evict
 
     # -- the registry
@@ -142,6 +143,7 @@ class Cluster:
         self._peers.clock.now = now
         peer = Peer(cid, info["node_id"], dict(info["total"]), dict(info["labels"]))
         peer.facts = info.get("facts") or {}
+        peer.passes_on = bool(info.get("passes_on"))
         self._connections.connect(cid, "", "", False)
         members.alive[cid] = members.by_tag[peer.tag] = peer
         follows = bool(info.get("head")) and self._follow(peer)

@@ -142,6 +142,7 @@ class Lineage:
         if remote.place is not None and remote.place.alive:
             self.emit(remote.place.cid, (m.FREE, record.oid, 1))
         remote.place = None
+        remote.readers.clear()
         self.copies.release(remote, record.oid)
         record.kind = m.REMOTE
         record.payload = record.size

@@ -20,7 +20,7 @@ class Peer:
 
     __slots__ = (
         "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
-        "received", "classes", "facts", "jobs", "leaving", "draining", "deadline",
+        "received", "classes", "facts", "jobs", "leaving", "draining", "deadline", "passes_on",
     )  # fmt: skip
 
     def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
@@ -45,6 +45,7 @@ class Peer:
         self.sent = 0
         self.received = 0
         self.facts: dict[str, Any] = {}
+        self.passes_on = False  # other nodes may read from it what it has read itself
 
     @property
     def address(self) -> str:

@@ -2,8 +2,9 @@
 
 The owner of an object is the node of the process that made its id; it counts the holders. Another node that uses the object is
 one more holder there, by one grant, for as long as anything on that node holds or pins it. A value stays where it was made, and
-the owner has one grant for it there; a node that needs it fetches it directly from its place. Messages between two nodes keep
-their order, even through a third node, so a grant is always counted before the grant it derives from is released.
+the owner has one grant for it there; a node that needs it fetches it directly from its place, or from another node that has read
+it or reads it. Messages between two nodes keep their order, even through a third node, so a grant is always counted before the
+grant it derives from is released.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from skate.core.actor.actor_calls import ActorCalls
 from skate.core.cluster.lineage import Lineage
 from skate.core.cluster.membership import Membership, Peer
-from skate.core.cluster.remote_object import RemoteObject
+from skate.core.cluster.remote_object import RANK_OF_PLACE, RemoteObject
 from skate.core.cluster.secondary_copies import SecondCopies
 from skate.core.memory.admission import PULLS, Request
 from skate.core.memory.spill_manager import SpillManager
@@ -21,7 +22,7 @@ from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m
 from skate.protocol.effects import Pull
 from skate.protocol.fields import ErrorValue
-from skate.protocol.states import METHOD
+from skate.protocol.states import METHOD, CopyState
 
 PULLING = -2  # the writer of a value that is on its way here
 TRIES_MAX = 3
@@ -74,6 +75,8 @@ class RemoteObjects:
         """Handle the last release of an object here: notify its owner."""
         remote = record.remote
         owner = remote.owner
+        if owner is None and remote.readers:
+            remote.forget_readers(record.holders)
         if owner is None or not remote.grants:
             return
         if record.pins > 0 or record.writer is not None or record.waiters or record.fetchers:
@@ -90,6 +93,7 @@ class RemoteObjects:
         place = record.remote.place
         if place is not None and place.alive:
             self.emit(place.cid, (m.FREE, record.oid, 1))
+        record.remote.readers.clear()
         if record.remote.copies:
             self.copies.release(record.remote, record.oid)
         self.copies.forget(record)
@@ -159,16 +163,36 @@ class RemoteObjects:
 
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Answer a peer's FETCH with the value or its place; the peer's grant keeps it there meanwhile."""
-        kind, payload = record.kind, record.payload
-        if kind == m.ARENA or kind == m.SPILLED:  # the peer will read it by its id
-            kind, payload = m.ARENA, record.size
-        elif record.kind == m.REMOTE:
-            place = record.remote.place
-            if place is None:
+        kind = record.kind
+        if kind in (m.ARENA, m.SPILLED):
+            self._send_source(cid, record, self.members.here)
+        elif kind == m.REMOTE:
+            if record.remote.place is None:
                 record.fetchers.append(cid)
                 self.want(record)
-                return
-            payload = (place.node_id, record.size)
+            else:
+                self._send_source(cid, record, record.remote.place)
+        else:
+            self.emit(cid, m.Value(m.VALUE, record.oid, kind, record.payload, record.held))
+
+    def deliver_early(self, cid: int, record: ObjectRecord) -> bool:
+        """Name a place to a peer although the value has not arrived here; return False if none is known."""
+        remote = record.remote
+        if record.writer != PULLING or remote.owner is not None or remote.place is None:
+            return False
+        self._send_source(cid, record, remote.place)
+        return True
+
+    def _send_source(self, cid: int, record: ObjectRecord, place: Peer) -> None:
+        """Tell a peer where it reads a large value, by its id."""
+        here = self.members.here
+        if record.remote is None:
+            record.remote = RemoteObject()
+        own_pull = here if record.writer == PULLING else None
+        reading = record.remote.source_for(self.members.alive[cid], place, own_pull)
+        kind, payload = m.REMOTE, (reading.source.node_id, record.size, reading.rank)
+        if reading.source is here and reading.rank == RANK_OF_PLACE:
+            kind, payload = m.ARENA, record.size
         self.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
 
     def want(self, record: ObjectRecord) -> None:
@@ -238,10 +262,11 @@ class RemoteObjects:
             self.objects.drop_if_unused(record)
             return
         source = self.members.alive.get(cid)
-        size = payload
+        size, rank = payload, RANK_OF_PLACE
         if kind == m.REMOTE:
-            place, size = payload
+            place, size, rank = payload
             source = self.members.by_tag.get(place[:8])
+        record.remote.rank = rank
         if source is None or not source.alive:
             self._ask_again(record)
         else:
@@ -261,7 +286,9 @@ class RemoteObjects:
         source, held = request.detail
         self.waiting.remove(held)
         self.pulls[request.offset] = (request.oid, request.size, held)
-        self.shell(Pull(source.cid, request.oid, request.offset, request.size))
+        record = self.objects.get(request.oid)
+        rank = RANK_OF_PLACE if record is None or record.remote is None else record.remote.rank
+        self.shell(Pull(source.cid, request.oid, request.offset, request.size, rank))
 
     def refused(self, request: Request, error: ErrorValue) -> None:
         """Handle a refused pull: there is no memory for the value."""
@@ -271,6 +298,9 @@ class RemoteObjects:
         record = objects.get(request.oid)
         if record is not None and record.writer == PULLING:
             record.writer = None
+            owner = record.remote.owner
+            if owner is not None and owner.alive:
+                self.emit(owner.cid, m.Copy(m.COPY, request.oid, CopyState.READ))
             objects.fill(record, m.ERROR, error, ())
             objects.drop_if_unused(record)
         for other in held:
@@ -300,7 +330,8 @@ class RemoteObjects:
     def _ask_again(self, record: ObjectRecord) -> None:
         """Find another source because the node that was to send a value is lost or no longer has it."""
         remote = record.remote
-        remote.tries += 1
+        # Copies may go at any time, and the owner names few of them.
+        remote.tries += remote.rank == RANK_OF_PLACE
         if remote.owner is None:
             if remote.place is remote.source:
                 if remote.place is not None and remote.place.alive:
@@ -333,6 +364,7 @@ class RemoteObjects:
             remote = record.remote
             if remote is None:
                 continue
+            remote.readers.pop(peer, None)
             if peer in remote.copies:
                 remote.copies = tuple(other for other in remote.copies if other is not peer)
             if remote.place is peer:

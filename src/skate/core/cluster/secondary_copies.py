@@ -42,7 +42,9 @@ class SecondCopies:
         if owner is None or not owner.alive or record.oid in self.here:
             return
         if owner.cid in record.holders or record.payload[0] >= self.boundary:
-            return  # the owner already has a copy here, or the value is on disk
+            # The owner already has a copy here, or the value is on disk.
+            self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.READ))
+            return
         record.holders[owner.cid] = 1
         self.here[record.oid] = record
         self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.ADDED))
@@ -68,10 +70,12 @@ class SecondCopies:
         self.here.pop(record.oid, None)
 
     def copy_changed(self, cid: int, message: m.Copy) -> None:
-        """COPY: a peer has a copy, no longer has it, or needs the one here."""
+        """COPY: a peer has read a value, has a copy, no longer has it, or needs the one here."""
         _, oid, word = message
         record = self.objects.get(oid)
         peer = self.members.alive[cid]
+        if word in (CopyState.ADDED, CopyState.READ) and record is not None and record.remote is not None:
+            record.remote.readers.pop(peer, None)
         if word == CopyState.NEEDED:
             if record is not None and record.remote is not None and record.remote.owner is peer:
                 self.here.pop(oid, None)
@@ -87,7 +91,7 @@ class SecondCopies:
             if record.remote is None:
                 record.remote = RemoteObject()
             record.remote.copies = (*record.remote.copies, peer)
-        elif record is not None and record.remote is not None:
+        elif word == CopyState.GONE and record is not None and record.remote is not None:
             self._gone(record, peer)
 
     def _may_have(self, record: ObjectRecord, peer: Peer) -> bool:

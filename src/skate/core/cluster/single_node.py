@@ -53,6 +53,10 @@ class SingleNode:
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Answer a FETCH from a peer."""
 
+    def deliver_early(self, cid: int, record: ObjectRecord) -> bool:
+        """Name a place to a peer although the value has not arrived here; return False if none is known."""
+        return False
+
     def evict(self) -> bool:
         """Drop a copy that is kept for another node; return False if there is none."""
         return False

@@ -35,6 +35,9 @@ class Cluster(Protocol):
     def deliver(self, cid: int, record: ObjectRecord) -> None:
         """Answer a FETCH from a peer."""
 
+    def deliver_early(self, cid: int, record: ObjectRecord) -> bool:
+        """Name a place to a peer although the value has not arrived here; return False if none is known."""
+
 
 class Lifetimes:
     """Handles the clients' messages about refs, and updates the object and actor tables."""
@@ -133,6 +136,12 @@ class Lifetimes:
         record = self.objects.referenced(oid)
         self._lose_if_orphaned(record)
         if record.kind == m.PENDING:
+            if (
+                record.remote is not None
+                and cid in self.members.alive
+                and self.cluster.deliver_early(cid, record)
+            ):
+                return
             record.fetchers.append(cid)
             if record.remote is not None:
                 self.cluster.want(record)

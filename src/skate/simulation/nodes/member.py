@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from skate.core.cluster.node_capacity_index import LINEAR_MAX
 from skate.core.node import NodeCore, admit_client
 from skate.core.node_options import NodeOptions
+from skate.fabric.arrivals import Arrival, Arrivals, Visit
 from skate.protocol import shell_events as se
 from skate.protocol.effects import AppendRecords, Pull, ServeReads, ShellEffect
 from skate.protocol.states import ALIVE, DEAD
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from skate.simulation.nodes.world import World
 
 HEAD = 0
+IMPATIENT = 0.05  # how often a node is not made to wait for a value that is on its way
+VALUE_BYTES = 1  # of a value, as far as its transfer matters here
 CIDS = 100_000  # each node numbers its processes from a different start, so that the observer can tell them apart
 
 
@@ -54,6 +57,8 @@ class Node(Cluster):
         self.core = NodeCore(total, **given)
         self.peers: dict[int, int] = {}  # numbers of nodes by the ids of this core
         self.reads: dict[int, int] = {}  # whom a value is awaited from, by where it goes
+        self.coming: dict[int, Arrival] = {}  # the same, with those who wait for it here
+        self.arrivals = Arrivals()
         self.late: list[tuple[bytes, int, int]] = []  # of values on disk: what to send where
         self.alive = True
         self.gates = world.gates
@@ -140,11 +145,12 @@ class Node(Cluster):
     def shell(self, effect: ShellEffect) -> None:
         """Execute an effect of the core."""
         match effect:
-            case Pull(cid, oid, offset, size):
-                self.record("Pull", cid, oid)
+            case Pull(cid, oid, offset, size, rank):
+                self.record("Pull", cid, oid, rank)
                 if cid in self.peers:
                     self.reads[offset] = self.peers[cid]
-                    self.world.post(self.number, self.peers[cid], ("read", oid, offset, size))
+                    self.coming[offset] = self.arrivals.begin(oid, offset, size, rank)
+                    self.world.post(self.number, self.peers[cid], ("read", oid, offset, size, rank))
                 else:
                     self.tell(se.PullDone(se.PULL_DONE, offset, False))
             case ServeReads(served):
@@ -173,31 +179,49 @@ class Node(Cluster):
             if cid is not None:
                 self.core.step(cid, frame[1], self.now)
         elif word == "read":
-            _, oid, offset, size = frame
+            _, oid, offset, size, rank = frame
             on_disk = self.core.snapshot.on_disk(oid)
             self.tell(se.RemoteRead(se.REMOTE_READ, oid))
             if on_disk:
                 self.late.append((oid, source, offset))
             else:
-                self.read(oid, source, offset)
+                self.read(oid, source, offset, Visit(rank))
         elif word == "piece":
             _, oid, offset, entry = frame
             if self.reads.pop(offset, None) is not None:
                 if entry is not None:
                     assert entry[0] == oid, f"node {source} sent another object than was asked for"
                     self.memory[offset] = entry
-                self.tell(se.PullDone(se.PULL_DONE, offset, entry is not None))
+                self.pulled(offset, entry is not None)
         elif word == "joined":
             self.add_peer(frame[1], frame[2])
         elif word == "left":
             self.remove_peer(frame[1])
         self.apply()
 
-    def read(self, oid: bytes, source: int, offset: int) -> None:
-        """Send a value to another node, if it is in memory."""
+    def read(self, oid: bytes, source: int, offset: int, visit: Visit | None = None) -> None:
+        """Send a value to another node, if it is in memory, or when it has come; now and then a reader loses its patience."""
+
+        def answer(at: int | None) -> None:
+            entry = None if at is None else self.memory.get(at)
+            self.world.post(self.number, source, ("piece", oid, offset, entry))
+
         place = self.core.snapshot.place_of(oid)
-        entry = None if place is None else self.memory.get(place[0])
-        self.world.post(self.number, source, ("piece", oid, offset, entry))
+        if place is not None or visit is None or self.rng.random() < IMPATIENT:
+            answer(None if place is None else place[0])
+        else:
+            self.arrivals.read(oid, 0, VALUE_BYTES, visit, answer)
+
+    def pulled(self, offset: int, success: bool) -> None:
+        """Notify the core, and the nodes that wait for the same value, of the end of a read."""
+        arrival = self.coming.pop(offset)
+        waits = self.arrivals.end(arrival, success)
+        if waits:
+            self.observer.counts["passed on" if success else "waited without success"] += len(waits)
+        self.tell(se.PullDone(se.PULL_DONE, offset, success))
+        for wait in waits:
+            place = self.core.snapshot.place_of(arrival.key) if success else None
+            wait.answer(offset if place is not None and place[0] == offset else None)
 
     def add_peer(self, number: int, info: dict[str, Any]) -> None:
         """Add another node."""
@@ -215,7 +239,7 @@ class Node(Cluster):
                 return
         for offset in [offset for offset, source in self.reads.items() if source == number]:
             del self.reads[offset]
-            self.tell(se.PullDone(se.PULL_DONE, offset, False))
+            self.pulled(offset, False)
 
     def info(self) -> dict[str, Any]:
         """Return the information about this node for others."""
@@ -224,6 +248,7 @@ class Node(Cluster):
             "total": self.core.snapshot.total,
             "labels": self.core.snapshot.labels,
             "head": self.number == HEAD,
+            "passes_on": True,
         }
 
     def gone(self) -> None:
@@ -244,6 +269,7 @@ class Node(Cluster):
             f"{self}: tasks are kept for nothing: {core.remote_objects.lineage.tasks}"
         )
         assert not core.remote_objects.pulls and not self.reads, f"{self}: values are awaited although unused"
+        assert not self.arrivals.by_key and not self.coming, f"{self}: values are passed on that never come"
         assert not core.placement.reserved, f"{self}: bundles are set apart for no group"
         living = [
             a for a in core.actors.actors.values() if a.state != DEAD and (a.hosted or self.number == HEAD)
