@@ -36,7 +36,7 @@ def faults_of(rng: random.Random) -> Faults:
 
 
 def run_broadcast(seed: int) -> Mesh:
-    """Make values on some nodes, and read each of them on all nodes; raises if anything waits for ever or is lost unsaid."""
+    """Make values on some nodes, and read each of them on all nodes; raises if anything waits without end."""
     rng = random.Random(seed)
     faultless = seed % 4 == 0
     faults = replace(NO_FAULTS, arena_bytes=rng.choice((MIB // 2, 8 * MIB))) if faultless else faults_of(rng)

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.fabric.arrivals import Arrival
+from skate.fabric.arrivals import Arrival, Visit
 from skate.fabric.fabric import Handler, NodeId, Space
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
 from skate.protocol.version import VERSION, refusal
@@ -184,7 +184,7 @@ def _no_connection(member: int, opened: Any, failed: Callable[[str], None]) -> N
     failed("a star has no connections of its own for values")
 
 
-def _no_reads(key: bytes, at: int, size: int, answer: Callable[[Any], None]) -> None:
+def _no_reads(key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Visit) -> None:
     """Answer that there is no value: nobody reads over a connection of its own."""
     answer(None)
 

@@ -190,10 +190,11 @@ class RemoteObjects:
             record.remote = RemoteObject()
         own_pull = here if record.writer == PULLING else None
         reading = record.remote.source_for(self.members.alive[cid], place, own_pull)
-        kind, payload = m.REMOTE, (reading.source.node_id, record.size, reading.rank)
         if reading.source is here and reading.rank == RANK_OF_PLACE:
-            kind, payload = m.ARENA, record.size
-        self.emit(cid, m.Value(m.VALUE, record.oid, kind, payload, record.held))
+            self.emit(cid, m.Value(m.VALUE, record.oid, m.ARENA, record.size, record.held))
+        else:
+            source = (reading.source.node_id, record.size, reading.rank)
+            self.emit(cid, m.Value(m.VALUE, record.oid, m.REMOTE, source, record.held))
 
     def want(self, record: ObjectRecord) -> None:
         """Request a value that is needed here, or have it reconstructed."""
