@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
+from skate.core.cluster.node_drains import IDLE
 from skate.core.node import admit_client
 from skate.core.recovery.head_recovery import RECOVERY_SECONDS
 from skate.core.recovery.records import GONE_MAX, RECORDS, UnknownRecord, compacted, epoch_of, pack, unpack
 from skate.protocol import messages as m
 from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
-from skate.protocol.effects import AdoptJob, AppendRecords, Spawn
+from skate.protocol.effects import AdoptJob, AppendRecords, KillWorker, Spawn
 from skate.protocol.states import ALIVE, DEAD, PENDING, RESTARTING
 from tests.core.rig import Rig
 
 MEMBER = b"node0001".ljust(28, b".")
+PREEMPTION = "DRAIN_NODE_REASON_PREEMPTION"
 FOREVER = {"actor_name": "keeper", "detached": True, "max_restarts": -1}
 
 
@@ -83,6 +85,8 @@ def test_every_record_packs_and_another_version_is_refused() -> None:
         rr.JobGone(rr.JOB_GONE, "01"),
         rr.EntryRecord(rr.ENTRY, b"space", b"key", b"value"),
         rr.EntryGone(rr.ENTRY_GONE, b"space", b"key"),
+        rr.DrainRecord(rr.DRAIN, MEMBER, "was preempted", -1),
+        rr.AnswerRecord(rr.ANSWER, MEMBER, 3, 1027, (True, "")),
     ]
     assert {type(each) for each in records} == set(RECORDS.values())
     for record in records:
@@ -105,6 +109,10 @@ def test_the_least_list_of_records_has_the_last_of_each_key() -> None:
         rr.EntryGone(rr.ENTRY_GONE, b"", b"b"),
         rr.EpochRecord(rr.EPOCH, 2),
         rr.ActorStarted(rr.ACTOR_STARTED, bytes(16), 1),
+        rr.MemberRecord(rr.MEMBER, MEMBER, "10.0.0.1"),
+        rr.DrainRecord(rr.DRAIN, MEMBER, "was preempted", -1),
+        rr.AnswerRecord(rr.ANSWER, MEMBER, 3, 3, True),
+        rr.MemberGone(rr.MEMBER_GONE, MEMBER),
     ]
     records += [rr.ActorGone(rr.ACTOR_GONE, number.to_bytes(16, "big")) for number in range(GONE_MAX + 5)]
     least = compacted(records)
@@ -287,6 +295,180 @@ def test_a_member_keeps_its_actors_and_registers_them_with_the_next_head() -> No
     # The next head does not want the actor: it ends as any other that nobody uses.
     member.send(second, m.FREE, actor_id, 1)
     assert member.received(cid, m.EXIT)
+
+
+def with_member(disk: list[rr.RegistryRecord]) -> tuple[Head, int]:
+    """Return a head with a member that has joined, and the client id of that."""
+    head = Head(disk)
+    cid = head.member_joins()
+    head._collect()
+    if head.core.recovery is None:
+        head.store()
+    return head, cid
+
+
+def next_head(disk: list[rr.RegistryRecord], *reports: tuple[Any, ...]) -> tuple[Head, int]:
+    """Return the next head, which has heard what its member reports, and has decided."""
+    head, cid = with_member(disk)
+    head.tick(0.0)
+    for report in (*reports, (m.REGISTERED,)):
+        head.send(cid, *report)
+    head.tick(0.0)
+    return head, cid
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "answer"),
+    [
+        ("kv_put", (b"", b"new", b"value", False), False),
+        ("kv_put", (b"", b"old", b"value", True), True),
+        ("kv_delete", (b"", b"old", False), 1),
+        ("create_group", (bytes(18), ({"CPU": 10_000},), {"strategy": "PACK"}), None),
+    ],
+)
+def test_a_question_that_was_stored_and_not_answered_is_not_done_twice(
+    verb: str, arguments: tuple[Any, ...], answer: Any
+) -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    head.ask(1, "kv_put", b"", b"old", b"first", True)
+    head.store()
+    head.ask(7, verb, *arguments, cid=cid)
+    (effect,) = head.shell(AppendRecords)
+    disk += effect.records  # and the head dies before it knows
+    head, cid = next_head(disk, (m.REQUEST, 7, verb, arguments))
+    assert head.replies(cid) == [(7, True, answer)]
+    changed = [each for effect in head.shell(AppendRecords) for each in effect.records]
+    assert not any(isinstance(each, rr.AnswerRecord) for each in changed)
+    # Another question with the same words is another one.
+    head.ask(8, verb, *arguments, cid=cid)
+    head.store()
+    kept = head.core.queries.key_values.kept
+    again = {"kv_put": True, "kv_delete": 0, "create_group": None}[verb]
+    assert head.replies(cid) == [(8, True, again)], kept
+
+
+def test_an_entry_that_was_written_since_is_not_overwritten_by_a_repeated_question() -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    head.ask(7, "kv_put", b"", b"key", b"first", True, cid=cid)
+    head.store()  # the member does not get the answer
+    head.ask(1, "kv_put", b"", b"key", b"second", True)
+    head.store()
+    head, cid = next_head(disk, (m.REQUEST, 7, "kv_put", (b"", b"key", b"first", True)))
+    assert head.replies(cid) == [(7, True, False)]
+    assert head.core.queries.key_values.kept == {(b"", b"key"): b"second"}
+
+
+def test_the_next_head_continues_a_drain_of_which_the_node_was_not_told() -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    head.ask(1, "drain_node", MEMBER, PREEMPTION, "", 90)
+    assert not head.received(cid, m.DRAIN)  # it is stored first
+    head.store()
+    assert head.received(cid, m.DRAIN) and head.replies() == [(1, True, (True, ""))]
+    head, cid = next_head(disk)
+    assert head.received(cid, m.DRAIN) == [(m.DRAIN, MEMBER, "was preempted", 90)]
+    head.report(se.PeerLeft(se.PEER_LEFT, cid, "was preempted"))
+    head.store()
+    assert not any(isinstance(each, rr.DrainRecord) for each in compacted(disk))
+
+
+def test_the_next_head_takes_the_time_of_a_drain_from_the_node() -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    head.ask(1, "drain_node", MEMBER, PREEMPTION, "", 90)
+    head.store()
+    actor_id = head.create(**FOREVER)
+    head.store()
+    head, cid = next_head(disk, (m.DRAIN, MEMBER, "was preempted", 60))
+    assert head.received(cid, m.DRAIN) == [(m.DRAIN, MEMBER, "was preempted", 60)]
+    # What it restarts does not go there.
+    assert actor_id in head.core.actors.actors and not head.received(cid, m.FORWARD)
+
+
+def test_a_drain_of_a_node_that_gets_work_while_it_is_stored_is_withdrawn() -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    head.ask(1, "drain_node", MEMBER, IDLE, "", -1)
+    head.core.members.alive[cid].take({"CPU": 5_000})
+    head.store()
+    ((_, _, (accepted, text)),) = head.replies()
+    assert not accepted and "not idle" in text
+    head, cid = next_head(disk)
+    assert not head.received(cid, m.DRAIN)
+
+
+def registered_with(member: Rig, number: int) -> tuple[int, list[tuple[Any, ...]]]:
+    """Give a member another head; return the client id of that and what it was sent."""
+    for peer in list(member.core.members.alive):
+        member.report(se.PeerLeft(se.PEER_LEFT, peer, "was lost"))
+    member.outbox.clear()
+    info = {"node_id": f"head{number:04}".encode().ljust(28, b"."), "total": {}, "labels": {}, "head": True}
+    cid = admit_client(member.core, se.PeerJoined(se.PEER_JOINED, info), member.now)
+    member._collect()
+    return cid, [message for to, message in member.outbox if to == cid]
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_member_that_drains_or_has_to_stop_tells_the_next_head(is_told: bool) -> None:
+    member = Rig(node_id=MEMBER)
+    first, _ = registered_with(member, 1)
+    submitted = member.submit()
+    assert submitted in member.core.tasks
+    member.report(se.StopWanted(se.STOP_WANTED, 16))
+    if is_told:
+        member.send(first, m.DRAIN, MEMBER, "was stopped", 16)
+    member.now += 4
+    _, sent = registered_with(member, 2)
+    told = (m.DRAIN, MEMBER, "was stopped", 12)
+    assert sent.index(told) < sent.index((m.REGISTERED,))
+
+
+def test_a_member_repeats_a_kill_until_a_head_reports_the_end() -> None:
+    member = Rig(node_id=MEMBER)
+    first, _ = registered_with(member, 1)
+    actor_id = member.create()
+    facts = {"class_name": "Actor", "name": "", "task_retries": 0, "in_order": True}
+    place = b"node0002".ljust(28, b".")
+    member.send(first, m.ACTOR_AT, actor_id, ALIVE, place, facts)
+    member.send(1, m.KILL, actor_id, False)  # which might end it twice
+    assert (m.KILL, actor_id, True) not in registered_with(member, 2)[1]
+    member.send(1, m.KILL, actor_id, True)
+    third, sent = registered_with(member, 3)
+    assert sent.index((m.REGISTERED,)) < sent.index((m.KILL, actor_id, True))
+    death = ("ActorDiedError", {"message": "it was killed"})
+    member.send(third, m.ACTOR_AT, actor_id, DEAD, place, {**facts, "death": death})
+    assert (m.KILL, actor_id, True) not in registered_with(member, 4)[1]
+
+
+def test_nobody_learns_of_a_kill_before_it_is_stored() -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    actor_id = head.create(**FOREVER)
+    head.run_actor()
+    head.send(cid, m.SEEK, actor_id)
+    head.received(cid, m.ACTOR_AT)
+    head.send(cid, m.KILL, actor_id, True)
+    assert not head.received(cid, m.ACTOR_AT) and not head.shell_cids(KillWorker)
+    assert head.core.actors.actors[actor_id].state == ALIVE
+    head.store()
+    (end,) = head.received(cid, m.ACTOR_AT)
+    assert end[2] == DEAD and head.shell_cids(KillWorker)
+    gone = [each for each in disk if isinstance(each, rr.ActorGone)]
+    assert gone == [rr.ActorGone(rr.ACTOR_GONE, actor_id)]
+
+
+def test_an_actor_is_killed_although_that_cannot_be_stored() -> None:
+    head = Head([])
+    actor_id = head.create(**FOREVER)
+    head.run_actor()
+    head.send(1, m.KILL, actor_id, True)
+    (effect,) = head.shell(AppendRecords)
+    head.report(se.RecordsRefused(se.RECORDS_REFUSED, effect.number, "no space left on device"))
+    assert head.core.actors.actors[actor_id].state == DEAD and head.shell_cids(KillWorker)
+    head.store()
+    assert rr.ActorGone(rr.ACTOR_GONE, actor_id) in head.disk
 
 
 def test_a_member_binds_the_creation_of_an_actor() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skate.core.state import task_counts
 from skate.protocol import messages as m
+from skate.protocol.states import ALIVE
 from skate.simulation.programs.spec import CPU
 from tests.core.rig import Rig, first
 
@@ -85,3 +86,19 @@ def test_a_dropped_function_leaves_its_numbers() -> None:
     (row,) = (row for row in rig.ask("rows", "metrics", {}) if row["name"] == "tasks")
     ((labels, number, _, _),) = row["series"]
     assert dict(labels)["State"] == "FINISHED" and number == 1.0
+
+
+def test_a_call_that_was_retried_on_a_lost_node_counts_as_such() -> None:
+    rig = Rig()
+    for cid, is_head in ((50, True), (51, False)):
+        node_id = f"node00{cid}".encode().ljust(28, b".")
+        rig.core.cluster.join(cid, {"node_id": node_id, "total": {}, "labels": {}, "head": is_head}, rig.now)
+    actor = rig.create(max_restarts=1, max_task_retries=2)
+    facts = {"class_name": "Actor", "name": "", "task_retries": 2, "in_order": True}
+    rig.send(50, m.ACTOR_AT, actor, ALIVE, b"node0051".ljust(28, b"."), facts)
+    call = rig.call(actor)
+    rig.send(51, m.RETRIED, call, 1, 1)
+    rig.core.cluster.left(51, "was lost", rig.now)
+    rig.tick(0.0)
+    # It waits for what the head says of the actor.
+    assert counted(rig)["call", "PENDING_NODE_ASSIGNMENT", True] == 1

@@ -252,8 +252,9 @@ class NodeCore:
         )
         self.cluster_jobs = self.jobs.others = ClusterJobs(self.jobs, members, self.out)
         self.task_forwarder.connect(self.peers, self.cluster_jobs)
-        self.drains = NodeDrains(tables, self.actor_manager, self.later)
+        self.drains = NodeDrains(tables, self.actor_manager, self.later, self.log)
         self.queries.verbs["drain_node"] = self.drains.drain_node
+        self.queries.records["drain_node"] = self.drains.records_of_drain
 
     def _register(self) -> None:
         """Give the components their registry: this node is its own head until it learns of another one."""

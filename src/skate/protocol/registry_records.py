@@ -7,7 +7,7 @@ record with the same key what is so now. The head gives records to its shell (`A
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from skate.protocol.fields import (
     ActorFields,
@@ -38,6 +38,8 @@ JOB: Final = 210
 JOB_GONE: Final = 211
 ENTRY: Final = 212
 ENTRY_GONE: Final = 213
+DRAIN: Final = 214
+ANSWER: Final = 215
 
 
 class EpochRecord(Record):
@@ -163,6 +165,25 @@ class EntryGone(Record):
     key: bytes
 
 
+class DrainRecord(Record):
+    """A node drains, for so many seconds at most unless that is negative; without a reason, it does not drain after all."""
+
+    tag: Literal[214]
+    node_id: bytes
+    reason: str
+    seconds: int
+
+
+class AnswerRecord(Record):
+    """The answer to a question of a node that has changed something; a question with the same slot replaces it."""
+
+    tag: Literal[215]
+    node_id: bytes
+    slot: Count
+    number: Count
+    value: Any
+
+
 RegistryRecord: TypeAlias = (
     EpochRecord
     | MemberRecord
@@ -178,4 +199,6 @@ RegistryRecord: TypeAlias = (
     | JobGone
     | EntryRecord
     | EntryGone
+    | DrainRecord
+    | AnswerRecord
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
@@ -63,6 +64,9 @@ class Registry(Protocol):
 
     def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
         """Call `construct` when it is stored that the constructor of an actor may have begun here."""
+
+    def actor_ends(self, actor: Actor, end: Callable[[], None]) -> None:
+        """Call `end` when it is stored that an actor is to end for good."""
 
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
@@ -260,7 +264,11 @@ class ActorManager:
         _, actor_id, no_restart = message
         actor = self.actors.actors.get(actor_id)
         if actor is not None:
-            self._end(actor, no_restart, "it was killed by ray.kill", "RAY_KILL")
+            text = "it was killed by ray.kill"
+            if no_restart:
+                self.registry.actor_ends(actor, partial(self._end, actor, True, text, "RAY_KILL"))
+            else:
+                self._end(actor, False, text, "RAY_KILL")
 
     def owner_died(self, actor_ids: set[bytes]) -> None:
         """End the actors whose owner process has ended."""
@@ -271,7 +279,7 @@ class ActorManager:
         for actor_id in sorted(actor_ids):
             actor = self.actors.actors.get(actor_id)
             if actor is not None:
-                self._end(actor, True, text, "OWNER_DIED")
+                self.registry.actor_ends(actor, partial(self._end, actor, True, text, "OWNER_DIED"))
 
     def _end(self, actor: Actor, no_restart: bool, text: str, reason: str) -> None:
         if actor.state == DEAD:

@@ -60,6 +60,9 @@ class Drains(Protocol):
     def joined(self, peer: Peer) -> None:
         """Tell a new node which others are draining."""
 
+    def register_again(self, head: Peer) -> None:
+        """Tell a new head if this node drains."""
+
 
 class Cluster:
     """Several nodes. Operations that concern a single component are called there directly."""
@@ -154,6 +157,7 @@ class Cluster:
         self._drains.joined(peer)
         if follows:
             self._jobs.register_again(peer)
+            self._drains.register_again(peer)
             self.registry.register_again(peer)
         self._peers.pump()
         self._remote_objects.admission.pump()

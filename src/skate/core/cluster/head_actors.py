@@ -87,7 +87,7 @@ class HeadActors(ActorDirectory):
         def stored() -> None:
             self._unstored.discard(actor.actor_id)
             if actor.state == DEAD:  # which was recorded before the actor, perhaps
-                self.records.died(actor)
+                self.ends(actor, lambda: self.report(actor))
                 return
             self._enter(actor)
             for oid in arguments:
@@ -96,7 +96,9 @@ class HeadActors(ActorDirectory):
 
         def refused(problem: str) -> None:
             self._unstored.discard(actor.actor_id)
-            if actor.state != DEAD:
+            if actor.state == DEAD:
+                self.report(actor)
+            else:
                 self.actor_manager.refuse(creation, ("ActorDiedError", {"message": problem}))
 
         append = self.log.decide if actor.name else self._commit
@@ -181,10 +183,13 @@ class HeadActors(ActorDirectory):
             self.emit(cid, m.ActorAt(m.ACTOR_AT, actor_id, DEAD, b"", fields))
             return
         actor.watchers.add(cid)
-        self._tell(actor, cid)
+        if actor_id not in self._unstored:
+            self._tell(actor, cid)
 
     def report(self, actor: Actor) -> None:
-        """Report a changed state of an actor to the nodes that asked for it."""
+        """Report a changed state of an actor, once it is stored, to the nodes that asked for it."""
+        if actor.actor_id in self._unstored:
+            return
         self.records.changed(actor)
         for cid in actor.watchers:
             if cid in self.members.alive:
@@ -234,6 +239,18 @@ class HeadActors(ActorDirectory):
             self.task_manager.out.shell(KillWorker(actor.worker.cid))
         if actor.state != DEAD:
             self.actor_manager.die(actor, ("ActorDiedError", {"message": problem}))
+
+    def ends(self, actor: Actor, end: Callable[[], None]) -> None:
+        """Call `end` when it is stored that an actor ends: a head that did not know could not make up for it."""
+        if not self.log.is_stored or actor.actor_id in self._unstored:
+            end()
+            return
+
+        def refused(problem: str) -> None:
+            self.records.ending.discard(actor.actor_id)
+            end()
+
+        self.log.commit(self.records.of_end(actor), end, refused)
 
     def died(self, actor: Actor) -> None:
         """Record the permanent end of an actor."""

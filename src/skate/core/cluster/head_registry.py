@@ -29,6 +29,7 @@ class HeadRegistry:
         self.report_actor = actors.report
         self.actor_died = actors.died
         self.actor_starts = actors.starts
+        self.actor_ends = actors.ends
         self.kill_elsewhere = actors.kill_elsewhere
 
         self.freed = groups.freed

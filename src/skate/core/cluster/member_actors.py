@@ -33,6 +33,8 @@ class MemberActors(ActorDirectory):
         self._interrupted: dict[bytes, list[Task]] = {}
         #: Creations that no head has taken yet, by actor.
         self._unanswered: dict[bytes, m.Forward] = {}
+        #: Actors that were killed here for good, and of whose end no head has reported.
+        self._killed: set[bytes] = set()
 
     def create(self, cid: int, message: m.CreateActor) -> None:
         """CREATE_ACTOR: pass the actor on to the head."""
@@ -96,6 +98,8 @@ class MemberActors(ActorDirectory):
         """Pass on the KILL of an actor to the head; return False if it is hosted here, so this node ends it."""
         if actor.hosted:
             return False
+        if no_restart:
+            self._killed.add(actor.actor_id)
         self.emit(self.members.head.cid, m.Kill(m.KILL, actor.actor_id, no_restart))
         return True
 
@@ -129,6 +133,8 @@ class MemberActors(ActorDirectory):
         _, actor_id, state, node_id, fields = message
         actor = self.actors.actors.get(actor_id)
         self._unanswered.pop(actor_id, None)
+        if state == DEAD:
+            self._killed.discard(actor_id)
         if actor is None or actor.state == DEAD or actor.hosted:
             return
         creation = actor.creation
@@ -197,6 +203,11 @@ class MemberActors(ActorDirectory):
             actor.grants = 1
             self.task_forwarder.introduce(head, forward.template)
             self.emit(head.cid, forward)
+
+    def kill_again(self, head: Peer) -> None:
+        """Send a new head the kills that the last one has perhaps not got."""
+        for actor_id in sorted(self._killed):
+            self.emit(head.cid, m.Kill(m.KILL, actor_id, True))
 
     def seek_again(self, head: Peer) -> None:
         """Subscribe to the places of actors at a new head."""

@@ -84,6 +84,7 @@ class MemberRegistry:
         asked = [request.arguments for _, _, request in self._questions.values()]
         for _, _, request in self._questions.values():
             self.emit(head.cid, request)
+        self.actors.kill_again(head)
         for oid, group_id in self.groups.table.awaiting.items():
             if (group_id, oid) not in asked:
                 self.emit(head.cid, m.Request(m.REQUEST, 0, "group_ready", (group_id, oid)))
@@ -105,6 +106,10 @@ class MemberRegistry:
     def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
         """Call `construct`: the head learns from this node where its actors have begun."""
         construct()
+
+    def actor_ends(self, actor: Actor, end: Callable[[], None]) -> None:
+        """Call `end`: the head stores it when it learns of it."""
+        end()
 
     def actor_died(self, actor: Actor) -> None:
         """Do nothing: the head has the records."""

@@ -13,7 +13,10 @@ from typing import Final
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.cluster.membership import Peer
 from skate.core.node_tables import NodeTables
+from skate.core.recovery.record_log import RecordLog
+from skate.core.state.key_values import Change
 from skate.protocol import messages as m
+from skate.protocol import registry_records as rr
 from skate.protocol.effects import LeaveCluster
 from skate.protocol.states import CREATION, DEAD
 
@@ -22,6 +25,7 @@ LOOK_SECONDS: Final = 0.05
 ACTORS_SECONDS: Final = 5.0
 LATE_SECONDS: Final = 0.5
 NEVER: Final = -1
+STOPPED: Final = "was stopped"
 
 IDLE: Final = "DRAIN_NODE_REASON_IDLE_TERMINATION"
 #: The reasons for a drain, as Ray names them, with words that continue "node x ...".
@@ -36,6 +40,7 @@ class NodeDrains:
         tables: NodeTables,
         actor_manager: ActorManager,
         later: Callable[[float, Callable[[], None]], None],
+        log: RecordLog,
     ) -> None:
         self.tables = tables
         self.members = tables.members
@@ -43,6 +48,11 @@ class NodeDrains:
         self.shell = tables.out.shell
         self.actor_manager = actor_manager
         self.later = later
+        self.log = log
+        #: Nodes whose drains are recorded and have not begun.
+        self._recorded: set[bytes] = set()
+        #: Until when this node has to stop, which its head may not know.
+        self._stops_by: float | None = None
         self._looks = False
         self._leaves_at = 0.0
 
@@ -50,20 +60,42 @@ class NodeDrains:
 
     def drain_node(self, cid: int, node_id: bytes, reason: str, text: str, seconds: int) -> tuple[bool, str]:
         """Begin to drain a node; return False and the cause if that is not possible."""
+        refused = self._refusal(node_id, reason)
+        if refused and node_id in self._recorded:  # it has got work while that was stored
+            self.log.note(rr.DrainRecord(rr.DRAIN, node_id, "", NEVER))
+        self._recorded.discard(node_id)
+        if refused:
+            return False, refused
+        self._begin(self.members.by_tag[node_id[:8]], described(reason, text), seconds)
+        return True, ""
+
+    def records_of_drain(self, cid: int, node_id: bytes, reason: str, text: str, seconds: int) -> Change:
+        """Return the record of a drain, which is stored before it begins, and the answer; no record if it is refused."""
+        if self._refusal(node_id, reason):
+            return [], None
+        self._recorded.add(node_id)
+        return [rr.DrainRecord(rr.DRAIN, node_id, described(reason, text), seconds)], (True, "")
+
+    def resume(self, node_id: bytes, reason: str, seconds: int) -> None:
+        """Continue a drain that the last head has begun, or that a node reports."""
+        peer = self.members.by_tag.get(node_id[:8])
+        if reason and peer is not None and peer.alive:
+            self._begin(peer, reason, seconds)
+
+    def _refusal(self, node_id: bytes, reason: str) -> str:
         members = self.members
         peer = members.by_tag.get(node_id[:8])
         if reason not in REASONS:
-            return False, f"the reason must be one of {', '.join(REASONS)}, not {reason!r}"
+            return f"the reason must be one of {', '.join(REASONS)}, not {reason!r}"
         if node_id == members.here.node_id:
-            return False, "it is the head, without which there is no cluster; `skate stop` there ends both"
+            return "it is the head, without which there is no cluster; `skate stop` there ends both"
         if peer is None or peer.node_id != node_id:
-            return False, f"the cluster has no node {node_id.hex()}"
+            return f"the cluster has no node {node_id.hex()}"
         if not peer.alive:
-            return False, f"node {node_id.hex()} is dead: it {peer.reason}"
+            return f"node {node_id.hex()} is dead: it {peer.reason}"
         if reason == IDLE and self._is_used(peer):
-            return False, f"node {node_id.hex()} is not idle"
-        self._begin(peer, f"{REASONS[reason]} ({text})" if text else REASONS[reason], seconds)
-        return True, ""
+            return f"node {node_id.hex()} is not idle"
+        return ""
 
     def _is_used(self, peer: Peer) -> bool:
         hosts = any(each.node is peer and each.state != DEAD for each in self.tables.actors.actors.values())
@@ -78,11 +110,13 @@ class NodeDrains:
         """Tell a new node which others are draining."""
         if self.members.head is not self.members.here:
             return
-        now = self.tables.clock.now
         for other in self.members.alive.values():
             if other.draining and other is not peer:
-                left = NEVER if other.deadline is None else max(0, int(other.deadline - now))
+                left = self._seconds_until(other.deadline)
                 self.emit(peer.cid, m.Drain(m.DRAIN, other.node_id, other.draining, left))
+
+    def _seconds_until(self, deadline: float | None) -> int:
+        return NEVER if deadline is None else max(0, int(deadline - self.tables.clock.now))
 
     # -- on every node
 
@@ -115,9 +149,20 @@ class NodeDrains:
         """Let this node leave within this time: at once if it is alone or the head."""
         members = self.members
         if members.head is members.here:
-            self.shell(LeaveCluster("was stopped"))
+            self.shell(LeaveCluster(STOPPED))
         else:
-            self.emit(members.head.cid, m.Drain(m.DRAIN, members.here.node_id, "was stopped", seconds))
+            self._stops_by = self.tables.clock.now + seconds
+            self.emit(members.head.cid, m.Drain(m.DRAIN, members.here.node_id, STOPPED, seconds))
+
+    def register_again(self, head: Peer) -> None:
+        """Tell a new head that this node drains, or has to stop."""
+        here = self.members.here
+        if here.draining:
+            left = self._seconds_until(here.deadline)
+            self.emit(head.cid, m.Drain(m.DRAIN, here.node_id, here.draining, left))
+        elif self._stops_by is not None:
+            left = self._seconds_until(self._stops_by)
+            self.emit(head.cid, m.Drain(m.DRAIN, here.node_id, STOPPED, left))
 
     def _look(self) -> None:
         """Wait until nothing runs here, or for the deadline."""
@@ -150,3 +195,8 @@ class NodeDrains:
             self.later(LOOK_SECONDS, self._await_actors)
         else:
             self.shell(LeaveCluster(self.members.here.draining))
+
+
+def described(reason: str, text: str) -> str:
+    """Return the words for a drain that continue "node x ..."; `text` explains it."""
+    return f"{REASONS[reason]} ({text})" if text else REASONS[reason]

@@ -55,6 +55,9 @@ class Registry(Protocol):
     def actor_starts(self, actor: Actor, construct: Callable[[], None]) -> None:
         """Call `construct` when it is stored that the constructor of an actor may have begun here."""
 
+    def actor_ends(self, actor: Actor, end: Callable[[], None]) -> None:
+        """Call `end` when it is stored that an actor is to end for good."""
+
     def kill_elsewhere(self, actor: Actor, no_restart: bool) -> bool:
         """Pass on the KILL of an actor without a worker here; return True if nothing is left to do here."""
 

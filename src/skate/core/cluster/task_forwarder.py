@@ -191,6 +191,7 @@ class TaskForwarder:
         task = self.tasks.get(task_id)
         if task is not None and task.node is not None and task.node.cid == cid:
             task.attempt, task.retries = attempt, retries
+            self.task_manager.retried[task_id] = task
 
     def result(self, cid: int, message: m.Result) -> None:
         """RESULT: a peer sends one result of a forwarded task."""

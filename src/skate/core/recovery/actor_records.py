@@ -22,6 +22,8 @@ class ActorRecords:
         self.known: set[bytes] = set()
         #: The restarts of living actors, as recorded.
         self.started: dict[bytes, int] = {}
+        #: Actors whose end is recorded, and that have not ended.
+        self.ending: set[bytes] = set()
 
     def of_creation(self, actor: Actor, job: str, namespace: str) -> list[rr.RegistryRecord]:
         """Return the records of a new actor, with the definitions that it needs."""
@@ -71,10 +73,18 @@ class ActorRecords:
         if actor.state == ALIVE:
             self.log.note(*self.of_start(actor))
 
+    def of_end(self, actor: Actor) -> list[rr.RegistryRecord]:
+        """Return the record of an end for good by a kill."""
+        self.ending.add(actor.actor_id)
+        return [rr.ActorGone(rr.ACTOR_GONE, actor.actor_id)]
+
     def died(self, actor: Actor) -> None:
-        """Record that an actor has ended for good."""
+        """Record that an actor has ended for good, unless that was recorded before."""
         self.started.pop(actor.actor_id, None)
-        self.log.note(rr.ActorGone(rr.ACTOR_GONE, actor.actor_id))
+        if actor.actor_id in self.ending:
+            self.ending.discard(actor.actor_id)
+        else:
+            self.log.note(rr.ActorGone(rr.ACTOR_GONE, actor.actor_id))
 
     def __repr__(self) -> str:
         return f"<ActorRecords {self.log!r}>"

@@ -43,11 +43,18 @@ class HeadRecovery:
         #: Ids of members that have not registered again.
         self.absent = {each.node_id for each in self._records if isinstance(each, rr.MemberRecord)}
         self._registered: set[int] = set()
+        #: Nodes that drain: why, and for how many seconds at most.
+        self._drains: dict[bytes, tuple[str, int]] = {
+            each.node_id: (each.reason, each.seconds)
+            for each in self._records
+            if isinstance(each, rr.DrainRecord)
+        }
         #: Handlers of what members report.
         self.reports: dict[int, Handler] = {
             m.ACTOR_REPORT: self.actors.hosted,
             m.HOLD: self.actors.held,
             m.HELD_BUNDLES: self.groups.held,
+            m.DRAIN: self.drains,
             m.REGISTERED: self.has_registered,
         }
         self._kept: list[tuple[int, Any]] = []
@@ -100,6 +107,11 @@ class HeadRecovery:
         self._registered.add(cid)
         self.absent.discard(self._core.members.alive[cid].node_id)
 
+    def drains(self, cid: int, message: m.Drain) -> None:
+        """DRAIN: a member drains, or has to stop."""
+        _, node_id, reason, seconds = message
+        self._drains[node_id] = (reason, seconds)
+
     def tick(self, now: float) -> float | None:
         """Decide when all members have registered, or it is time; return the seconds until then."""
         if self._until is None:
@@ -117,6 +129,8 @@ class HeadRecovery:
         core.recovered()
         for node_id in sorted(self.absent):
             core.log.note(rr.MemberGone(rr.MEMBER_GONE, node_id))
+        for node_id, (reason, seconds) in self._drains.items():  # first: nothing is placed there from now on
+            core.drains.resume(node_id, reason, seconds)
         for record in records:
             match record:
                 case rr.FunctionRecord() | rr.TemplateRecord():
@@ -124,6 +138,8 @@ class HeadRecovery:
                     core.function_table.restore(record)
                 case rr.EntryRecord(_, namespace, key, value):
                     core.queries.key_values.kept[namespace, key] = value
+                case rr.AnswerRecord(_, node_id, _, number, value):
+                    core.queries.stored_answers[node_id, number] = value
                 case rr.JobRecord():
                     self._restore_job(record)
                 case rr.GroupRecord():

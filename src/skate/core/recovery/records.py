@@ -25,10 +25,12 @@ RECORDS: Final[dict[int, type]] = {
     rr.JOB_GONE: rr.JobGone,
     rr.ENTRY: rr.EntryRecord,
     rr.ENTRY_GONE: rr.EntryGone,
+    rr.DRAIN: rr.DrainRecord,
+    rr.ANSWER: rr.AnswerRecord,
 }
-#: Records that end what others have begun, by the number of those.
-_ENDS: Final = {
-    rr.MEMBER_GONE: (rr.MEMBER,),
+#: What a record ends, by its number: the numbers of the records with the same key.
+ENDED: Final[dict[int, tuple[int, ...]]] = {
+    rr.MEMBER_GONE: (rr.MEMBER, rr.DRAIN),
     rr.ACTOR_GONE: (rr.ACTOR, rr.ACTOR_STARTED),
     rr.GROUP_GONE: (rr.GROUP,),
     rr.JOB_GONE: (rr.JOB,),
@@ -36,7 +38,8 @@ _ENDS: Final = {
 }
 #: The last actors that have ended which are remembered.
 GONE_MAX: Final = 1000
-_KEY_FIELDS: Final = {rr.EPOCH: 0, rr.ENTRY: 2, rr.ENTRY_GONE: 2}
+#: How many fields after the number are the key, where it is not one.
+KEY_FIELDS: Final[dict[int, int]] = {rr.EPOCH: 0, rr.ENTRY: 2, rr.ENTRY_GONE: 2, rr.ANSWER: 2}
 
 
 class UnknownRecord(ValueError):
@@ -84,14 +87,15 @@ def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     Args:
         records: all records so far, oldest first.
     Returns:
-        The last record of each key; of what has ended only the last GONE_MAX actors, and no definitions that no actor names.
+        The last record of each key; of what has ended only the last GONE_MAX actors, and neither definitions that no actor
+        names nor answers to nodes that are gone.
     """
     last: dict[tuple[int, tuple[Any, ...]], RegistryRecord] = {}
     for record in records:
         tag = record[0]
-        key = tuple(record[1 : 1 + _KEY_FIELDS.get(tag, 1)])
-        if tag in _ENDS:
-            for begun in _ENDS[tag]:
+        key = tuple(record[1 : 1 + KEY_FIELDS.get(tag, 1)])
+        if tag in ENDED:
+            for begun in ENDED[tag]:
                 last.pop((begun, key), None)
             if tag == rr.ACTOR_GONE:  # its creator may not know
                 last[tag, key] = record
@@ -103,11 +107,18 @@ def compacted(records: Iterable[RegistryRecord]) -> list[RegistryRecord]:
     used = {record.template for record in last.values() if isinstance(record, rr.ActorRecord)}
     templates = [each for each in last.values() if isinstance(each, rr.TemplateRecord) and each.key in used]
     used |= {each.fields["function"] for each in templates}
-    return [
-        record
-        for record in last.values()
-        if not isinstance(record, rr.FunctionRecord | rr.TemplateRecord) or record.key in used
-    ]
+    used |= {record.node_id for record in last.values() if isinstance(record, rr.MemberRecord)}
+    return [record for record in last.values() if _names(record) in used or _names(record) is None]
+
+
+def _names(record: RegistryRecord) -> bytes | None:
+    """Return the key of a definition, or the node of an answer; None for a record that stands by itself."""
+    match record:
+        case rr.FunctionRecord() | rr.TemplateRecord():
+            return record.key
+        case rr.AnswerRecord():
+            return record.node_id
+    return None
 
 
 def epoch_of(records: Iterable[RegistryRecord]) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from skate.protocol import registry_records as rr
 from skate.protocol.registry_records import EntryGone, EntryRecord, RegistryRecord
+
+#: What a query changes: the records of that, and its answer.
+Change: TypeAlias = tuple[list[RegistryRecord], Any]
 
 
 class KeyValues:
@@ -20,8 +23,8 @@ class KeyValues:
             "kv_delete": self.delete,
             "kv_keys": self.keys,
         }
-        #: The records of the verbs that change something.
-        self.records: dict[str, Callable[..., list[RegistryRecord]]] = {
+        #: The records and answers of the verbs that change something.
+        self.records: dict[str, Callable[..., Change]] = {
             "kv_put": self._records_of_put,
             "kv_delete": self._records_of_delete,
         }
@@ -48,15 +51,14 @@ class KeyValues:
 
     def _records_of_put(
         self, cid: int, namespace: bytes, key: bytes, value: bytes, overwrite: bool
-    ) -> list[RegistryRecord]:
+    ) -> Change:
         exists = (namespace, key) in self.kept
-        return [EntryRecord(rr.ENTRY, namespace, key, value)] if overwrite or not exists else []
+        return ([EntryRecord(rr.ENTRY, namespace, key, value)] if overwrite or not exists else []), exists
 
-    def _records_of_delete(
-        self, cid: int, namespace: bytes, key: bytes, by_prefix: bool
-    ) -> list[RegistryRecord]:
-        gone = self.keys(cid, namespace, key) if by_prefix else [key]
-        return [EntryGone(rr.ENTRY_GONE, namespace, each) for each in gone if (namespace, each) in self.kept]
+    def _records_of_delete(self, cid: int, namespace: bytes, key: bytes, by_prefix: bool) -> Change:
+        keys = self.keys(cid, namespace, key) if by_prefix else [key]
+        gone = [each for each in keys if (namespace, each) in self.kept]
+        return [EntryGone(rr.ENTRY_GONE, namespace, each) for each in gone], len(gone)
 
     def __repr__(self) -> str:
         return f"<KeyValues {len(self.kept)} keys>"

@@ -10,7 +10,7 @@ from skate.core.diagnosis.wait_explainer import WaitExplainer
 from skate.core.node_tables import NodeTables
 from skate.core.recovery.record_log import RecordLog
 from skate.core.state.inventory import HEAD_KINDS, Inventory, Row
-from skate.core.state.key_values import KeyValues
+from skate.core.state.key_values import Change, KeyValues
 from skate.core.state.metric_table import Family, MetricTable
 from skate.core.state.surveys import Surveys
 from skate.protocol import messages as m
@@ -26,6 +26,10 @@ HEAD_VERBS = frozenset(
         *("kv_put", "kv_get", "kv_delete", "kv_keys", "drain_node"),
     }
 )
+
+
+#: The last answers to questions of a node that are kept for the next head, which the node asks again.
+ANSWERS_MAX = 1024
 
 
 class Refused(Exception):
@@ -82,12 +86,14 @@ class Queries:
             "report_metrics": self.report_metrics,
             **self.key_values.verbs,
         }
-        #: What has to be stored before the answer, by verb: functions of the client and its arguments.
-        self.records: dict[str, Callable[..., list[RegistryRecord]]] = {
+        #: What has to be stored before the answer, and that: functions of the client and its arguments, by verb.
+        self.records: dict[str, Callable[..., Change]] = {
             "create_group": self._records_of_group,
             "remove_group": self._records_of_removal,
             **self.key_values.records,
         }
+        #: Answers of the last head that have perhaps not arrived, by the node that asked and its number for the question.
+        self.stored_answers: dict[tuple[bytes, int], Any] = {}
 
     def request(self, cid: int, message: m.Request) -> None:
         """REQUEST: look up the verb, and answer with its result or the error it raises."""
@@ -105,12 +111,28 @@ class Queries:
         if not log.is_stored or not of_head:
             self._answer(cid, number, verb, arguments)
             return
-        needed = self.records.get(verb)
+        asked = (self.members.node_of(cid), number)
+        if asked in self.stored_answers:  # it must not happen twice
+            self._reply(cid, number, True, self.stored_answers.pop(asked))
+            return
         log.decide(  # also what changes nothing: it has to see the changes that the client has made before
-            lambda: needed(cid, *arguments) if needed is not None and cid in self.clients else [],
+            lambda: self._records_of(cid, number, verb, arguments),
             lambda: self._answer(cid, number, verb, arguments),
             lambda problem: self._reply(cid, number, False, ("OutOfDiskError", {"message": problem})),
         )
+
+    def _records_of(
+        self, cid: int, number: int, verb: str, arguments: tuple[Any, ...]
+    ) -> list[RegistryRecord]:
+        """Return what has to be stored before a query is answered; with the answer, if a node may repeat the query."""
+        needed = self.records.get(verb)
+        if needed is None or cid not in self.clients:
+            return []
+        records, answer = needed(cid, *arguments)
+        peer = self.members.alive.get(cid)
+        if records and peer is not None:
+            records.append(rr.AnswerRecord(rr.ANSWER, peer.node_id, number % ANSWERS_MAX, number, answer))
+        return records
 
     def _answer(self, cid: int, number: int, verb: str, arguments: tuple[Any, ...]) -> None:
         """Answer a query with its result or the error it raises."""
@@ -190,12 +212,12 @@ class Queries:
 
     def _records_of_group(
         self, cid: int, group_id: bytes, bundles: tuple[dict[str, int], ...], fields: GroupFields
-    ) -> list[RegistryRecord]:
+    ) -> Change:
         if group_id in self.placement.groups or self._is_taken(fields.get("name")):
-            return []
-        return [rr.GroupRecord(rr.GROUP, group_id, tuple(bundles), fields, self.members.node_of(cid))]
+            return [], None
+        return [rr.GroupRecord(rr.GROUP, group_id, tuple(bundles), fields, self.members.node_of(cid))], None
 
-    def _records_of_removal(self, cid: int, group_id: bytes) -> list[RegistryRecord]:
+    def _records_of_removal(self, cid: int, group_id: bytes) -> Change:
         group = self.placement.groups.get(group_id)
         living = group is not None and group.state != GroupState.REMOVED
-        return [rr.GroupGone(rr.GROUP_GONE, group_id)] if living else []
+        return ([rr.GroupGone(rr.GROUP_GONE, group_id)] if living else []), None

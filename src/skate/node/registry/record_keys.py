@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 import msgpack
 
-from skate.core.recovery.records import compacted, pack, unpack
+from skate.core.recovery.records import ENDED, KEY_FIELDS, compacted, pack, unpack
 from skate.node.registry.store import Change
 from skate.protocol import registry_records as rr
 from skate.protocol.registry_records import RegistryRecord
-
-#: What a record ends, by its number: the numbers of the records with the same key.
-ENDED: Final[dict[int, tuple[int, ...]]] = {
-    rr.MEMBER_GONE: (rr.MEMBER,),
-    rr.ACTOR_GONE: (rr.ACTOR, rr.ACTOR_STARTED),
-    rr.GROUP_GONE: (rr.GROUP,),
-    rr.JOB_GONE: (rr.JOB,),
-    rr.ENTRY_GONE: (rr.ENTRY,),
-}
-#: How many fields after the number are the key, where it is not one.
-KEY_FIELDS: Final[dict[int, int]] = {rr.EPOCH: 0, rr.ENTRY: 2, rr.ENTRY_GONE: 2}
 
 
 def changes_of(records: Iterable[RegistryRecord]) -> Iterator[Change]:

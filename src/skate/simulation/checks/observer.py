@@ -52,7 +52,7 @@ class Observer:
         #: Actors that were told to end for good, with their number of restarts at that time.
         self._over: dict[bytes, int] = {}
         self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
-        self._accepted: set[tuple[int, bytes, int]] = set()
+        self._accepted: set[tuple[bytes, bytes, int]] = set()
         #: Where each actor was constructed for each restart, on nodes that are not lost.
         self._constructed: dict[tuple[bytes, int, int], Cluster] = {}
         #: Of each call: actor, caller, its number in the caller's order.
@@ -320,7 +320,11 @@ class Observer:
         if status != m.OK and (task.cancelled or not retriable) and not cluster.fenced:
             self._final.add(task_id)
         self._answered.add(task_id)
-        key = (cluster.number, task_id, task.attempt)
+        key = (
+            cluster.core.members.here.node_id,
+            task_id,
+            task.attempt,
+        )  # of a head, another one may have the number
         assert key not in self._accepted, f"attempt {task.attempt} of {task} is accepted twice"
         self._accepted.add(key)
 

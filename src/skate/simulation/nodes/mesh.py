@@ -335,14 +335,20 @@ class Mesh(World):
     def step(self) -> bool:
         """Execute one event, and write what follows from it."""
         moved = super().step()
+        self.flush_all()
+        return moved
+
+    def flush_all(self) -> None:
+        """Write what all nodes have queued."""
         for number, node in list(self.nodes.items()):
             if node.alive:
                 self.flush(number)
-        return moved
 
     def tick(self) -> float | None:
         """Advance the time of all nodes; send receipts and age stamps now and then."""
         wanted = super().tick()
+        if self.healed:  # no step may follow that would write what the nodes say now
+            self.flush_all()
         for source, to, of_values in list(self.wires):
             if not of_values and (self.healed or self.rng.random() < RECEIPTS):
                 self.send_receipt(to, source)
