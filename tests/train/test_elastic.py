@@ -196,6 +196,50 @@ def until_announced(config: dict[str, Any]) -> None:
     train.report({"nodes": found.preempted_node_ids, "ranks": found.preempted_ranks, "left": left})
 
 
+def save_once_alone(config: dict[str, Any]) -> None:
+    """Save a checkpoint with rank 0 some time after the node of rank 1 has left, and continue from it."""
+    if (saved := train.get_checkpoint()) is not None:
+        with saved.as_directory() as folder:
+            train.report({"restored": Path(folder, "text").read_text()})
+        return
+    Path(config["begun"] + str(train.get_context().get_world_rank())).touch()
+    if train.get_context().get_world_rank() == 1:
+        threading.Event().wait()
+    gone = "the node of rank 1 has left"
+    wait_for(lambda: sum(node["Alive"] for node in skate.nodes()) == 1, 60, gone)
+    threading.Event().wait(1.0)  # a step that takes longer than failures are collected
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "text").write_text("saved after the loss")
+        train.report({"saved": True}, checkpoint=Checkpoint.from_directory(folder))
+
+
+def test_the_others_may_save_their_work_when_a_drained_node_has_left(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    node = cluster.add_node(num_cpus=1)
+    cluster.connect()
+    answers: list[Any] = []
+
+    def drain() -> None:
+        for rank in (0, 1):
+            wait_for((tmp_path / f"begun{rank}").exists, 60, f"rank {rank} to begin")
+        wanted = bytes.fromhex(node.node_id), "DRAIN_NODE_REASON_PREEMPTION", "", 2
+        answers.append(session.current().request("drain_node", *wanted))
+
+    watcher = threading.Thread(target=drain)
+    watcher.start()
+    failures = FailureConfig(preemption_grace_s=60, relax_collectives_on_preemption=True)
+    result = DataParallelTrainer(
+        save_once_alone,
+        train_loop_config={"begun": str(tmp_path / "begun")},
+        scaling_config=ScalingConfig(num_workers=(1, 2)),
+        run_config=RunConfig(name="run", storage_path=str(tmp_path), failure_config=failures),
+    ).fit()
+    watcher.join()
+    assert answers == [(True, "")]
+    assert result.metrics == {"restored": "saved after the loss"}
+
+
 def test_workers_learn_that_a_node_is_drained(cluster: Cluster, tmp_path: Path) -> None:
     node = cluster.add_node(num_cpus=1)
     cluster.connect()

@@ -84,6 +84,34 @@ def test_what_an_attempt_left_does_not_reach_the_next() -> None:
     assert machine.finished(1, 2) == [Finish((1, 2))]
 
 
+def test_reports_do_not_wait_for_ranks_that_are_lost_as_announced() -> None:
+    machine = running(3, relax_collectives_on_preemption=True)
+    machine.arrived(0, "report", 0, "a", 0.0)
+    machine.arrived(1, "report", 0, "b", 0.0)
+    machine.arrived(0, "collective", 0, "announced?", 0.0, True)
+    machine.arrived(0, "collective", 1, "of the program", 0.0)
+    machine.arrived(1, "collective", 1, None, 0.0)
+    assert machine.relax([2]) == [Commit(0, ("a", "b", None))]
+    assert machine.arrived(1, "collective", 0, None, 0.0, True) == [Release(0, "announced?")]
+    assert machine.arrived(1, "report", 1, "b", 0.0) == []
+    assert machine.arrived(0, "report", 1, "a", 0.0) == [Commit(1, ("a", "b", None))]
+    machine.failed([(2, OSError())], 3, True)
+    machine.started()
+    machine.arrived(0, "report", 0, "a", 0.0)
+    assert machine.arrived(1, "report", 0, "b", 0.0) == []  # the next attempt has all ranks
+
+
+@pytest.mark.parametrize(("relaxed", "lost"), [(False, [2]), (True, [0]), (True, [0, 2])])
+def test_reports_wait_for_lost_ranks_unless_told_otherwise_and_always_for_rank_0(
+    relaxed: bool, lost: list[int]
+) -> None:
+    machine = running(3, relax_collectives_on_preemption=relaxed)
+    for rank in {0, 1, 2} - set(lost):
+        machine.arrived(rank, "report", 0, "x", 0.0)
+    assert machine.relax(lost) == []
+    assert machine.late(9.0, 5.0)[0][1] == lost
+
+
 def test_an_elastic_run_starts_with_what_there_is_and_grows() -> None:
     machine = Machine(ScalingConfig(num_workers=(2, 4)), FailureConfig())
     assert machine.begin(3)[0].workers == 3

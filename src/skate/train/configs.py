@@ -216,7 +216,9 @@ class FailureConfig(air_config.FailureConfig):
         controller_failure_limit: the same for failures to start the workers.
         max_preemption_failures: the same for workers lost with their node; `PreemptionError` names nodes and ranks.
         preemption_grace_s: how long the other workers may continue once a worker is lost with a node that was drained.
-        relax_collectives_on_preemption: without effect; accepted for compatibility.
+        relax_collectives_on_preemption: let `report()` and `get_preemption_info()` of the others complete without workers
+            that were lost with a node that was drained, so that their checkpoint is committed. Without effect if rank 0 is
+            one of them.
     """
 
     max_failures: int = 0

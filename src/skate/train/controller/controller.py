@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import skate
@@ -267,13 +268,24 @@ class Controller:
         attempt, now = self.machine.attempt, time.monotonic()
         for _, kind, number, what in messages:
             self.watchers.spans.arrived(rank, kind, number)
-            try:
-                self._do(self.machine.arrived(rank, kind, number, what, now))
-            except (OSError, ValueError) as error:
-                failures.append((rank, error))  # a report that cannot be processed fails only the run
+            is_relaxed = isinstance(what, Announced)
+            arrive = partial(self.machine.arrived, rank, kind, number, what, now, is_relaxed)
+            if not self._do_or_fail(rank, arrive, failures) or self.machine.attempt != attempt:
                 return
-            if self.machine.attempt != attempt:
-                return
+
+    def _do_or_fail(
+        self,
+        rank: int,
+        decide: Callable[[], Sequence[machines.Action]],
+        failures: list[tuple[int, Exception]],
+    ) -> bool:
+        """Do what is decided; return False if a report cannot be processed, which fails only the run."""
+        try:
+            self._do(decide())
+        except (OSError, ValueError) as error:
+            failures.append((rank, error))
+            return False
+        return True
 
     def _take_end(self, ref: Any, failures: list[tuple[int, Exception]]) -> None:
         rank = self._training.pop(ref, None)
@@ -303,9 +315,16 @@ class Controller:
 
     def _take_failures(self, failures: list[tuple[int, Exception]]) -> None:
         """Handle failed ranks: collect further failures, and the stacks of ranks that are stuck."""
-        deadline = time.monotonic() + GRACE_SECONDS + self._preemption_grace(failures)
-        while self._training and time.monotonic() < deadline:
-            ready, _ = skate.wait(list(self._training), num_returns=1, timeout=deadline - time.monotonic())
+        preempted = self._preempted(failures)
+        deadline = time.monotonic() + GRACE_SECONDS + (self._grace_s if preempted else 0.0)
+        if preempted:
+            self._do_or_fail(0, lambda: self.machine.relax(preempted), failures)
+        while self._training and (seconds := deadline - time.monotonic()) > 0:
+            waiting = [*self._training, *(self._messages if preempted else ())]
+            ready, _ = skate.wait(waiting, num_returns=1, timeout=seconds)
+            for ref in ready:
+                if ref in self._messages:
+                    self._take_messages(ref, failures)
             for ref in ready:
                 self._take_end(ref, failures)
         stuck = self._stacks(sorted(self._training.values()))
@@ -319,13 +338,12 @@ class Controller:
         self.watchers.progress.failed(first_line(first), self.machine.state != machines.ERRORED)
         self._do(actions)
 
-    def _preemption_grace(self, failures: Sequence[tuple[int, Exception]]) -> float:
-        """Return how long other ranks may continue: for a while if a node was lost as announced."""
+    def _preempted(self, failures: Sequence[tuple[int, Exception]]) -> list[int]:
+        """Return the ranks that were lost with a node as announced: the others may continue for a while."""
         assert self.group is not None
         where = self.group.where
         lost = [rank for rank, error in failures if isinstance(error, ActorDiedError)]
-        announced = any(self.preemptions.includes(where[rank]["node"]) for rank in lost)
-        return self._grace_s if announced else 0.0
+        return [rank for rank in lost if self.preemptions.includes(where[rank]["node"])]
 
     def _lost_nodes(self, failures: Sequence[tuple[int, Exception]]) -> dict[str, list[int]]:
         """Return the dead nodes with their ranks; failures of other ranks are then consequences."""
@@ -403,7 +421,8 @@ class Controller:
         """Log late ranks, fail the run for ranks that will never arrive, and look for room if the run may grow."""
         now = time.monotonic()
         self.watchers.progress.look()
-        if self._grace_s:
+        failure = self.machine.failure
+        if failure.preemption_grace_s or failure.relax_collectives_on_preemption:
             self.preemptions.look()
         if self.machine.state != machines.RUNNING:
             return

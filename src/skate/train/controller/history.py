@@ -90,10 +90,11 @@ class History:
 
     # -- during the run
 
-    def take(self, reports: Sequence[Reported], attempt: int) -> Checkpoint | None:
-        """Record a report of all ranks. Return the checkpoint if there is one."""
+    def take(self, reports: Sequence[Reported | None], attempt: int) -> Checkpoint | None:
+        """Record a report of all ranks, None for lost ones. Return the checkpoint if there is one."""
         first = reports[0]
-        named = [each for each in reports if each.name is not None]
+        assert first is not None, "rank 0 is never lost alone"
+        named = [each for each in reports if each is not None and each.name is not None]
         entry: dict[str, Any] = {
             "event": "report",
             "index": self._index,
@@ -112,7 +113,9 @@ class History:
             name = str(named[0].name)
             elsewhere = next((each.elsewhere for each in named if each.elsewhere is not None), None)
             if elsewhere is None:
-                ranks = [rank for rank, each in enumerate(reports) if each.name is not None]
+                ranks = [
+                    rank for rank, each in enumerate(reports) if each is not None and each.name is not None
+                ]
                 manifest = {
                     "ranks": ranks,
                     "metrics": first.metrics,

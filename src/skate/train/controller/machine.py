@@ -45,7 +45,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Commit:
-    """Commit the report that all ranks have made, and let them continue."""
+    """Commit the report that all ranks have made, and let them continue; None in place of those of lost ranks."""
 
     number: int
     reports: tuple[Any, ...]
@@ -86,6 +86,8 @@ class SyncPoint:
     number: int
     since: float
     arrived: dict[int, Any] = field(default_factory=dict)
+    #: It may complete without ranks that are lost with a drained node.
+    is_relaxed: bool = False
 
 
 class Machine:
@@ -103,6 +105,8 @@ class Machine:
         self.failed_runs = 0
         self.failed_starts = 0
         self.preempted = 0
+        #: Ranks that are lost with a drained node, for which reports do not wait.
+        self.lost: frozenset[int] = frozenset()
 
     # -- starting
 
@@ -117,6 +121,7 @@ class Machine:
         self.returned.clear()
         self.failures.clear()
         self.sync_points.clear()
+        self.lost = frozenset()
         return Start(self.workers, self.attempt, delay)
 
     def fit(self, room: int) -> None:
@@ -141,21 +146,41 @@ class Machine:
 
     # -- during the run
 
-    def arrived(self, rank: int, kind: str, number: int, what: Any, now: float) -> list[Action]:
-        """Record that a rank has reached a sync point: its n-th report or collective."""
+    def arrived(
+        self, rank: int, kind: str, number: int, what: Any, now: float, is_relaxed: bool = False
+    ) -> list[Action]:
+        """Record that a rank has reached a sync point: its n-th report or collective.
+
+        Collectives of the user's program are strict; `is_relaxed` marks one that may complete without lost ranks, as reports may.
+        """
         if self.state != RUNNING:
             return []
         key = (kind, number)
         sync_point = self.sync_points.get(key)
         if sync_point is None:
             sync_point = self.sync_points[key] = SyncPoint(kind, number, now)
+            sync_point.is_relaxed = is_relaxed or kind == "report"
         sync_point.arrived[rank] = what
-        if len(sync_point.arrived) < self.workers:
+        return self._completed(sync_point)
+
+    def relax(self, ranks: Sequence[int]) -> list[Action]:
+        """Let reports complete without ranks that were lost with a drained node, if the run allows it and rank 0 is there."""
+        if self.state != RUNNING or not self.failure.relax_collectives_on_preemption or 0 in ranks:
             return []
-        del self.sync_points[key]
-        if kind == "report":
-            return [Commit(number, tuple(sync_point.arrived[each] for each in range(self.workers)))]
-        return [Release(number, sync_point.arrived[0])]
+        self.lost |= frozenset(ranks)
+        waiting = sorted(self.sync_points.values(), key=lambda each: each.number)
+        return [action for sync_point in waiting for action in self._completed(sync_point)]
+
+    def _completed(self, sync_point: SyncPoint) -> list[Action]:
+        """Return what follows from a sync point once all ranks that it needs have reached it."""
+        missing = set(range(self.workers)) - sync_point.arrived.keys()
+        if missing and not (sync_point.is_relaxed and missing <= self.lost):
+            return []
+        del self.sync_points[sync_point.kind, sync_point.number]
+        if sync_point.kind == "report":
+            reports = tuple(sync_point.arrived.get(each) for each in range(self.workers))
+            return [Commit(sync_point.number, reports)]
+        return [Release(sync_point.number, sync_point.arrived[0])]
 
     def late(self, now: float, seconds: float) -> list[tuple[SyncPoint, list[int]]]:
         """Return sync points that have waited this long, with the missing ranks."""

@@ -43,12 +43,12 @@ class Observers:
         self.progress.started()
 
     def reported(self, number: int, reports: Sequence[Any], checkpoint: Any) -> None:
-        """Record that a report of all ranks has been processed.
+        """Record that a report of all ranks has been processed; lost ranks have None.
 
         Raises:
             ControllerError: a callback raised.
         """
-        metrics = [each.metrics for each in reports]
+        metrics = [{} if each is None else each.metrics for each in reports]
         self.progress.reported(metrics, checkpoint is not None)
         self.callbacks.reported(metrics, checkpoint)
         self.spans.released("report", number, reports, checkpoint)
