@@ -101,8 +101,8 @@ def test_running_statistics_agree_with_numpy_and_merge_exactly() -> None:
     numbers = np.random.default_rng(0).normal(3, 2, (60, 4))
     whole, parts = RunningStat.empty((4,)), [RunningStat.empty((4,)) for _ in range(3)]
     for at, row in enumerate(numbers):
-        whole.push(row)
-        parts[at % 3].push(row)
+        whole.push(row[None])
+        parts[at % 3].push(row[None])
     merged = parts[0].merge(parts[1]).merge(parts[2])
     for stat in (whole, merged):
         np.testing.assert_allclose(stat.mean, numbers.mean(0))
@@ -124,7 +124,7 @@ def test_filters_of_several_runners_count_everything_once() -> None:
         state = filters[0].merge_states([each.get_state() for each in filters])
         for each in filters:
             each.set_state(state)
-    count, mean, _ = state["seen"][(None,)]
+    count, mean, *_ = state["seen"][(None,)]
     assert count == len(seen) == 40
     np.testing.assert_allclose(mean, np.mean(seen, 0))
     np.testing.assert_allclose(filters[0]._seen[(None,)].deviation, np.std(seen, 0, ddof=1))

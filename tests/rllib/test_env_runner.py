@@ -15,10 +15,16 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rllib.tiny_module import Counting, config
 
 from skate.rllib.callbacks.callbacks import RLlibCallback
+from skate.rllib.connectors.env_to_module import MeanStdFilter
+from skate.rllib.connectors.env_to_module.defaults import NumpyToTensor
+from skate.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
 from skate.rllib.core.columns import Columns
+from skate.rllib.env.episode_buffer import equal
 from skate.rllib.env.lanes import Lanes
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sampling.observation_feed import ObservationFeed
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 
@@ -88,6 +94,80 @@ def test_the_fast_way_and_the_general_one_give_the_same_bits(env: Any, stateful:
         assert first[key].peek() == second[key].peek(), key
     fast.stop()
     general.stop()
+
+
+class Rewriting(SingleAgentObservationPreprocessor):
+    """Looks at the episode as well, so that its steps have to be there."""
+
+    def recompute_output_observation_space(self, observations: Any, actions: Any) -> Any:
+        return observations
+
+    def preprocess(self, observation: Any, episode: Any) -> Any:
+        if len(episode) and self.reads:
+            assert len(episode.get_rewards()) == len(episode)
+        return observation * observation.dtype.type(0.5)
+
+    reads = False
+
+
+class Reading(Rewriting):
+    reads = True
+
+
+class ByHand(NumpyToTensor):
+    """A default connector under another name: all of the pipeline is run connector by connector then."""
+
+
+class OneByOne(MeanStdFilter):
+    """A filter that is given its observations one after the other."""
+
+    def preprocess(self, observation: Any, episode: Any) -> Any:
+        return super().preprocess(observation, episode)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "alone"),
+    [(Rewriting, Rewriting), (Reading, Rewriting), (MeanStdFilter, OneByOne), (None, None)],
+)
+def test_connectors_at_once_and_one_by_one_give_the_same_bits(at_once: Any, alone: Any) -> None:
+    def made(connector: Any) -> SingleAgentEnvRunner:
+        build = None if connector is None else lambda env, spaces, device: connector()
+        return SingleAgentEnvRunner(
+            config=config("CartPole-v1", callbacks_class=Silent, _env_to_module_connector=build)
+        )
+
+    quick, slow = made(at_once), made(alone)
+    slow._env_to_module.remove("NumpyToTensor")
+    slow._env_to_module.append(ByHand(device=slow._device))
+    for explore in (True, True, False):
+        one, other = quick.sample_rollout(60, explore), slow.sample_rollout(60, explore)
+        assert not quick.samples_columns and digest(one) == digest(other)
+    assert ObservationFeed(quick, {}).is_direct and not ObservationFeed(slow, {}).is_direct
+    for one, other in zip(quick.sample(num_timesteps=100), slow.sample(num_timesteps=100), strict=True):
+        ours, theirs = one.get_state(), other.get_state()
+        for name in ("observations", "actions", "rewards", "infos"):
+            assert equal(ours[name]["data"], theirs[name]["data"]), name
+        assert ours["extra_model_outputs"].keys() == theirs["extra_model_outputs"].keys()
+        for name, column in ours["extra_model_outputs"].items():
+            assert equal(column["data"], theirs["extra_model_outputs"][name]["data"]), name
+
+
+def test_episodes_are_plain_after_a_sample_and_whole_during_it() -> None:
+    held: list[Any] = []
+
+    class Keeping(RLlibCallback):
+        def on_episode_step(self, *, episode: Any, **kwargs: Any) -> None:
+            if len(episode) == 3:
+                copied = pickle.loads(pickle.dumps(episode))
+                assert type(copied) is SingleAgentEpisode and len(copied.get_rewards()) == 3
+                copied.validate()
+                held.append(episode)
+
+    runner = SingleAgentEnvRunner(config=config(Counting, env_config={"length": 5}, callbacks_class=Keeping))
+    runner.sample_rollout(4)
+    # What a callback kept from a sample is whole, though nobody looked at it while it ran.
+    assert held and all(type(each) is SingleAgentEpisode and len(each.get_actions()) == 4 for each in held)
+    pickle.dumps(runner._episodes.get_state())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))

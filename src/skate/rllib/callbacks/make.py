@@ -70,7 +70,13 @@ class Callbacks:
             getattr(type(each), moment, base) is not base for each in self.objects
         )
 
+    def calls(self, moment: str) -> list[Callable[..., Any]]:
+        """Return what is called at a moment, in order; nothing if no object does anything then."""
+        if not self.has(moment):
+            return []
+        return [*(getattr(each, moment) for each in self.objects), *self.functions(moment)]
+
     def run(self, moment: str, **kwargs: Any) -> None:
         """Run all callbacks for one moment."""
-        if self.has(moment):
-            make_callback(moment, self.objects, self.functions(moment), kwargs=kwargs)
+        for call in self.calls(moment):
+            call(**kwargs)

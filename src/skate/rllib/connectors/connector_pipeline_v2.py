@@ -50,28 +50,50 @@ class ConnectorPipelineV2(ConnectorV2):
     ) -> Any:
         batch = {} if batch is None else batch
         shared = {} if shared_data is None else shared_data
+        given: dict[str, Any] = {
+            "rl_module": rl_module, "episodes": episodes, "explore": explore, "shared_data": shared, "metrics": metrics,
+            **kwargs,
+        }  # fmt: skip
         if metrics is None:
-            for connector in self.connectors:
-                batch = self._run(connector, rl_module, batch, episodes, explore, shared, metrics, kwargs)
-            return batch
+            return self.run(self.connectors, batch=batch, **given)
         prefix = tuple(kwargs.get("metrics_prefix_key", ()))
         with metrics.log_time((*prefix, CONNECTOR_PIPELINE_TIMER)):
-            for connector in self.connectors:
-                with metrics.log_time(
-                    (*prefix, TIMERS, CONNECTOR_TIMERS, snake_case(type(connector).__name__))
-                ):
-                    batch = self._run(connector, rl_module, batch, episodes, explore, shared, metrics, kwargs)
-        return batch
+            return self.run(self.connectors, batch=batch, **given)
+
+    def timer(self, connector: ConnectorV2, metrics: Any, prefix: tuple[str, ...]) -> Any:
+        """Return a context manager that logs the seconds of one connector.
+
+        Args:
+            connector: The connector.
+            metrics: Where to log.
+            prefix: The key above the timers.
+        """
+        return metrics.log_time((*prefix, TIMERS, CONNECTOR_TIMERS, snake_case(type(connector).__name__)))
+
+    def run(
+        self, connectors: Sequence[ConnectorV2], *, batch: Any, metrics: Any, **given: Any
+    ) -> dict[str, Any]:
+        """Return what some connectors of this pipeline make of a batch, one after the other.
+
+        Args:
+            connectors: The connectors, first to last.
+            batch: The columns so far.
+            metrics: A logger for the seconds of each, or None.
+            given: The other arguments of connectors.
+        """
+        prefix = tuple(given.get("metrics_prefix_key", ()))
+        for connector in connectors:
+            if metrics is None:
+                batch = self._run(connector, batch, metrics, given)
+                continue
+            with self.timer(connector, metrics, prefix):
+                batch = self._run(connector, batch, metrics, given)
+        found: dict[str, Any] = batch
+        return found
 
     @staticmethod
-    def _run(
-        connector: ConnectorV2, rl_module: Any, batch: Any, episodes: Any, explore: Any, shared: Any, metrics: Any,
-        others: dict[str, Any],
-    ) -> dict[str, Any]:  # fmt: skip
-        returned = connector(
-            rl_module=rl_module, batch=batch, episodes=episodes, explore=explore, shared_data=shared, metrics=metrics,
-            **{**others, "data": batch},
-        )  # fmt: skip
+    def _run(connector: ConnectorV2, batch: Any, metrics: Any, given: dict[str, Any]) -> dict[str, Any]:
+        returned = connector(**{**given, "batch": batch, "metrics": metrics, "data": batch})
         if not isinstance(returned, dict):
             raise ValueError(
                 f"{connector} returned {returned!r:.80}; __call__() has to return the batch, which is a dict"

@@ -33,13 +33,16 @@ from skate.rllib.connectors.module_to_env.defaults import (
 from skate.rllib.env.sampling.action_plan import ActionPlan
 from skate.rllib.env.sampling.space_plan import SpacePlan
 
-DEFAULTS = (
+#: The default connectors of one agent, in their order.
+ENV_TO_MODULE: tuple[type[ConnectorV2], ...] = (
     AddObservationsFromEpisodesToBatch,
     FlattenForModule,
     AddTimeDimToBatchAndZeroPad,
     AddStatesFromEpisodesToBatch,
     BatchIndividualItems,
     NumpyToTensor,
+)
+MODULE_TO_ENV: tuple[type[ConnectorV2], ...] = (
     GetActions,
     TensorToNumpy,
     UnBatchToIndividualItems,
@@ -47,6 +50,7 @@ DEFAULTS = (
     NormalizeAndClipActions,
     ListifyDataForVectorEnv,
 )
+DEFAULTS = (*ENV_TO_MODULE, *MODULE_TO_ENV)
 
 
 def build_env_to_module(

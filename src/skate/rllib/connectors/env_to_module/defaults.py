@@ -92,6 +92,11 @@ class FlattenForModule(ConnectorV2):
         plan = self._plans[None] = SpacePlan(input_observation_space)
         return plan.space
 
+    @property
+    def plan(self) -> SpacePlan | None:
+        """How observations of a single agent become vectors; None if there are several agents, or no vectors."""
+        return self._plans.get(None)
+
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
         if Columns.OBS not in batch or all(plan.keeps for plan in self._plans.values()):
             return batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,19 @@ import numpy as np
 
 from skate.rllib.connectors.env_to_module.observation_preprocessor import PerAgentObservations
 
+#: Batches of rows that are kept at most until they are counted as new.
+_MOST_WAITING = 256
+
 
 @dataclass
 class RunningStat:
-    """Count, mean and sum of squared deviations of arrays (Welford, 1962; merged as by Chan et al., 1979)."""
+    """Count, sum and squared deviations of arrays (Welford, 1962; merged as by Chan et al., 1979).
+
+    The mean is the sum divided by the count, so that many arrays are added at once with the same bits as one by one.
+    """
 
     count: int
-    mean: np.ndarray
+    total: np.ndarray
     squares: np.ndarray
 
     @classmethod
@@ -24,12 +31,30 @@ class RunningStat:
         """Return statistics of nothing."""
         return cls(0, np.zeros(shape), np.zeros(shape))
 
-    def push(self, value: np.ndarray) -> None:
-        """Add one array."""
-        self.count += 1
-        delta = value - self.mean
-        self.mean = self.mean + delta / self.count
-        self.squares = self.squares + delta * (value - self.mean)
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean; 0 of nothing."""
+        mean: np.ndarray = self.total / max(self.count, 1)
+        return mean
+
+    def push(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Add arrays, one after the other.
+
+        Args:
+            values: Array of shape ``(N, ...)``, in double precision.
+
+        Returns:
+            The count, the mean and the squared deviations after each of them; their first axis has length N.
+        """
+        size = len(values)
+        counts = np.arange(self.count, self.count + size + 1, dtype=np.float64)
+        counts = counts.reshape(-1, *[1] * (values.ndim - 1))
+        totals = np.concatenate((self.total[None], values)).cumsum(0)
+        means = totals / np.maximum(counts, 1.0)
+        products = (values - means[:-1]) * (values - means[1:])
+        squares = np.concatenate((self.squares[None], products)).cumsum(0)
+        self.count, self.total, self.squares = self.count + size, totals[-1], squares[-1]
+        return counts[1:], means[1:], squares[1:]
 
     def merge(self, other: RunningStat) -> RunningStat:
         """Return the statistics of both."""
@@ -37,15 +62,30 @@ class RunningStat:
         if not count:
             return self
         delta = other.mean - self.mean
-        mean = self.mean + delta * (other.count / count)
         squares = self.squares + other.squares + delta**2 * (self.count * other.count / count)
-        return RunningStat(count, mean, squares)
+        return RunningStat(count, self.total + other.total, squares)
 
     @property
     def deviation(self) -> np.ndarray:
         """The standard deviation of the sample; the size of the mean while there is one value."""
-        variance = self.squares / (self.count - 1) if self.count > 1 else np.square(self.mean)
-        return np.sqrt(variance)
+        return deviations(np.array(self.count), self.mean, self.squares)
+
+    def parts(self) -> tuple[Any, ...]:
+        """Return count, mean, squared deviations and sum."""
+        return self.count, self.mean, self.squares, self.total
+
+    @classmethod
+    def of(cls, parts: Sequence[Any]) -> RunningStat:
+        """Return the statistics that `parts` described; without a sum it is made of the mean."""
+        count, mean, squares, *total = parts
+        return cls(count, total[0] if total else mean * count, squares)
+
+
+def deviations(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return standard deviations of samples; the size of the mean where there is one value."""
+    variances = np.where(counts > 1, squares / np.maximum(counts - 1, 1), np.square(means))
+    found: np.ndarray = np.sqrt(variances)
+    return found
 
 
 class MeanStdFilter(PerAgentObservations):
@@ -81,6 +121,8 @@ class MeanStdFilter(PerAgentObservations):
         #: By agent and path: all that was seen, and the part of it since the last merge.
         self._seen: dict[tuple[Any, ...], RunningStat] = {}
         self._new: dict[tuple[Any, ...], RunningStat] = {}
+        #: Rows that are not in `_new` yet.
+        self._waiting: dict[tuple[Any, ...], list[np.ndarray]] = {}
         super().__init__(input_observation_space, input_action_space, **kwargs)
 
     def output_space(
@@ -115,33 +157,59 @@ class MeanStdFilter(PerAgentObservations):
             )
         if not isinstance(space, gym.spaces.Box):
             return value
-        array = np.asarray(value, np.float64)
-        seen = self._seen.setdefault(path, RunningStat.empty(array.shape))
+        found: np.ndarray = self._normalized_rows(np.asarray(value, np.float64)[None], path)[0]
+        return found
+
+    def preprocess_batch(self, observations: list[Any], episodes: list[Any]) -> Sequence[Any]:
+        by_rows = isinstance(self.input_observation_space, gym.spaces.Box) and not self.multi_agent
+        if not by_rows or not observations or type(self).preprocess is not MeanStdFilter.preprocess:
+            return super().preprocess_batch(observations, episodes)
+        return list(self._normalized_rows(np.array(observations, np.float64), (None,)))
+
+    def _normalized_rows(self, rows: np.ndarray, path: tuple[Any, ...]) -> np.ndarray:
+        """Return rows of observations normalized, each by the statistics with it and without those after it."""
+        seen = self._seen.get(path)
+        if seen is None:
+            seen = self._seen[path] = RunningStat.empty(rows.shape[1:])
         if self.update_stats:
-            seen.push(array)
-            self._new.setdefault(path, RunningStat.empty(array.shape)).push(array)
+            self._waiting.setdefault(path, []).append(rows)
+            if len(self._waiting[path]) == _MOST_WAITING:
+                self._count_new()
+            counts, means, squares = seen.push(rows)
+        else:
+            counts, means, squares = np.array(float(seen.count)), seen.mean, seen.squares
+        made = rows
         if self.de_mean_to_zero:
-            array = array - seen.mean
+            made = made - means
         if self.de_std_to_one:
-            array = array / (seen.deviation + 1e-8)
+            made = made / (deviations(counts, means, squares) + 1e-8)
         if self.clip_by_value is not None:
-            array = np.clip(array, -self.clip_by_value, self.clip_by_value)
-        return array.astype(np.float32)
+            made = np.minimum(np.maximum(made, -self.clip_by_value), self.clip_by_value)
+        return made.astype(np.float32)
+
+    def _count_new(self) -> None:
+        """Add the rows that wait to the statistics since the last merge: many at once, which gives the same bits."""
+        for path, waiting in self._waiting.items():
+            rows = np.concatenate(waiting)
+            self._new.setdefault(path, RunningStat.empty(rows.shape[1:])).push(rows)
+        self._waiting = {}
 
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
+        self._count_new()
         return {
-            "seen": {path: (stat.count, stat.mean, stat.squares) for path, stat in self._seen.items()},
-            "new": {path: (stat.count, stat.mean, stat.squares) for path, stat in self._new.items()},
+            "seen": {path: stat.parts() for path, stat in self._seen.items()},
+            "new": {path: stat.parts() for path, stat in self._new.items()},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._seen = {path: RunningStat(*parts) for path, parts in state["seen"].items()}
-        self._new = {path: RunningStat(*parts) for path, parts in state["new"].items()}
+        self._seen = {path: RunningStat.of(parts) for path, parts in state["seen"].items()}
+        self._new = {path: RunningStat.of(parts) for path, parts in state["new"].items()}
+        self._waiting = {}
 
     def reset_state(self) -> None:
-        self._seen, self._new = {}, {}
+        self._seen, self._new, self._waiting = {}, {}, {}
 
     def merge_states(self, states: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the statistics of all that the given runners saw.
@@ -154,12 +222,12 @@ class MeanStdFilter(PerAgentObservations):
         for state in states:
             for path, parts in state["seen"].items():
                 if path not in merged:
-                    merged[path] = without(RunningStat(*parts), state["new"].get(path))
+                    merged[path] = without(RunningStat.of(parts), state["new"].get(path))
         for state in states:
             for path, parts in state["new"].items():
-                merged[path] = merged[path].merge(RunningStat(*parts))
+                merged[path] = merged[path].merge(RunningStat.of(parts))
         return {
-            "seen": {path: (stat.count, stat.mean, stat.squares) for path, stat in merged.items()},
+            "seen": {path: stat.parts() for path, stat in merged.items()},
             "new": {},
         }
 
@@ -168,11 +236,11 @@ def without(whole: RunningStat, part: Any) -> RunningStat:
     """Return the statistics of what is in the whole but not in the part."""
     if part is None:
         return whole
-    taken = RunningStat(*part)
+    taken = RunningStat.of(part)
     count = whole.count - taken.count
     if count <= 0:
-        return RunningStat.empty(whole.mean.shape)
-    mean = (whole.mean * whole.count - taken.mean * taken.count) / count
-    delta = taken.mean - mean
+        return RunningStat.empty(whole.total.shape)
+    total = whole.total - taken.total
+    delta = taken.mean - total / count
     squares = whole.squares - taken.squares - delta**2 * (count * taken.count / whole.count)
-    return RunningStat(count, mean, np.maximum(squares, 0.0))
+    return RunningStat(count, total, np.maximum(squares, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -22,10 +23,23 @@ class SingleAgentObservationPreprocessor(ConnectorV2, abc.ABC):
             episode: The episode that it belongs to.
         """
 
+    def preprocess_batch(self, observations: list[Any], episodes: list[Any]) -> Sequence[Any]:
+        """Return the new observations of several episodes; one by one, unless overridden.
+
+        Args:
+            observations: The newest observation of each episode.
+            episodes: The episodes that they belong to, in the same order.
+        """
+        return [
+            self.preprocess(observation=observation, episode=episode)
+            for observation, episode in zip(observations, episodes, strict=True)
+        ]
+
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
-        for episode in self.single_agent_episode_iterator(episodes):
-            new = self.preprocess(observation=episode.get_observations(-1), episode=episode)
-            episode.set_observations(at_indices=-1, new_data=new)
+        found = list(self.single_agent_episode_iterator(episodes))
+        new = self.preprocess_batch([episode.get_observations(-1) for episode in found], found)
+        for episode, observation in zip(found, new, strict=True):
+            episode.set_observations(at_indices=-1, new_data=observation)
             episode.observation_space = self.space_of(episode)
         return batch
 

@@ -155,14 +155,15 @@ class NormalizeAndClipActions(ConnectorV2):
         for_env = {}
         for key, items in batch[Columns.ACTIONS].items():
             own = space[key[1]] if by_agent else space
-            for_env[key] = [self._for_env(item, own) for item in items]
+            for_env[key] = [self.for_env(item, own) for item in items]
         batch[Columns.ACTIONS_FOR_ENV] = for_env
         return batch
 
-    def _for_env(self, action: Any, space: Any) -> Any:
+    def for_env(self, action: Any, space: Any) -> Any:
+        """Return an action of a space, or a batch of them if it is no nested one, as environments take it."""
         if hasattr(space, "spaces"):
             pairs = space.spaces.items() if isinstance(space.spaces, dict) else enumerate(space.spaces)
-            made = {key: self._for_env(action[key], inner) for key, inner in pairs}
+            made = {key: self.for_env(action[key], inner) for key, inner in pairs}
             return tuple(made.values()) if isinstance(action, tuple) else made
         plan = self._plans.get(id(space))
         if plan is None:

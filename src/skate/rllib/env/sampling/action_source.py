@@ -70,6 +70,16 @@ class ActionSource:
             return distribution.sample(generator=self.generator)
         return distribution.sample()
 
+    def logp(self, inputs: Any, actions: Any) -> Any:
+        """Return the log-probabilities of actions while exploring, all as arrays.
+
+        Args:
+            inputs: What the module returned for the distribution.
+            actions: The actions that were drawn from it.
+        """
+        found = self.distribution(torch.from_numpy(inputs), True).logp(torch.from_numpy(actions))
+        return found.numpy()
+
     def actions(self, out: dict[str, Any], explore: bool) -> Any:
         """Return the actions that the outputs hold, or draw them."""
         if Columns.ACTIONS in out:

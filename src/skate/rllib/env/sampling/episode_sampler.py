@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from skate.rllib.callbacks.make import EPISODE_MOMENTS
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.lanes import Step
 from skate.rllib.env.nested import batch as put_together
-from skate.rllib.env.nested import map_nested
+from skate.rllib.env.nested import map_nested, unbatch
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sampling.action_feed import ActionFeed
+from skate.rllib.env.sampling.lane_episode import Acted, LaneEpisode
+from skate.rllib.env.sampling.observation_feed import ObservationFeed
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils import metrics as names
-
-
-@dataclass
-class Acted:
-    """One step of all lanes with what led to it.
-
-    Attributes:
-        seen: The batch that the module acted on.
-        outputs: What the pipeline to the environment returned beside actions, one item per lane.
-        actions: The module's actions, one per lane.
-        step: The step of the lanes.
-        finals: The batch made of the observations after the step, where lanes that ended have their last one.
-    """
-
-    seen: dict[str, Any]
-    outputs: dict[str, list[Any]]
-    actions: list[Any]
-    step: Step
-    finals: dict[str, Any]
 
 
 class EpisodeSampler:
@@ -45,10 +30,16 @@ class EpisodeSampler:
 
     def __init__(self, runner: Any) -> None:
         self.runner = runner
-        self.episodes: list[SingleAgentEpisode] = []
+        self.episodes: list[Any] = []
         self.chunks: dict[str, list[SingleAgentEpisode]] = {}
         self.shared: dict[str, Any] = {"generator": runner._generator}
         self.to_module: dict[str, Any] | None = None
+        self.observations: ObservationFeed
+        self.actions: ActionFeed
+        #: The steps of the present sample, and the episodes that read them.
+        self.taken: list[Acted] = []
+        self._attached: list[LaneEpisode] = []
+        self._calls: dict[str, list[Callable[..., Any]]] = {}
 
     def forget(self) -> None:
         """Drop the running episodes: the lanes moved on without them."""
@@ -63,6 +54,26 @@ class EpisodeSampler:
         """Continue from another sampler's episodes."""
         self.episodes, self.chunks, self.to_module = state["episodes"], state["chunks"], state["to_module"]
 
+    def _open(self, explore: bool, anew: bool) -> None:
+        """Prepare a sample: what is called when, and which connectors run at once, is decided for all of its steps."""
+        runner = self.runner
+        self._calls = {moment: runner._callbacks.calls(moment) for moment in EPISODE_MOMENTS}
+        self.observations = ObservationFeed(runner, self.shared)
+        self.actions = ActionFeed(runner, self.shared)
+        self._close()
+        self.taken, self._attached = [], []
+        if anew or runner._needs_initial_reset or not self.episodes:
+            self.reset(explore)
+            return
+        for lane, episode in enumerate(self.episodes):
+            self._attached.append(LaneEpisode.attach(episode, self.taken, lane))
+
+    def _close(self) -> None:
+        """Make plain episodes of those of the present sample."""
+        for episode in self._attached:
+            episode.detach()
+        self._attached = []
+
     def reset(self, explore: bool) -> None:
         """Begin a new episode in every lane."""
         runner = self.runner
@@ -73,24 +84,28 @@ class EpisodeSampler:
         runner._needs_initial_reset = False
         runner._meter.begin()
         for episode, observation, info in zip(self.episodes, observations, infos, strict=True):
-            episode.add_env_reset(observation, info)
-        self.to_module = self._connect(self.episodes, explore)
+            episode.begin(observation, info)
+        self.to_module = self.observations.connect(self.episodes, explore)
         for lane in range(runner.num_envs):
             self._call("on_episode_start", lane)
 
-    def _new(self, lane: int) -> SingleAgentEpisode:
+    def _new(self, lane: int) -> LaneEpisode:
         env = self.runner.env
-        made = SingleAgentEpisode(
-            observation_space=env.single_observation_space, action_space=env.single_action_space
+        made = LaneEpisode.attach(
+            SingleAgentEpisode(
+                observation_space=env.single_observation_space, action_space=env.single_action_space
+            ),
+            self.taken,
+            lane,
         )
+        self._attached.append(made)
         self._call("on_episode_created", lane, made)
         return made
 
     def _call(self, moment: str, lane: int, episode: SingleAgentEpisode | None = None, **kwargs: Any) -> None:
         runner = self.runner
-        if runner._callbacks.has(moment):
-            runner._callbacks.run(
-                moment,
+        for call in self._calls[moment]:
+            call(
                 episode=self.episodes[lane] if episode is None else episode,
                 env_runner=runner,
                 metrics_logger=runner.metrics,
@@ -100,53 +115,23 @@ class EpisodeSampler:
                 **kwargs,
             )
 
-    def _connect(self, episodes: list[SingleAgentEpisode], explore: bool) -> dict[str, Any]:
-        runner = self.runner
-        if runner.module is None:
-            return {}
-        made: dict[str, Any] = runner._env_to_module(
-            rl_module=runner.module,
-            batch={},
-            episodes=episodes,
-            explore=explore,
-            shared_data=self.shared,
-            metrics=runner.metrics,
-            metrics_prefix_key=(names.ENV_TO_MODULE_CONNECTOR,),
-        )
-        return made
-
     @torch.no_grad()
     def _act(
         self, explore: bool, random_actions: bool, steps: int
-    ) -> tuple[list[Any], Any, dict[str, list[Any]]]:
-        """Return the actions to keep, those for the environments, and the other outputs."""
+    ) -> tuple[Sequence[Any], Any, dict[str, Sequence[Any]], Any]:
+        """Return the actions to keep, those for the environments, the other outputs, and what knows log-probabilities."""
         runner = self.runner
         if random_actions or runner.module is None:
             drawn = runner._random_actions(runner.num_envs)
-            return list(drawn), list(runner._action_plan.for_env(drawn)), {}
+            return unbatch(drawn), unbatch(runner._action_plan.for_env(drawn)), {}, None
         t, growth = runner._lifetime_and_growth()
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
-            if explore:
-                out = runner.module.forward_exploration(
-                    self.to_module, t=t + steps * (growth // runner.num_envs)
-                )
-            else:
-                out = runner.module.forward_inference(self.to_module)
-        out = runner._module_to_env(
-            rl_module=runner.module,
-            batch=dict(out),
-            episodes=self.episodes,
-            explore=explore,
-            shared_data=self.shared,
-            metrics=runner.metrics,
-            metrics_prefix_key=(names.MODULE_TO_ENV_CONNECTOR,),
-        )
-        actions = out.pop(Columns.ACTIONS)
-        return actions, out.pop(Columns.ACTIONS_FOR_ENV, actions), out
+            out = self.actions.forward(self.to_module or {}, explore, t + steps * (growth // runner.num_envs))
+        return self.actions.choose(out, self.episodes, explore)
 
     def _advance(
         self, explore: bool, random_actions: bool, steps: int, limit: int | None = None
-    ) -> tuple[Acted, list[SingleAgentEpisode]]:
+    ) -> tuple[Acted, list[LaneEpisode]]:
         """Step all lanes once.
 
         Args:
@@ -159,48 +144,48 @@ class EpisodeSampler:
             The step, and the episodes that ended.
         """
         runner = self.runner
-        seen = self.to_module or {}
-        actions, for_env, outputs = self._act(explore, random_actions, steps)
+        actions, for_env, outputs, source = self._act(explore, random_actions, steps)
         with runner.metrics.log_time(names.ENV_STEP_TIMER):
-            step = runner._lanes.step(for_env if runner._lanes.is_direct else put_together(for_env))
+            as_is = runner._lanes.is_direct or isinstance(for_env, np.ndarray)
+            step = runner._lanes.step(for_env if as_is else put_together(for_env))
         runner._meter.add(step.rewards, step.stepped)
+        acted = Acted(self.to_module or {}, outputs, actions, step, runner._weights_seq_no, source)
+        self.taken.append(acted)
+        fresh = self._take(step)
+        self.to_module = acted.finals = self.observations.connect(self.episodes, explore)
+        ended = self._end(step, fresh, limit)
+        if step.finals and len(ended) != limit:
+            self._begin(step, acted.finals, explore)
+        return acted, ended
+
+    def _take(self, step: Step) -> list[int]:
+        """Let the episodes have a step of all lanes, and return the lanes that only reset in it."""
+        count = len(self.taken)
         fresh: list[int] = []
         for lane, episode in enumerate(self.episodes):
             if step.stepped is not None and not step.stepped[lane]:
                 if lane in step.restarted:
-                    self.episodes[lane] = self._new(lane)
-                    runner._meter.begin(lane)
-                self.episodes[lane].add_env_reset(step.observations[lane], step.infos[lane])
+                    self.episodes[lane] = episode = self._new(lane)
+                    self.runner._meter.begin(lane)
+                episode.begin(step.observations[lane], step.infos[lane])
                 fresh.append(lane)
                 continue
-            observation, info = step.finals.get(lane, (step.observations[lane], step.infos[lane]))
-            extra = {key: values[lane] for key, values in outputs.items()}
-            extra[names.WEIGHTS_SEQ_NO] = runner._weights_seq_no
-            episode.add_env_step(
-                observation,
-                actions[lane],
-                step.rewards[lane],
-                info,
-                terminated=bool(step.terminateds[lane]),
-                truncated=bool(step.truncateds[lane]),
-                extra_model_outputs=extra,
-            )
-        self.to_module = after = self._connect(self.episodes, explore)
-        ended = self._end(step, fresh, limit)
-        if step.finals and len(ended) != limit:
-            self._begin(step, after, explore)
-        return Acted(seen, outputs, actions, step, after), ended
+            episode.t += 1
+            episode.until = count
+            if step.terminateds[lane] or step.truncateds[lane]:
+                episode.is_terminated = bool(step.terminateds[lane])
+                episode.is_truncated = bool(step.truncateds[lane])
+        return fresh
 
-    def _end(self, step: Step, fresh: list[int], limit: int | None) -> list[SingleAgentEpisode]:
-        runner = self.runner
-        ended: list[SingleAgentEpisode] = []
+    def _end(self, step: Step, fresh: list[int], limit: int | None) -> list[LaneEpisode]:
+        ended: list[LaneEpisode] = []
         for lane, episode in enumerate(self.episodes):
             self._call("on_episode_start" if lane in fresh else "on_episode_step", lane)
             if not episode.is_done:
                 continue
             self._call("on_episode_end", lane, prev_episode_chunks=self.chunks.pop(episode.id_, []))
             ended.append(episode)
-            runner._meter.end(lane)
+            self.runner._meter.end(lane)
             self.episodes[lane] = self._new(lane)
             if len(ended) == limit:
                 break
@@ -210,8 +195,8 @@ class EpisodeSampler:
         """Put the first observations of new episodes into the next batch, in the place of the last ones of the old."""
         lanes = sorted(step.finals)
         for lane in lanes:
-            self.episodes[lane].add_env_reset(step.observations[lane], step.infos[lane])
-        first = self._connect([self.episodes[lane] for lane in lanes], explore)
+            self.episodes[lane].begin(step.observations[lane], step.infos[lane])
+        first = self.observations.connect([self.episodes[lane] for lane in lanes], explore)
 
         def put(last: Any, new: Any) -> Any:
             if not torch.is_tensor(last):
@@ -239,10 +224,9 @@ class EpisodeSampler:
             The episodes, and the number of steps.
         """
         runner = self.runner
-        if force_reset or num_episodes is not None or runner._needs_initial_reset or not self.episodes:
-            self.reset(explore)
+        self._open(explore, anew=force_reset or num_episodes is not None)
         steps = 0
-        done: list[SingleAgentEpisode] = []
+        done: list[LaneEpisode] = []
         while steps < num_timesteps if num_timesteps is not None else len(done) < (num_episodes or 0):
             limit = None if num_episodes is None else num_episodes - len(done)
             acted, ended = self._advance(explore, random_actions, steps, limit)
@@ -252,7 +236,8 @@ class EpisodeSampler:
         if num_episodes is not None:
             self.forget()
             runner._needs_initial_reset = False
-        samples = done + (self._cut() if num_timesteps is not None else [])
+        samples: list[SingleAgentEpisode] = [*done, *(self._cut() if num_timesteps is not None else [])]
+        self._close()
         if getattr(runner.config, "episodes_to_numpy", True):
             samples = [episode.to_numpy() for episode in samples]
         return samples, steps
@@ -277,8 +262,7 @@ class EpisodeSampler:
             random_actions: True to act at random.
         """
         runner = self.runner
-        if runner._needs_initial_reset or not self.episodes:
-            self.reset(explore)
+        self._open(explore, anew=False)
         state = (self.to_module or {}).get(Columns.STATE_IN)
         state_in = (
             None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
@@ -286,9 +270,11 @@ class EpisodeSampler:
         taken = [
             self._advance(explore, random_actions, index * runner.num_envs)[0] for index in range(num_steps)
         ]
+        made = columns_of(taken, state_in, runner.num_envs)
         self._cut()
         self.chunks.clear()
-        return columns_of(taken, state_in, runner.num_envs)
+        self._close()
+        return made
 
 
 def columns_of(taken: list[Acted], state_in: dict[str, np.ndarray] | None, num_lanes: int) -> Rollout:
@@ -300,16 +286,17 @@ def columns_of(taken: list[Acted], state_in: dict[str, np.ndarray] | None, num_l
         array: np.ndarray = batch[Columns.OBS].cpu().numpy()
         return array[:, 0] if squeeze else array
 
+    complete_logp(taken)
     columns = {
         Columns.OBS: np.stack([observed(each.seen) for each in taken]),
         Columns.REWARDS: np.array([each.step.rewards for each in taken], np.float32),
         Columns.TERMINATEDS: np.array([each.step.terminateds for each in taken], bool),
         Columns.TRUNCATEDS: np.array([each.step.truncateds for each in taken], bool),
-        Columns.ACTIONS: np.stack([np.stack(each.actions) for each in taken]),
+        Columns.ACTIONS: np.stack([rows_of(each.actions) for each in taken]),
     }
     for key in taken[0].outputs:
         if key != Columns.STATE_OUT:
-            columns[key] = np.stack([np.stack(each.outputs[key]) for each in taken])
+            columns[key] = np.stack([rows_of(each.outputs[key]) for each in taken])
     valid = np.ones(shape, bool)
     restarted = 0
     for index, each in enumerate(taken):
@@ -325,3 +312,20 @@ def columns_of(taken: list[Acted], state_in: dict[str, np.ndarray] | None, num_l
             if index:
                 following[index - 1, lane] = columns[Columns.OBS][index, lane]
     return Rollout(columns, valid, following, state_in, 0, restarted)
+
+
+def rows_of(items: Any) -> np.ndarray:
+    """Return one array of the items of all lanes."""
+    return items if isinstance(items, np.ndarray) else np.stack(items)
+
+
+def complete_logp(taken: list[Acted]) -> None:
+    """Compute the log-probabilities of all steps that miss them in one pass."""
+    missing = [each for each in taken if each.source is not None]
+    if not missing:
+        return
+    inputs = np.stack([each.outputs[Columns.ACTION_DIST_INPUTS] for each in missing])
+    source: Any = missing[0].source
+    found = source.logp(inputs, np.stack([each.actions for each in missing]))
+    for each, logp in zip(missing, found, strict=True):
+        each.outputs[Columns.ACTION_LOGP], each.source = logp, None
