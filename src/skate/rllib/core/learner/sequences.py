@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
@@ -18,49 +17,104 @@ State = dict[str, Any]
 
 @dataclass
 class Memory:
-    """A pass of a module with memory over a fragment.
+    """A pass of a module with memory over a fragment, whose episodes are cut into pieces.
 
     Attributes:
-        values: Values before each step, shape ``(T, N)``.
+        values: Values before each step, shape ``(T, N)``; 0 where a lane only reset.
         last_values: Values after each step; set only where ``bootstrap`` was True.
-        states: The recurrent states before each step: one dict per step, each tensor ``(N, ...)``.
+        rows: Rows ``t * N + lane`` of each piece, shape ``(pieces, length)``.
+        mask: Which of them are steps; others are padding.
+        states: The recurrent state before each piece; each tensor is of shape ``(pieces, ...)``.
     """
 
     values: np.ndarray
     last_values: np.ndarray
-    states: list[State]
+    rows: np.ndarray
+    mask: np.ndarray
+    states: State
 
 
-def remembered(module: Any, rollout: Any, bootstrap: np.ndarray, device: Any) -> Memory:
-    """Walk a module with memory over a fragment, step by step, without gradients.
+def remembered(module: Any, rollout: Any, bootstrap: np.ndarray, length: int, device: Any) -> Memory:
+    """Walk a module with memory over a fragment without gradients: all first pieces, all second ones, and so on.
 
     Args:
         module: The module; it has ``compute_values``.
         rollout: The fragment.
         bootstrap: Where the values after the steps are needed, shape ``(T, N)``.
+        length: The most steps in a piece.
         device: The device of the module.
     """
-    steps, lanes = rollout.valid.shape
-    initial = stacked(to_tensors(module.get_initial_state(), device), lanes)
-    state = initial if rollout.state_in is None else to_tensors(rollout.state_in, device)
-    fresh = fresh_starts(rollout)
-    found = Memory(np.zeros((steps, lanes), np.float32), np.zeros((steps, lanes), np.float32), [])
+    rows, mask = pieces_of(rollout, length)
+    lanes = rollout.valid.shape[1]
+    states = stacked(to_tensors(module.get_initial_state(), device), len(rows))
+    begins = np.flatnonzero(rows[:, 0] < lanes)
+    if rollout.state_in is not None:
+        put_rows(states, begins, rows_of_state(to_tensors(rollout.state_in, device), rows[begins, 0]))
+    found = Memory(
+        np.zeros(bootstrap.shape, np.float32), np.zeros(bootstrap.shape, np.float32), rows, mask, states
+    )
+    depths = depths_of(rollout, rows, mask)
     with torch.no_grad():
-        for t in range(steps):
-            state = where(torch.as_tensor(fresh[t], device=device), initial, state)
-            found.states.append(state)
-            batch = _one_step(rollout.columns[Columns.OBS][t], state, device)
-            found.values[t] = module.compute_values(batch).reshape(lanes).cpu().numpy()
-            state = module.forward_exploration(batch)[Columns.STATE_OUT]
-            if bootstrap[t].any():
-                after = module.compute_values(_one_step(rollout.next_obs[t], state, device))
-                found.last_values[t] = after.reshape(lanes).cpu().numpy()
+        for depth in range(int(depths.max(initial=-1)) + 1):
+            chosen = np.flatnonzero(depths == depth)
+            state = rows_of_state(states, chosen)
+            _evaluate(module, rollout, bootstrap, found, chosen, state, device)
+            goes_on = np.isin(chosen + 1, np.flatnonzero(depths == depth + 1))
+            if goes_on.any():
+                seen = _observed(rollout, rows[chosen[goes_on]])
+                batch = {
+                    **to_tensors({Columns.OBS: seen}, device),
+                    Columns.STATE_IN: rows_of_state(state, goes_on),
+                }
+                put_rows(states, chosen[goes_on] + 1, module.forward_exploration(batch)[Columns.STATE_OUT])
     return found
 
 
-def _one_step(observations: np.ndarray, state: State, device: Any) -> dict[str, Any]:
-    batch = to_tensors({Columns.OBS: observations}, device)
-    return {Columns.OBS: batch[Columns.OBS].unsqueeze(1), Columns.STATE_IN: state}
+def _evaluate(
+    module: Any,
+    rollout: Any,
+    bootstrap: np.ndarray,
+    found: Memory,
+    chosen: np.ndarray,
+    state: State,
+    device: Any,
+) -> None:
+    """Fill in the values of the steps of some pieces, and of the observations after them."""
+    rows, mask = found.rows[chosen], found.mask[chosen]
+    each, last = np.arange(len(chosen)), mask.sum(1) - 1
+    ends = rows[each, last]
+    # One step more, for the observation after the last step.
+    seen = _observed(rollout, np.concatenate((rows, rows[:, -1:]), axis=1))
+    seen[each, last + 1] = rollout.next_obs.reshape(-1, *seen.shape[2:])[ends]
+    batch = {**to_tensors({Columns.OBS: seen}, device), Columns.STATE_IN: state}
+    values = module.compute_values(batch).reshape(seen.shape[:2]).cpu().numpy()
+    found.values.reshape(-1)[rows[mask]] = values[:, :-1][mask]
+    needed = bootstrap.reshape(-1)[ends]
+    found.last_values.reshape(-1)[ends[needed]] = values[each, last + 1][needed]
+
+
+def _observed(rollout: Any, rows: np.ndarray) -> np.ndarray:
+    observations = rollout.columns[Columns.OBS]
+    chosen: np.ndarray = observations.reshape(-1, *observations.shape[2:])[rows]
+    return chosen
+
+
+def depths_of(rollout: Any, rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return how many pieces of its episode are before each piece in the fragment.
+
+    Args:
+        rollout: The fragment.
+        rows: See `Memory`.
+        mask: See `Memory`.
+    """
+    fresh = fresh_starts(rollout).reshape(-1)
+    lanes = rollout.valid.shape[1]
+    depths = np.zeros(len(rows), np.int64)
+    for index in range(1, len(rows)):
+        first, before = rows[index, 0], rows[index - 1, -1]
+        if mask[index - 1, -1] and first == before + lanes and not fresh[first]:
+            depths[index] = depths[index - 1] + 1
+    return depths
 
 
 def fresh_starts(rollout: Any) -> np.ndarray:
@@ -104,23 +158,19 @@ def pieces_of(rollout: Any, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sequences_of(
-    rollout: Any, columns: Mapping[str, np.ndarray], states: list[State], length: int, device: Any
+    rollout: Any, columns: Mapping[str, np.ndarray], memory: Memory, device: Any
 ) -> dict[str, Any]:
     """Return the columns ``(T, N, ...)`` of a fragment as a batch of padded sequences ``(pieces, length, ...)``.
 
     Args:
         rollout: The fragment.
         columns: Its columns, and others of the same shape.
-        states: The recurrent states before each step.
-        length: The most steps in a piece.
+        memory: The pieces, and the recurrent states before them.
         device: The device of the batch.
     """
-    rows, mask = pieces_of(rollout, length)
-    lanes = rollout.valid.shape[1]
-    padded = {name: column.reshape(-1, *column.shape[2:])[rows] for name, column in columns.items()}
-    batch = to_tensors({**padded, Columns.LOSS_MASK: mask}, device)
-    firsts = [divmod(int(row), lanes) for row in rows[:, 0]]
-    batch[Columns.STATE_IN] = gathered([states[t] for t, _ in firsts], [lane for _, lane in firsts])
+    padded = {name: column.reshape(-1, *column.shape[2:])[memory.rows] for name, column in columns.items()}
+    batch = to_tensors({**padded, Columns.LOSS_MASK: memory.mask}, device)
+    batch[Columns.STATE_IN] = memory.states
     return batch
 
 
@@ -134,25 +184,22 @@ def stacked(state: Mapping[str, Any], count: int) -> State:
     }
 
 
-def where(choose: Tensor, first: State, second: State) -> State:
-    """Return the rows of the first state where ``choose`` is True, and of the second elsewhere."""
-    chosen: State = {}
-    for name, value in first.items():
-        if isinstance(value, Mapping):
-            chosen[name] = where(choose, dict(value), second[name])
-        else:
-            chosen[name] = torch.where(choose.reshape(-1, *[1] * (value.dim() - 1)), value, second[name])
-    return chosen
-
-
-def gathered(states: list[State], lanes: list[int]) -> State:
-    """Return one row of each state, stacked."""
+def rows_of_state(state: Mapping[str, Any], rows: np.ndarray) -> State:
+    """Return some rows of a state, by index or by mask."""
+    chosen = torch.as_tensor(rows)
     return {
-        name: gathered([state[name] for state in states], lanes)
-        if isinstance(value, Mapping)
-        else torch.stack([state[name][lane] for state, lane in zip(states, lanes, strict=True)])
-        for name, value in states[0].items()
+        name: rows_of_state(value, rows) if isinstance(value, Mapping) else value[chosen.to(value.device)]
+        for name, value in state.items()
     }
+
+
+def put_rows(state: Mapping[str, Any], rows: np.ndarray, new: Mapping[str, Any]) -> None:
+    """Put a state into some rows of another one, in place."""
+    for name, value in new.items():
+        if isinstance(value, Mapping):
+            put_rows(state[name], rows, value)
+        else:
+            state[name][torch.as_tensor(rows, device=value.device)] = value
 
 
 def concatenated(batches: list[dict[str, Any]]) -> dict[str, Any]:

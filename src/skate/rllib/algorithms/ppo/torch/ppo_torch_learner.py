@@ -106,13 +106,13 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         for rollout in rollouts:
             done = rollout.columns[Columns.TERMINATEDS], rollout.columns[Columns.TRUNCATEDS]
             rows = bootstrap_rows(*done, rollout.valid)
-            memory = remembered(module, rollout, rows, self._device)
+            memory = remembered(module, rollout, rows, length, self._device)
             next_values = np.where(rows, memory.last_values, following(memory.values))
             if not config.use_critic:
                 memory.values[:], next_values[:] = 0.0, 0.0
             added = advantages_of(rollout, memory.values, next_values, config)
             columns = {**numeric(rollout.columns), **added}
-            parts.append(sequences_of(rollout, columns, memory.states, length, self._device))
+            parts.append(sequences_of(rollout, columns, memory, self._device))
         batch = concatenated(parts)
         mask = batch[Columns.LOSS_MASK]
         counted = batch[Columns.ADVANTAGES][mask]
