@@ -124,10 +124,10 @@ def test_filters_of_several_runners_count_everything_once() -> None:
         state = filters[0].merge_states([each.get_state() for each in filters])
         for each in filters:
             each.set_state(state)
-    count, mean, *_ = state["seen"][(None,)]
-    assert count == len(seen) == 40
-    np.testing.assert_allclose(mean, np.mean(seen, 0))
-    np.testing.assert_allclose(filters[0]._seen[(None,)].deviation, np.std(seen, 0, ddof=1))
+    found = filters[0]._seen[(None,)]
+    assert found.count == len(seen) == 40
+    np.testing.assert_allclose(found.mean, np.mean(seen, 0))
+    np.testing.assert_allclose(found.deviation, np.std(seen, 0, ddof=1))
 
 
 def test_filtered_observations_stay_filtered_in_episodes_and_columns() -> None:

@@ -159,8 +159,11 @@ def test_agents_in_turns_get_the_sum_of_rewards_between_their_turns() -> None:
     ].get_actions() == [20]
     assert following.agent_episodes["x"].get_observations() == [2, 2] and following.is_done
     assert following.get_return() == 15.0 and len(following) == 1 and following.env_t == 3
-    assert following.get_observations(-1) == {"y": 3} and following.get_actions(-1) == {"x": 11}
-    assert following.get_rewards(slice(None)) == {"x": [4.0], "y": [6.0]}
+    # The last observation of an agent that ends without one is that before.
+    assert following.get_observations(-1) == {"x": 2, "y": 3} and following.get_actions(-1) == {"x": 11}
+    # The whole reward belongs to the step at which the agent acted, and that of y is in the lookback.
+    assert following.get_rewards(slice(None)) == {"x": [4.0]}
+    assert following.get_rewards(-1, neg_index_as_lookback=True) == {"y": 11.0}
     assert following.get_observations(-1, neg_index_as_lookback=True) == {"y": 1}
 
 

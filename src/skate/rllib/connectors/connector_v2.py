@@ -128,7 +128,7 @@ class ConnectorV2(abc.ABC):
             if isinstance(episode, SingleAgentEpisode):
                 found.append(episode)
                 continue
-            agents = episode.get_agents_that_stepped() if agents_that_stepped_only else episode.agent_ids
+            agents = episode.newest_agents() if agents_that_stepped_only else episode.agent_ids
             found.extend(episode.agent_episodes[agent] for agent in agents)
         if zip_with_batch_column is None:
             yield from found

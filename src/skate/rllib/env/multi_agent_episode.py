@@ -11,15 +11,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.rllib.env.episode_buffer import Indices, InfiniteLookbackBuffer
-from skate.rllib.env.multi_agent_parts import EpisodeParts, space_of_agent, wanted
+from skate.rllib.env.multi_agent_parts import EpisodeParts, space_of_agent
+from skate.rllib.env.multi_agent_columns import EpisodeReads
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.utils.error import MultiAgentEnvError
 
 ALL = "__all__"
 DEFAULT_MODULE = "default_policy"
 
 
-class MultiAgentEpisode(EpisodeParts):
+class MultiAgentEpisode(EpisodeReads, EpisodeParts):
     """Episodes of several agents in one environment.
 
     Args:
@@ -29,8 +30,9 @@ class MultiAgentEpisode(EpisodeParts):
         agent_to_module_mapping_fn: Returns the module's id for an agent's id and this episode.
         env_t_started: The step of the environment at which this chunk begins.
         steps: Lists with one dict by agent for each step: ``observations`` (one more than steps), ``actions``,
-            ``rewards``, ``infos``, ``extra_model_outputs``; ``terminateds`` and ``truncateds`` of the last step; and
-            ``len_lookback_buffer``, the number of steps that are lookback, default ``"auto"`` for all.
+            ``rewards``, ``infos``, ``extra_model_outputs``; ``terminateds`` and ``truncateds`` of the last step;
+            ``len_lookback_buffer``, the number of steps that are lookback, default ``"auto"`` for all; and by agent
+            ``agent_module_ids``, ``agent_episode_ids`` and ``agent_t_started``.
     """
 
     def __init__(
@@ -52,10 +54,10 @@ class MultiAgentEpisode(EpisodeParts):
         self.is_terminated = self.is_truncated = False
         self._custom_data: dict[str, Any] = {}
         self._pending: dict[Any, dict[str, Any]] = {}
-        self._steps = {
-            name: InfiniteLookbackBuffer() for name in ("observations", "infos", "actions", "rewards")
-        }
-        self._modules: dict[Any, str] = {}
+        self._early: dict[Any, float] = {}
+        self._lookback = 0
+        self._newest: list[Any] = []
+        self._modules: dict[Any, str] = dict(steps.pop("agent_module_ids", None) or {})
         self._times: dict[Any, list[int]] = {}
         self._start_time: float | None = None
         self._last_step_time: float | None = None
@@ -77,9 +79,14 @@ class MultiAgentEpisode(EpisodeParts):
         return set(self.agent_episodes)
 
     @property
+    def agent_episode_ids(self) -> dict[Any, str]:
+        """Ids of the agents' episodes."""
+        return {agent_id: one.id_ for agent_id, one in self.agent_episodes.items()}
+
+    @property
     def is_reset(self) -> bool:
         """True if the first observations are in."""
-        return len(self._steps["observations"]) > 0
+        return bool(self.agent_episodes)
 
     @property
     def is_numpy(self) -> bool:
@@ -104,8 +111,7 @@ class MultiAgentEpisode(EpisodeParts):
         """
         assert not self.is_reset, "this episode was reset already; make a new one"
         self._start_time = time.perf_counter()
-        self._steps["observations"].append(dict(observations))
-        self._steps["infos"].append(dict(infos or {}))
+        self._newest = list(observations)
         for agent_id, observation in observations.items():
             self._appear(agent_id, observation, (infos or {}).get(agent_id))
 
@@ -143,25 +149,23 @@ class MultiAgentEpisode(EpisodeParts):
             truncateds: By agent, and ``"__all__"``; a bool is for all.
             extra_model_outputs: By agent, what its module returned beside the action.
         """
-        assert not self.is_done, "this episode has ended; no step can be added to it"
+        self._check_step(observations, actions)
         ended = terminateds if isinstance(terminateds, Mapping) else {ALL: bool(terminateds)}
         cut = truncateds if isinstance(truncateds, Mapping) else {ALL: bool(truncateds)}
         given = infos or {}
         self.env_t += 1
         self._last_step_time = time.perf_counter()
-        for name, values in (
-            ("observations", observations),
-            ("actions", actions),
-            ("rewards", rewards),
-            ("infos", given),
-        ):
-            self._steps[name].append({agent: value for agent, value in values.items() if agent != ALL})
+        self._newest = list(observations)
         everyone = bool(ended.get(ALL)), bool(cut.get(ALL))
         for agent_id, action in actions.items():
             pending = self._pending.setdefault(agent_id, {"reward": 0.0})
             pending["action"] = action
             pending["outputs"] = (extra_model_outputs or {}).get(agent_id, {})
         for agent_id, reward in rewards.items():
+            if agent_id not in self.agent_episodes:
+                # Rewards from before an agent's first observation belong to none of its actions.
+                self._early[agent_id] = self._early.get(agent_id, 0.0) + reward
+                continue
             pending = self._pending.setdefault(agent_id, {"reward": 0.0})
             pending["reward"] = pending["reward"] + reward
         for agent_id in {**dict.fromkeys(self.agent_episodes), **dict.fromkeys(observations)}:
@@ -173,7 +177,17 @@ class MultiAgentEpisode(EpisodeParts):
             and self.agent_episodes
             and all(one.is_done for one in self.agent_episodes.values())
         ):
-            self.is_terminated = ended.get(ALL, True) is True
+            self.is_terminated = True
+
+    def _check_step(self, observations: Mapping[Any, Any], actions: Mapping[Any, Any]) -> None:
+        if self.is_done:
+            raise MultiAgentEnvError("this episode has ended; no step can be added to it")
+        for agent_id, one in self.agent_episodes.items():
+            if one.is_done and (agent_id in observations or agent_id in actions):
+                raise MultiAgentEnvError(
+                    f"agent {agent_id!r} ended at step {self._times[agent_id][-1]} of the environment, and has an "
+                    f"observation or action at step {self.env_t + 1}; an agent that ended takes part no more"
+                )
 
     def _step_agent(
         self,
@@ -185,8 +199,6 @@ class MultiAgentEpisode(EpisodeParts):
         episode = self.agent_episodes.get(agent_id)
         info = infos.get(agent_id)
         if episode is None:
-            # Rewards from before an agent's first observation belong to none of its actions.
-            self._pending.pop(agent_id, None)
             self._appear(agent_id, observations[agent_id], info)
             return
         if episode.is_done or not (agent_id in observations or any(over)):
@@ -218,18 +230,16 @@ class MultiAgentEpisode(EpisodeParts):
 
     def get_agents_to_act(self) -> set[Any]:
         """Return the ids of agents that got an observation in the last step and have not ended."""
-        return {
-            agent_id
-            for agent_id in self.get_agents_that_stepped()
-            if not self.agent_episodes[agent_id].is_done
-        }
+        return {agent_id for agent_id in self.newest_agents() if not self.agent_episodes[agent_id].is_done}
 
-    def get_agents_that_stepped(self) -> list[Any]:
+    def get_agents_that_stepped(self) -> set[Any]:
+        """Return the ids of agents that got an observation in the last step."""
+        return set(self.newest_agents())
+
+    def newest_agents(self) -> list[Any]:
         """Return the ids of agents that got an observation in the last step, in the environment's order."""
-        newest = self._steps["observations"]
         # An agent that ended with the chunk before is not in this one.
-        agents = newest.get(-1) if newest.len_incl_lookback() else ()
-        return [agent_id for agent_id in agents if agent_id in self.agent_episodes]
+        return [agent_id for agent_id in self._newest if agent_id in self.agent_episodes]
 
     def cut(self, len_lookback_buffer: int = 0) -> MultiAgentEpisode:
         """Return the chunk that begins where this one stops; agents that ended are not in it.
@@ -238,19 +248,21 @@ class MultiAgentEpisode(EpisodeParts):
             len_lookback_buffer: Steps of the environment that the new one remembers, and for each agent steps of its
                 own.
         """
-        assert not self.is_done, "this episode has ended; nothing follows it"
+        if self.is_done:
+            raise RuntimeError("this episode has ended; nothing follows it")
         made = self._continued()
         made._pending = {agent_id: dict(pending) for agent_id, pending in self._pending.items()}
         running = {agent_id: one for agent_id, one in self.agent_episodes.items() if not one.is_done}
-        made.agent_episodes = {agent_id: one.cut(len_lookback_buffer) for agent_id, one in running.items()}
-        made._times = {
-            agent_id: self._times[agent_id][-one.observations.len_incl_lookback() :]
-            for agent_id, one in made.agent_episodes.items()
-        }
-        for name, buffer in self._steps.items():
-            extra = int(name in ("observations", "infos"))
-            kept = buffer.data[max(buffer.len_incl_lookback() - len_lookback_buffer - extra, 0) :]
-            made._steps[name] = InfiniteLookbackBuffer(list(kept), max(len(kept) - extra, 0))
+        # The observation that a hanging action belongs to is remembered in any case.
+        hanging = [
+            self.env_t - self._times[each][-1] for each in running if "action" in self._pending.get(each, {})
+        ]
+        made._lookback = max(min(len_lookback_buffer, self._lookback + len(self)), *hanging, 0)
+        for agent_id, one in running.items():
+            inside = sum(time >= self.env_t - made._lookback for time in self._times[agent_id])
+            made.agent_episodes[agent_id] = cut = one.cut(max(len_lookback_buffer, inside - 1))
+            made._times[agent_id] = self._times[agent_id][-cut.observations.len_incl_lookback() :]
+        made._newest = list(self._newest)
         made._start_time = self._start_time
         return made
 
@@ -260,155 +272,16 @@ class MultiAgentEpisode(EpisodeParts):
             episode.to_numpy()
         return self
 
-    def _get(
-        self,
-        name: str,
-        indices: Indices,
-        agent_ids: Any,
-        env_steps: bool,
-        return_list: bool,
-        options: dict[str, Any],
-    ) -> Any:
-        if not env_steps:
-            chosen = wanted(agent_ids)
-            return {
-                agent_id: getattr(one, f"get_{name}")(indices, **options)
-                for agent_id, one in self.agent_episodes.items()
-                if chosen is None or agent_id in chosen
-            }
-        return self._by_env_step(self._steps[name], indices, agent_ids, return_list, options)
-
-    def _by_env_step(
-        self,
-        held: InfiniteLookbackBuffer,
-        indices: Indices,
-        agent_ids: Any,
-        return_list: bool,
-        options: dict[str, Any],
-    ) -> Any:
-        chosen = wanted(agent_ids)
-        back, fill = options.get("neg_index_as_lookback", False), options.get("fill")
-        found = held.get(indices, neg_index_as_lookback=back, fill=None if fill is None else {})
-
-        def of_agents(step: dict[Any, Any]) -> dict[Any, Any]:
-            kept = {
-                agent_id: value for agent_id, value in step.items() if chosen is None or agent_id in chosen
-            }
-            if fill is not None:
-                kept = {agent_id: kept.get(agent_id, fill) for agent_id in (chosen or self.agent_ids)}
-            return kept
-
-        if isinstance(found, dict):
-            return of_agents(found)
-        steps = [of_agents(step) for step in found]
-        if return_list:
-            return steps
-        by_agent: dict[Any, list[Any]] = {}
-        for step in steps:
-            for agent_id, value in step.items():
-                by_agent.setdefault(agent_id, []).append(value)
-        return by_agent
-
-    def get_observations(
-        self,
-        indices: Indices = None,
-        agent_ids: Any = None,
-        *,
-        env_steps: bool = True,
-        return_list: bool = False,
-        **options: Any,
-    ) -> Any:
-        """Return observations by agent.
-
-        Args:
-            indices: Steps; see `InfiniteLookbackBuffer.get`. An int gives one value for each agent, others lists.
-            agent_ids: An id or several; all if None.
-            env_steps: True if indices count steps of the environment, False if each agent's own.
-            return_list: True for a list with one dict per step.
-            options: ``neg_index_as_lookback``, ``fill`` and ``one_hot_discrete``.
-        """  # fmt: skip
-        return self._get("observations", indices, agent_ids, env_steps, return_list, options)
-
-    def get_infos(
-        self,
-        indices: Indices = None,
-        agent_ids: Any = None,
-        *,
-        env_steps: bool = True,
-        return_list: bool = False,
-        **options: Any,
-    ) -> Any:
-        """Return infos by agent; arguments as of `get_observations`."""  # fmt: skip
-        return self._get("infos", indices, agent_ids, env_steps, return_list, options)
-
-    def get_actions(
-        self,
-        indices: Indices = None,
-        agent_ids: Any = None,
-        *,
-        env_steps: bool = True,
-        return_list: bool = False,
-        **options: Any,
-    ) -> Any:
-        """Return actions by agent; arguments as of `get_observations`."""  # fmt: skip
-        return self._get("actions", indices, agent_ids, env_steps, return_list, options)
-
-    def get_rewards(
-        self,
-        indices: Indices = None,
-        agent_ids: Any = None,
-        *,
-        env_steps: bool = True,
-        return_list: bool = False,
-        **options: Any,
-    ) -> Any:
-        """Return rewards by agent; arguments as of `get_observations`."""  # fmt: skip
-        return self._get("rewards", indices, agent_ids, env_steps, return_list, options)
-
-    def get_extra_model_outputs(
-        self,
-        key: str | None = None,
-        indices: Indices = None,
-        agent_ids: Any = None,
-        *,
-        env_steps: bool = True,
-        return_list: bool = False,
-        **options: Any,
-    ) -> Any:
-        """Return what the modules returned beside actions, by agent.
-
-        Args:
-            key: Name of an output; None for a dict of all.
-            indices: See `get_observations`.
-            agent_ids: See `get_observations`.
-            env_steps: See `get_observations`.
-            return_list: See `get_observations`.
-            options: See `get_observations`.
-        """
-        if key is None:
-            names = sorted({name for one in self.agent_episodes.values() for name in one.extra_model_outputs})
-            inner = (indices, agent_ids)
-            flags: dict[str, Any] = {"env_steps": env_steps, "return_list": return_list, **options}
-            return {name: self.get_extra_model_outputs(name, *inner, **flags) for name in names}
-        if env_steps:
-            return self._by_env_step(self._outputs_by_step(key), indices, agent_ids, return_list, options)
-        chosen = wanted(agent_ids)
-        return {
-            agent_id: one.get_extra_model_outputs(key, indices, **options)
-            for agent_id, one in self.agent_episodes.items()
-            if (chosen is None or agent_id in chosen) and key in one.extra_model_outputs
-        }
-
     def get_return(self, include_hanging_rewards: bool = False) -> float:
         """Return the sum of the rewards of all agents in this chunk.
 
         Args:
-            include_hanging_rewards: True to count rewards of steps that have not ended.
+            include_hanging_rewards: True to count rewards of steps that have not ended, or not begun.
         """
         total = sum(float(one.get_return()) for one in self.agent_episodes.values() if len(one))
-        return total + (
-            sum(each["reward"] for each in self._pending.values()) if include_hanging_rewards else 0.0
-        )
+        if include_hanging_rewards:
+            total += sum(each["reward"] for each in self._pending.values()) + sum(self._early.values())
+        return total
 
     def get_terminateds(self) -> dict[Any, bool]:
         """Return by agent whether its episode ended by itself, and for ``"__all__"``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.rllib.env.episode_buffer import InfiniteLookbackBuffer
@@ -11,11 +11,10 @@ from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# These have one more item than there are steps.
-_SEEN = ("observations", "infos")
 _PLAIN = (
     "id_", "observation_space", "action_space", "agent_to_module_mapping_fn", "env_t_started", "env_t",
-    "is_terminated", "is_truncated", "_custom_data", "_pending", "_modules", "_times", "_start_time", "_last_step_time",
+    "is_terminated", "is_truncated", "_custom_data", "_pending", "_early", "_lookback", "_newest", "_modules", "_times",
+    "_start_time", "_last_step_time",
 )  # fmt: skip
 
 
@@ -34,8 +33,12 @@ class EpisodeParts:
     _custom_data: dict[str, Any]
     #: What each agent did since its newest observation: action, outputs of the module, sum of rewards.
     _pending: dict[Any, dict[str, Any]]
-    #: By step of the environment; values by agent.
-    _steps: dict[str, InfiniteLookbackBuffer]
+    #: Rewards of agents from before their first observation.
+    _early: dict[Any, float]
+    #: Steps of the environment before this chunk that it remembers.
+    _lookback: int
+    #: Agents that got an observation in the last step, in the environment's order.
+    _newest: list[Any]
     _modules: dict[Any, str]
     #: The step of the environment of each observation that an agent's episode holds, lookback included.
     _times: dict[Any, list[int]]
@@ -66,6 +69,8 @@ class EpisodeParts:
         len_lookback_buffer: int | str = "auto",
         terminateds: Any = None,
         truncateds: Any = None,
+        agent_episode_ids: Mapping[Any, str] | None = None,
+        agent_t_started: Mapping[Any, int] | None = None,
         **columns: list[Any] | None,
     ) -> None:
         """Put steps into a new episode.
@@ -75,6 +80,8 @@ class EpisodeParts:
             len_lookback_buffer: The number of steps that are lookback; ``"auto"`` for all.
             terminateds: The ends of the last step.
             truncateds: The ends of the last step.
+            agent_episode_ids: Ids of the agents' episodes, by agent.
+            agent_t_started: Step of its own at which an agent's chunk begins, by agent; default 0.
             columns: Lists ``actions``, ``rewards``, ``infos`` and ``extra_model_outputs``, one dict by agent for each step.
 
         Raises:
@@ -98,20 +105,38 @@ class EpisodeParts:
         lookback = size if isinstance(len_lookback_buffer, str) else min(len_lookback_buffer, size)
         started = self.env_t_started
         self.env_t_started = self.env_t = started - lookback
-        self.add_env_reset(observations=observations[0], infos=infos[0])
-        for step in range(size):
-            last = step == size - 1
+        columns = {"observations": observations, "actions": actions, "rewards": rewards, "infos": infos}
+        self._add_steps({**columns, "extra_model_outputs": outputs}, terminateds or {}, truncateds or {})
+        if lookback:
+            self.__dict__.update(self.slice(slice(lookback, None), len_lookback_buffer=lookback).__dict__)
+        for agent_id, name in (agent_episode_ids or {}).items():
+            if agent_id in self.agent_episodes:
+                self.agent_episodes[agent_id].id_ = name
+        for agent_id, start in (agent_t_started or {}).items():
+            if agent_id in self.agent_episodes:
+                one = self.agent_episodes[agent_id]
+                one.t_started, one.t = start, start + len(one)
+
+    def _add_steps(self, columns: dict[str, list[Any]], terminateds: Any, truncateds: Any) -> None:
+        observations, actions = columns["observations"], columns["actions"]
+        # An agent that does not act on an observation ended with it; with its first one, it took no part.
+        gone = [
+            dict.fromkeys(seen.keys() - acted.keys(), True)
+            for seen, acted in zip(observations, actions, strict=False)
+        ]
+        first = {each: value for each, value in observations[0].items() if not gone or each not in gone[0]}
+        self.add_env_reset(observations=first, infos=columns["infos"][0])
+        for step in range(len(actions)):
+            last = step == len(actions) - 1
             self.add_env_step(
                 observations[step + 1],
                 actions[step],
-                rewards[step],
-                infos[step + 1],
-                terminateds=(terminateds if last else None) or {},
-                truncateds=(truncateds if last else None) or {},
-                extra_model_outputs=outputs[step],
+                columns["rewards"][step],
+                columns["infos"][step + 1],
+                terminateds=terminateds if last else gone[step + 1],
+                truncateds=truncateds if last else {},
+                extra_model_outputs=columns["extra_model_outputs"][step],
             )
-        if lookback:
-            self.__dict__.update(self.slice(slice(lookback, None), len_lookback_buffer=lookback).__dict__)
 
     def _continued(self) -> Self:
         """Return an empty episode of the same id, spaces and modules that begins where this one stops."""
@@ -130,7 +155,7 @@ class EpisodeParts:
     def slice(self, slice_: slice, *, len_lookback_buffer: int | None = None) -> Self:
         """Return a part of this chunk as an episode of its own.
 
-        An action whose step ends after the part is kept with the rewards until then, and not as a step.
+        An action whose step ends after the part hangs in it, with its reward, and is not a step.
 
         Args:
             slice_: Steps of the environment, without a stride; negative ones count from the end of this chunk.
@@ -146,18 +171,16 @@ class EpisodeParts:
             )
         start, stop, _ = slice(slice_.start, slice_.stop).indices(len(self))
         stop = max(start, stop)
-        remembered = self._steps["actions"].lookback
+        remembered = self._lookback
         lookback = min(remembered if len_lookback_buffer is None else len_lookback_buffer, remembered + start)
         made = self._continued()
         made.env_t_started, made.env_t = self.env_t_started + start, self.env_t_started + stop
-        for name, buffer in self._steps.items():
-            chosen = slice(start - lookback, stop + int(name in _SEEN))
-            made._steps[name] = InfiniteLookbackBuffer(
-                buffer.get(chosen, neg_index_as_lookback=True), lookback
-            )
+        made._lookback = lookback
         for agent_id in self.agent_episodes:
             self._add_part_of_agent(made, agent_id, made.env_t_started - lookback)
+        made._newest = [each for each, times in made._times.items() if times[-1] == made.env_t]
         if stop == len(self):
+            made._newest, made._early = list(self._newest), dict(self._early)
             made.is_terminated, made.is_truncated = self.is_terminated, self.is_truncated
         made._start_time, made._last_step_time = self._start_time, self._last_step_time
         return made
@@ -171,27 +194,25 @@ class EpisodeParts:
         first, last = inside[0], inside[-1]
         before = sum(times[at] <= made.env_t_started for at in range(first + 1, last + 1))
         own = one.observations.lookback
-        made.agent_episodes[agent_id] = one.slice(
-            slice(first + before - own, last - own), len_lookback_buffer=before
-        )
+        part = one.slice(slice(first + before - own, last - own), len_lookback_buffer=before)
+        if part.is_done and first == last:
+            return  # its end alone, without a step
+        made.agent_episodes[agent_id] = part
         made._times[agent_id] = times[first : last + 1]
-        if times[last] == made.env_t or made.agent_episodes[agent_id].is_done:
+        if times[last] == made.env_t or part.is_done:
             return
         # The agent acted within the part, and its step ends later.
         if last + 1 < len(times):
-            action = one.actions.get(last - own, neg_index_as_lookback=True)
-            outputs = {
-                key: held.get(last - own, neg_index_as_lookback=True)
-                for key, held in one.extra_model_outputs.items()
-            }
-        elif "action" in self._pending.get(agent_id, {}):
-            action, outputs = self._pending[agent_id]["action"], self._pending[agent_id]["outputs"]
+
+            def at_last(held: InfiniteLookbackBuffer) -> Any:
+                return held.get(last - own, neg_index_as_lookback=True)
+
+            outputs = {key: at_last(held) for key, held in one.extra_model_outputs.items()}
+            pending = {"action": at_last(one.actions), "reward": at_last(one.rewards), "outputs": outputs}
         else:
-            return
-        since = made._steps["rewards"]
-        steps = since.data[max(times[last] - (made.env_t - since.len_incl_lookback()), 0) :]
-        reward = sum(step.get(agent_id, 0.0) for step in steps)
-        made._pending[agent_id] = {"reward": reward, "action": action, "outputs": outputs}
+            pending = dict(self._pending.get(agent_id, {}))
+        if pending:
+            made._pending[agent_id] = pending
 
     def __getitem__(self, item: Any) -> Self:
         if isinstance(item, slice):
@@ -220,11 +241,9 @@ class EpisodeParts:
                 own.set_observations(at_indices=-1, new_data=theirs.get_observations(0))
                 own.concat_episode(theirs)
                 self._times[agent_id][-1:] = times
-        for name, buffer in self._steps.items():
-            if name in _SEEN:
-                buffer.pop()
-            buffer.concat(other._steps[name])
         self._pending = {agent_id: dict(pending) for agent_id, pending in other._pending.items()}
+        self._early.update(other._early)
+        self._newest = list(other._newest)
         self._modules.update(other._modules)
         self._custom_data.update(other._custom_data)
         self.env_t = other.env_t
@@ -232,27 +251,10 @@ class EpisodeParts:
         self.is_truncated = other.is_truncated and not other.is_terminated
         self._last_step_time = other._last_step_time or self._last_step_time
 
-    def _outputs_by_step(self, key: str) -> InfiniteLookbackBuffer:
-        """Return an output of the modules with one dict by agent for each step of the environment."""
-        actions = self._steps["actions"]
-        steps: list[dict[Any, Any]] = [{} for _ in range(actions.len_incl_lookback())]
-        origin = self.env_t - len(steps)
-        for agent_id, one in self.agent_episodes.items():
-            held = one.extra_model_outputs.get(key)
-            for at, time in enumerate(self._times[agent_id]):
-                if held is not None and at < held.len_incl_lookback() and time >= origin:
-                    steps[time - origin][agent_id] = held.get(at - held.lookback, neg_index_as_lookback=True)
-            pending = self._pending.get(agent_id, {}).get("outputs", {})
-            time = self._times[agent_id][-1]
-            if key in pending and origin <= time < self.env_t:
-                steps[time - origin][agent_id] = pending[key]
-        return InfiniteLookbackBuffer(steps, actions.lookback)
-
     def get_state(self) -> dict[str, Any]:
         """Return this episode as a dict; it can be pickled if the mapping function can."""
         state = {name: getattr(self, name) for name in _PLAIN}
         state["agent_episodes"] = {agent_id: one.get_state() for agent_id, one in self.agent_episodes.items()}
-        state["steps"] = {name: buffer.get_state() for name, buffer in self._steps.items()}
         return state
 
     @classmethod
@@ -264,9 +266,6 @@ class EpisodeParts:
         made.agent_episodes = {
             agent_id: SingleAgentEpisode.from_state(one) for agent_id, one in state["agent_episodes"].items()
         }
-        made._steps = {
-            name: InfiniteLookbackBuffer.from_state(buffer) for name, buffer in state["steps"].items()
-        }
         return made
 
 
@@ -274,10 +273,3 @@ def space_of_agent(space: Any, agent_id: Any) -> Any:
     """Return an agent's part of a Dict of spaces, or of a plain dict; None if it has none."""
     spaces = getattr(space, "spaces", space)
     return spaces.get(agent_id) if isinstance(spaces, Mapping) else None
-
-
-def wanted(agent_ids: Any) -> Collection[Any] | None:
-    """Return one id or several as a collection; None for all."""
-    if agent_ids is None:
-        return None
-    return agent_ids if isinstance(agent_ids, list | set | tuple | frozenset) else [agent_ids]

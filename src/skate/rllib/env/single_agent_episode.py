@@ -221,7 +221,7 @@ class SingleAgentEpisode:
         ):
             own.concat(new)
         for key, values in other.extra_model_outputs.items():
-            self.extra_model_outputs[key].concat(values)
+            self.extra_model_outputs.setdefault(key, InfiniteLookbackBuffer()).concat(values)
         self.t = other.t
         self.is_terminated, self.is_truncated = (
             other.is_terminated,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import io
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,25 +70,18 @@ class RunningStat:
 
     @property
     def deviation(self) -> np.ndarray:
-        """The standard deviation of the sample; the size of the mean while there is one value."""
-        return deviations(np.array(self.count), self.mean, self.squares)
-
-    def parts(self) -> tuple[Any, ...]:
-        """Return count, mean, squared deviations and sum."""
-        return self.count, self.mean, self.squares, self.total
-
-    @classmethod
-    def of(cls, parts: Sequence[Any]) -> RunningStat:
-        """Return the statistics that `parts` described; without a sum it is made of the mean."""
-        count, mean, squares, *total = parts
-        return cls(count, total[0] if total else mean * count, squares)
+        """The standard deviation of the sample; zero while there is one value."""
+        return deviations(np.array(self.count), self.squares)
 
 
-def deviations(counts: np.ndarray, means: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return standard deviations of samples; the size of the mean where there is one value."""
-    variances = np.where(counts > 1, squares / np.maximum(counts - 1, 1), np.square(means))
-    found: np.ndarray = np.sqrt(variances)
+def deviations(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return standard deviations of samples; zero where there is one value."""
+    found: np.ndarray = np.sqrt(np.where(counts > 1, squares / np.maximum(counts - 1, 1), 0.0))
     return found
+
+
+#: By agent and path in its space.
+Statistics = dict[tuple[Any, ...], RunningStat]
 
 
 class MeanStdFilter(PerAgentObservations):
@@ -119,8 +115,8 @@ class MeanStdFilter(PerAgentObservations):
         self.clip_by_value = clip_by_value
         self.update_stats = update_stats
         #: By agent and path: all that was seen, and the part of it since the last merge.
-        self._seen: dict[tuple[Any, ...], RunningStat] = {}
-        self._new: dict[tuple[Any, ...], RunningStat] = {}
+        self._seen: Statistics = {}
+        self._new: Statistics = {}
         #: Rows that are not in `_new` yet.
         self._waiting: dict[tuple[Any, ...], list[np.ndarray]] = {}
         super().__init__(input_observation_space, input_action_space, **kwargs)
@@ -182,7 +178,7 @@ class MeanStdFilter(PerAgentObservations):
         if self.de_mean_to_zero:
             made = made - means
         if self.de_std_to_one:
-            made = made / (deviations(counts, means, squares) + 1e-8)
+            made = made / (deviations(counts, squares) + 1e-8)
         if self.clip_by_value is not None:
             made = np.minimum(np.maximum(made, -self.clip_by_value), self.clip_by_value)
         return made.astype(np.float32)
@@ -194,19 +190,59 @@ class MeanStdFilter(PerAgentObservations):
             self._new.setdefault(path, RunningStat.empty(rows.shape[1:])).push(rows)
         self._waiting = {}
 
+    def _spaces(self) -> dict[Any, Any]:
+        """Return the space of each agent; that of None if agents are not told apart."""
+        space: Any = self.input_observation_space
+        if space is None:
+            return {}
+        return dict(space.spaces) if self.multi_agent else {None: space}
+
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
+        """Return the statistics by agent, as Ray has them in checkpoints."""
         self._count_new()
+        return self._state_of(self._seen, self._new)
+
+    def _state_of(self, seen: Statistics, new: Statistics) -> dict[Any, Any]:
         return {
-            "seen": {path: stat.parts() for path, stat in self._seen.items()},
-            "new": {path: stat.parts() for path, stat in self._new.items()},
+            agent: {
+                "shape": shape_of(space),
+                "de_mean_to_zero": self.de_mean_to_zero,
+                "de_std_to_one": self.de_std_to_one,
+                "clip_by_value": self.clip_by_value,
+                "running_stats": [
+                    packed(seen.get(path, RunningStat.empty(shape)), new.get(path, RunningStat.empty(shape)))
+                    for path, shape in numbers_in(space, (agent,))
+                ],
+            }
+            for agent, space in self._spaces().items()
         }
 
+    def _statistics_in(self, state: dict[Any, Any]) -> tuple[Statistics, Statistics]:
+        seen, new = {}, {}
+        spaces = self._spaces()
+        for agent, held in state.items():
+            if agent not in spaces:
+                raise KeyError(f"the state is of agent {agent!r}; this filter has {list(spaces)}")
+            paths = (path for path, _ in numbers_in(spaces[agent], (agent,)))
+            for path, each in zip(paths, held["running_stats"], strict=True):
+                seen[path], new[path] = unpacked(each)
+        return seen, new
+
     def set_state(self, state: dict[str, Any]) -> None:
-        self._seen = {path: RunningStat.of(parts) for path, parts in state["seen"].items()}
-        self._new = {path: RunningStat.of(parts) for path, parts in state["new"].items()}
-        self._waiting = {}
+        """Continue from statistics, Ray's as well; the kind of normalization is theirs too.
+
+        Raises:
+            KeyError: They are of an agent that this filter does not have.
+        """
+        for held in state.values():
+            self.de_mean_to_zero, self.de_std_to_one = held["de_mean_to_zero"], held["de_std_to_one"]
+            self.clip_by_value = held["clip_by_value"]
+        seen, _ = self._statistics_in(state)
+        self._seen.update(seen)
+        # Several runners may continue from this state; what is in it is new to none of them.
+        self._new, self._waiting = {}, {}
 
     def reset_state(self) -> None:
         self._seen, self._new, self._waiting = {}, {}, {}
@@ -217,26 +253,85 @@ class MeanStdFilter(PerAgentObservations):
         Args:
             states: Of runners that began with the same statistics, by `set_state` of an earlier merge.
         """
-        merged: dict[tuple[Any, ...], RunningStat] = {}
+        merged: Statistics = {}
+        found = [self._statistics_in(state) for state in states]
         # The base is what was seen before the last merge: the same for all, so the first that has it gives it.
-        for state in states:
-            for path, parts in state["seen"].items():
+        for seen, new in found:
+            for path, each in seen.items():
                 if path not in merged:
-                    merged[path] = without(RunningStat.of(parts), state["new"].get(path))
-        for state in states:
-            for path, parts in state["new"].items():
-                merged[path] = merged[path].merge(RunningStat.of(parts))
-        return {
-            "seen": {path: stat.parts() for path, stat in merged.items()},
-            "new": {},
-        }
+                    merged[path] = without(each, new[path])
+        for _, new in found:
+            for path, each in new.items():
+                merged[path] = merged[path].merge(each)
+        return self._state_of(merged, {})
 
 
-def without(whole: RunningStat, part: Any) -> RunningStat:
+def numbers_in(space: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], tuple[int, ...]]]:
+    """Yield the path and the shape of each Box in a space."""
+    if isinstance(space, gym.spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield from numbers_in(inner, (*path, key))
+    elif isinstance(space, gym.spaces.Tuple):
+        for at, inner in enumerate(space.spaces):
+            yield from numbers_in(inner, (*path, at))
+    elif isinstance(space, gym.spaces.Box):
+        yield path, space.shape
+
+
+def shape_of(space: Any) -> Any:
+    """Return the shapes in a space, nested as the space is; None in the place of choices."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: shape_of(inner) for key, inner in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(shape_of(inner) for inner in space.spaces)
+    return np.array(space.shape) if isinstance(space, gym.spaces.Box) else None
+
+
+def packed(seen: RunningStat, new: RunningStat) -> dict[str, Any]:
+    """Return all that was seen, and the newer part of it, as Ray has them in checkpoints."""
+    return {
+        "num_pushes": seen.count,
+        "num_pushes_delta": new.count,
+        "mean_array": text_of(seen.mean),
+        "mean_delta_array": text_of(new.mean),
+        "sum_sq_diff_array": text_of(seen.squares),
+        "sum_sq_diff_delta_array": text_of(new.squares),
+        # Ray has no use for the sums; with them a restored filter continues with the same bits.
+        "sum_array": text_of(seen.total),
+        "sum_delta_array": text_of(new.total),
+    }
+
+
+def unpacked(state: dict[str, Any]) -> tuple[RunningStat, RunningStat]:
+    """Return what `packed` was given, also from a state of Ray's."""
+    return _part(state, ""), _part(state, "_delta")
+
+
+def _part(state: dict[str, Any], suffix: str) -> RunningStat:
+    count = state[f"num_pushes{suffix}"]
+    total = state.get(f"sum{suffix}_array")
+    return RunningStat(
+        count,
+        array_of(state[f"mean{suffix}_array"]) * count if total is None else array_of(total),
+        array_of(state[f"sum_sq_diff{suffix}_array"]),
+    )
+
+
+def text_of(array: np.ndarray) -> str:
+    """Return an array as text: the bytes of an npy file, compressed, in base64."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return base64.b64encode(zlib.compress(file.getvalue())).decode("ascii")
+
+
+def array_of(text: str) -> np.ndarray:
+    """Return the array that `text_of` was given."""
+    array: np.ndarray = np.load(io.BytesIO(zlib.decompress(base64.b64decode(text))), allow_pickle=False)
+    return array
+
+
+def without(whole: RunningStat, taken: RunningStat) -> RunningStat:
     """Return the statistics of what is in the whole but not in the part."""
-    if part is None:
-        return whole
-    taken = RunningStat.of(part)
     count = whole.count - taken.count
     if count <= 0:
         return RunningStat.empty(whole.total.shape)

@@ -81,7 +81,7 @@ class MultiAgentSampler:
     def _connect(self, episodes: list[MultiAgentEpisode], explore: bool) -> dict[str, Any]:
         """Return the batches of the modules, and keep the rows that they are made of."""
         runner = self.runner
-        if runner.module is None or not any(episode.get_agents_that_stepped() for episode in episodes):
+        if runner.module is None or not any(episode.newest_agents() for episode in episodes):
             return {}
         batch: dict[str, Any] = runner._env_to_module(
             rl_module=runner.module,
