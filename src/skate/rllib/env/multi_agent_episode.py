@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.rllib.env.multi_agent_parts import EpisodeParts, space_of_agent
 from skate.rllib.env.multi_agent_columns import EpisodeReads
+from skate.rllib.env.multi_agent_parts import EpisodeParts, space_of_agent
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils.error import MultiAgentEnvError
 
