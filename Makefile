@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib learning soak conformance-ray ray-clients docs site clean
+.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -146,6 +146,16 @@ bench-rllib: $(VENV)/.dev $(RAY_VENV)/.made $(SB3_VENV)/.made  ## RLlib beside R
 	@mkdir -p benchmarks/results
 	@$(BIN)/python -m benchmarks.rllib --ray $(abspath $(RAY_VENV))/bin/python --sb3 $(abspath $(SB3_VENV))/bin/python \
 		--json benchmarks/results/rllib.json $(ARGS)
+
+# What the examples of Ray import besides Ray: games, images, nested structures.
+$(VENV)/.ray-examples: $(VENV)/.dev pyproject.toml
+	@echo "setting up $(VENV) for Ray's examples of RLlib"
+	@$(BIN)/python $(PIP) dm-tree ale-py opencv-python-headless pillow 'pettingzoo[classic,sisl]' open_spiel
+	@touch $@
+
+ray-examples: $(VENV)/.ray-examples $(RAY_VENV)/.made  ## Ray's own examples of RLlib on Skate, one iteration each; ARGS="--only connectors"
+	@$(BIN)/python -m benchmarks.rllib.ray_examples $(ARGS) \
+		--examples $$($(RAY_VENV)/bin/python -c "import ray.rllib, os; print(os.path.dirname(ray.rllib.__file__))")/examples
 
 learning: $(VENV)/.learning $(SB3_VENV)/.made  ## learning curves of RLlib and Stable-Baselines3, over seeds; run it again to continue; ARGS="--minutes 30"
 	@mkdir -p benchmarks/results

@@ -63,11 +63,17 @@ _RESPONSES = (
     "TokenizeResponse",
 )  # fmt: skip
 
+_COMMON_CONNECTORS = (
+    "AddObservationsFromEpisodesToBatch", "AddStatesFromEpisodesToBatch", "AddTimeDimToBatchAndZeroPad",
+    "AgentToModuleMapping", "BatchIndividualItems", "NumpyToTensor",
+)  # fmt: skip
+
 #: Each import path, without `ray.` or `skate.`, and where it leads.
 TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     # Private names. The comments name the packages that import them.
     "_common": {},
     "_common.constants": {f"{_PRIVATE}.constants": ("HEAD_NODE_RESOURCE_NAME", "NODE_ID_PREFIX")},
+    "_common.network_utils": {f"{_PRIVATE}.functions": ("build_address", "find_free_port")},
     "_common.test_utils": {f"{_PRIVATE}.test_kit": _TEST_KIT},
     "_common.utils": {f"{_PRIVATE}.functions": _COMMON},
     "_private": {},
@@ -298,6 +304,9 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.algorithms.appo.appo": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.bc": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.bc.bc": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.bc.bc_catalog": "skate.rllib.algorithms.not_available",
+    "rllib.algorithms.bc.torch": {},
+    "rllib.algorithms.bc.torch.default_bc_torch_rl_module": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.cql": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.cql.cql": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.dreamerv3": "skate.rllib.algorithms.not_available",
@@ -311,8 +320,45 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.algorithms.tqc": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.tqc.tqc": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.callbacks": "skate.rllib.callbacks.callbacks",
-    "rllib.policy.sample_batch": {"skate.rllib.core": ("DEFAULT_POLICY_ID",)},
+    "rllib.connectors.common": {"skate.rllib.connectors.learner": _COMMON_CONNECTORS},
+    "rllib.connectors.common.add_observations_from_episodes_to_batch": {
+        "skate.rllib.connectors.learner": ("AddObservationsFromEpisodesToBatch",),
+    },
+    "rllib.connectors.common.numpy_to_tensor": {"skate.rllib.connectors.learner": ("NumpyToTensor",)},
+    "rllib.core.learner.differentiable_learner_config": "skate.rllib.algorithms.not_available",
+    "rllib.core.learner.torch.torch_differentiable_learner": "skate.rllib.algorithms.not_available",
+    "rllib.core.learner.torch.torch_meta_learner": "skate.rllib.algorithms.not_available",
+    "rllib.core.learner.training_data": "skate.rllib.algorithms.not_available",
+    "rllib.core.learner.utils": "skate.rllib.core.learner.targets",
+    "rllib.env.external": {},
+    "rllib.env.external.env_runner_server_for_external_inference": "skate.rllib.algorithms.not_available",
+    "rllib.env.external.rllink": "skate.rllib.algorithms.not_available",
+    "rllib.env.utils": {"skate.rllib.env.wrappers.open_spiel": ("try_import_open_spiel", "try_import_pyspiel")},
+    "rllib.env.vector": {},
+    "rllib.env.vector.vector_multi_agent_env": {"skate.rllib.env.multi_agent_vector": ("VectorMultiAgentEnv",)},
+    "rllib.models": "skate.rllib.algorithms.not_available",
+    "rllib.models.torch": {},
+    "rllib.models.torch.misc": "skate.rllib.core.models.torch.padding",
+    "rllib.models.torch.torch_action_dist": "skate.rllib.algorithms.not_available",
+    "rllib.models.torch.torch_modelv2": "skate.rllib.algorithms.not_available",
+    "rllib.models.utils": {
+        "skate.rllib.core.models.torch.primitives": ("get_activation_fn", "get_initializer_fn"),
+    },
+    "rllib.offline": {},
+    "rllib.offline.offline_data": "skate.rllib.algorithms.not_available",
+    "rllib.offline.offline_prelearner": "skate.rllib.algorithms.not_available",
+    "rllib.policy.torch_policy_v2": "skate.rllib.algorithms.not_available",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
+    "rllib.utils.serialization": {"skate.rllib.utils.numpy": ("convert_numpy_to_python_primitives",)},
+    "rllib.utils.spaces": {},
+    "rllib.utils.spaces.space_utils": {
+        "skate.rllib.env.nested": ("BatchedNdArray", "batch", "unbatch"),
+        "skate.rllib.utils.space_values": (
+            "clip_action", "flatten_space", "flatten_to_single_ndarray", "get_base_struct_from_space",
+            "is_composite_space", "normalize_action", "unsquash_action",
+        ),
+    },
+    "rllib.utils.torch_utils": "skate.rllib.utils.tensors",
 }  # fmt: skip
 
 

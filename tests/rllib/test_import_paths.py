@@ -29,7 +29,19 @@ from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.policy.policy import PolicySpec
-from ray.rllib.policy.sample_batch import DEFAULT_POLICY_ID
+from ray.rllib.connectors.common.numpy_to_tensor import NumpyToTensor
+from ray.rllib.core.learner.utils import make_target_network
+from ray.rllib.env.utils import try_import_pyspiel
+from ray.rllib.env.vector.vector_multi_agent_env import VectorMultiAgentEnv
+from ray.rllib.models.torch.misc import normc_initializer, same_padding, valid_padding
+from ray.rllib.models.utils import get_activation_fn
+from ray.rllib.policy.sample_batch import DEFAULT_POLICY_ID, SampleBatch
+from ray.rllib.utils.error import EnvError
+from ray.rllib.utils.numpy import convert_to_numpy, softmax
+from ray.rllib.utils.serialization import convert_numpy_to_python_primitives
+from ray.rllib.utils.spaces.space_utils import batch, flatten_space, unbatch
+from ray.rllib.utils.torch_utils import FLOAT_MIN, one_hot
+from ray.rllib.utils.typing import AgentID, EpisodeType, ModuleID, NetworkType, ResultDict, TensorType
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.framework import try_import_tf, try_import_torch
 from ray.rllib.utils.from_config import NotProvided as same
@@ -49,6 +61,17 @@ for name in ("impala", "appo", "bc", "marwil", "cql", "dreamerv3"):
         assert "IMPALA is not available" in str(error), error
     else:
         raise AssertionError(name)
+for line in (
+    "from ray.rllib.offline.offline_data import OfflineData",
+    "from ray.rllib.env.external.rllink import RLlink",
+    "from ray.rllib.models.torch.torch_modelv2 import TorchModelV2",
+):
+    try:
+        exec(line)
+    except ImportError as error:
+        assert "not available" in str(error), error
+    else:
+        raise AssertionError(line)
 try:
     get_trainable_cls("APPO")
 except NotImplementedError as error:

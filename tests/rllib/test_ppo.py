@@ -261,16 +261,21 @@ def test_actions_of_a_continuous_space_are_scaled_to_its_bounds() -> None:
 
 def test_callbacks_of_the_algorithm() -> None:
     seen: list[str] = []
+
+    def look(algorithm: Any, result: dict[str, Any], **_: Any) -> None:
+        seen.append("result")
+        result["own"] = algorithm.training_iteration + result["training_iteration"]
+
     algorithm = (
         small()
         .callbacks(
             on_algorithm_init=lambda algorithm, **_: seen.append("init"),
-            on_train_result=lambda algorithm, result, **_: (seen.append("result"), result.update(own=7)),
+            on_train_result=look,
             on_checkpoint_loaded=lambda algorithm, **_: seen.append("loaded"),
         )
         .build_algo()
     )
-    assert algorithm.train()["own"] == 7
+    assert algorithm.train()["own"] == 2
     algorithm.restore_from_path(algorithm.save_to_path())
     algorithm.stop()
     assert seen == ["init", "result", "loaded"]

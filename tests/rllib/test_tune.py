@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 import skate as ray
@@ -34,9 +35,11 @@ def small() -> PPOConfig:
 
 
 def test_a_search_over_a_configuration(tmp_path: Path) -> None:
+    # A lambda: trials have to be sent what is registered here.
+    register_env("known-here", lambda context: gymnasium.make("CartPole-v1"))
     tuner = tune.Tuner(
         "PPO",
-        param_space=small(),
+        param_space=small().environment("known-here"),
         run_config=tune.RunConfig(
             storage_path=str(tmp_path),
             name="search",
@@ -54,6 +57,9 @@ def test_a_search_over_a_configuration(tmp_path: Path) -> None:
         assert result.checkpoint is not None
         algorithm = Algorithm.from_checkpoint(result.checkpoint)
         assert (algorithm.iteration, algorithm.config.lr) == (2, result.config["lr"])
+        algorithm.train()
+        algorithm.restore(result.checkpoint)  # as Tune does when a search is continued
+        assert (algorithm.iteration, algorithm.train()["training_iteration"]) == (2, 3)
         algorithm.stop()
 
 

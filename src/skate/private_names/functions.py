@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import re
+import socket
 import string
 import sys
 import threading
@@ -51,6 +52,19 @@ def ensure_str(s: object, encoding: str = "utf-8", errors: str = "strict") -> st
     if not isinstance(s, bytes):
         raise TypeError(f"expected bytes or text, got {type(s).__name__}")
     return s.decode(encoding, errors)
+
+
+def build_address(host: str, port: int | str) -> str:
+    """Put host and port together, an address of IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def find_free_port(family: int = socket.AF_INET) -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.bind(("", 0))
+        port: int = listener.getsockname()[1]
+        return port
 
 
 def env_bool(key: str, default: bool) -> bool:

@@ -137,6 +137,11 @@ def get_env(name: str) -> Callable[..., Any]:
     return _ENVIRONMENTS[name]
 
 
+def environments() -> dict[str, Callable[..., Any]]:
+    """Return the functions that create environments by name, for processes that do not run the program."""
+    return dict(_ENVIRONMENTS)
+
+
 _INPUTS: dict[str, Callable[..., Any]] = {}
 
 

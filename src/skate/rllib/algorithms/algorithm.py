@@ -131,15 +131,27 @@ class Algorithm(Checkpointable, Acting, Trainable):
         """The runner of evaluation in this process."""
         return self.evaluation.group.local_env_runner if self.evaluation.group else None
 
+    @property
+    def needs_episodes(self) -> bool:
+        """True if learners have to be given episodes; fragments of columns, which spare making them, are not enough.
+
+        Connectors of the user's look at episodes, and observations or actions of several arrays fit no column.
+        """
+        seen = [space for name, pair in self.spaces.items() if not name.startswith("__") for space in pair]
+        return self.learner_group.has_own_connectors or any(hasattr(space, "spaces") for space in seen)
+
     # -- an iteration
 
     def step(self) -> dict[str, Any]:
         """Run one iteration: training steps until it is long enough, and an evaluation if one is due."""
         with torch_threads(self.config), self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
             calls = self.evaluation.around(self._train_long_enough)
-        result = self._compiled(calls)
+        return self._compiled(calls)
+
+    def log_result(self, result: dict[str, Any]) -> None:
+        """Let callbacks look at a result, which has all that Tune adds, and change it."""
         self.callbacks.run("on_train_result", algorithm=self, metrics_logger=self.metrics, result=result)
-        return result
+        super().log_result(result)
 
     def _train_long_enough(self) -> int:
         """Call `training_step` until the configured bounds are reached; return the number of calls."""

@@ -55,6 +55,11 @@ class OffPolicyAlgorithm(Algorithm):
                 f"learner_connector is set, but {type(self).__name__} learns from rows of its replay buffer, which no "
                 "connector sees; write it as an env_to_module_connector, or override the learner's make_batches()"
             )
+        if self.needs_episodes:
+            raise ValueError(
+                f"{type(self).__name__} has observations or actions of several arrays, which its replay buffer does not "
+                f"hold: {self.spaces}; flatten observations with FlattenObservations() as an env_to_module_connector"
+            )
         self.local_replay_buffer = make_replay_buffer(config)
 
     def training_step(self) -> None:

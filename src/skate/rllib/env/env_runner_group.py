@@ -9,6 +9,7 @@ from typing import Any
 
 from skate.rllib.core import (
     COMPONENT_ENV_TO_MODULE_CONNECTOR,
+    COMPONENT_LEARNER,
     COMPONENT_MODULE_TO_ENV_CONNECTOR,
     COMPONENT_RL_MODULE,
 )
@@ -97,6 +98,12 @@ class EnvRunnerGroup:
         """Return the indices of remote runners that can sample."""
         return self._remote.healthy() if self._remote is not None else []
 
+    # Older names of Ray's, which programs still use.
+    num_remote_workers = num_remote_env_runners
+    num_healthy_remote_workers = num_healthy_remote_env_runners
+    num_healthy_workers = num_healthy_env_runners
+    healthy_worker_ids = healthy_env_runner_ids
+
     def sample_rollouts(
         self, total_steps: int, explore: bool | None = None, random_actions: bool = False
     ) -> tuple[list[Rollout] | dict[str, list[Rollout]], list[dict[str, Any]]]:
@@ -148,15 +155,27 @@ class EnvRunnerGroup:
         lanes = int(self.config.num_envs_per_env_runner) * max(self.num_env_runners, 1)
         return max(1, math.ceil(total_steps / lanes))
 
-    def sync_weights(self, state: Any = None, weights_seq_no: int | None = None, **kwargs: Any) -> None:
+    def sync_weights(
+        self,
+        state: Any = None,
+        weights_seq_no: int | None = None,
+        *,
+        from_worker_or_learner_group: Any = None,
+        inference_only: bool = True,
+        **kwargs: Any,
+    ) -> None:
         """Send weights to all runners; remote ones take them with the next part that they sample.
 
         Args:
             state: The module's state, as ``module.get_state(inference_only=True)`` returns it; the local runner's
                 if None.
             weights_seq_no: Its version; default the next one.
+            from_worker_or_learner_group: The learners, or a runner, to take the weights of instead.
+            inference_only: True to leave out the parts of modules that only learning needs.
             kwargs: Of Ray's; without effect.
         """
+        if from_worker_or_learner_group is not None:
+            state = weights_of(from_worker_or_learner_group, inference_only)
         if state is None:
             state = self._local.get_state(components=COMPONENT_RL_MODULE)[COMPONENT_RL_MODULE]
         self._weights_seq_no = self._weights_seq_no + 1 if weights_seq_no is None else weights_seq_no
@@ -278,6 +297,17 @@ def runner_class_of(config: Any) -> Any:
 
         return MultiAgentEnvRunner
     return SingleAgentEnvRunner
+
+
+def weights_of(source: Any, inference_only: bool) -> dict[str, Any]:
+    """Return the weights of the modules of a learner group or of a runner."""
+    if hasattr(source, "foreach_learner"):
+        component = f"{COMPONENT_LEARNER}/{COMPONENT_RL_MODULE}"
+        source_state = source.get_state(component, inference_only=inference_only)[COMPONENT_LEARNER]
+    else:
+        source_state = source.get_state(COMPONENT_RL_MODULE)
+    weights: dict[str, Any] = source_state[COMPONENT_RL_MODULE]
+    return weights
 
 
 def by_module(sampled: list[Any]) -> dict[str, list[Rollout]]:

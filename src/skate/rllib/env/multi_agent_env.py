@@ -8,6 +8,8 @@ from typing import Any
 import gymnasium as gym
 
 AgentID = Any
+#: Key of the environment's own state in a Dict of observations.
+ENV_STATE = "state"
 #: Keys of a group's infos: the rewards and the infos of its agents, in their order.
 GROUP_REWARDS = "_group_rewards"
 GROUP_INFO = "_group_info"

@@ -47,3 +47,7 @@ class MultiAgentVector:
         """Close all environments."""
         for env in self.envs:
             env.close()
+
+
+#: Ray's name, which callbacks compare the class of their `env` with.
+VectorMultiAgentEnv = MultiAgentVector

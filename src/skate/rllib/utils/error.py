@@ -1,15 +1,19 @@
-"""Errors of environments: what they return does not fit."""
+"""Errors that programs raise and catch about spaces and environments."""
 
 from __future__ import annotations
 
 
 class UnsupportedSpaceException(Exception):
-    """No network or distribution goes with a space."""
+    """No default action distribution exists for a space."""
 
 
 class EnvError(Exception):
-    """An environment returned something that does not fit."""
+    """An environment is broken, or is not one."""
 
 
 class MultiAgentEnvError(Exception):
     """An environment of several agents returned something that does not fit its episode."""
+
+
+class NotSerializable(Exception):
+    """An object cannot be sent to another process."""

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from typing import Any
 
+from skate.tune import registry
 from skate.tune.trainable import session
 from skate.tune.trainable.function import FunctionTrainable, wrap_function
 from skate.tune.trainable.session import TrialSpec
@@ -35,6 +36,8 @@ class TrialActor:
 
     def _begin(self, spec: TrialSpec) -> None:
         self._next_checkpoint = spec.next_checkpoint
+        for name, creator in spec.environments.items():
+            registry.register_env(name, creator)
         if os.environ.get("RAY_CHDIR_TO_TRIAL_DIR", "1") != "0" and spec.folder.local:
             os.makedirs(spec.folder.path, exist_ok=True)
             os.chdir(spec.folder.path)

@@ -16,6 +16,7 @@ import skate
 from skate.air.trial_folder import trial_folder
 from skate.exceptions import RayTaskError
 from skate.train.storage.run_folder import RunFolder
+from skate.tune import registry
 from skate.tune.error import TuneError
 from skate.tune.execution import commands
 from skate.tune.execution.machine import Machine
@@ -245,6 +246,7 @@ class Controller:
             next_checkpoint=trial.next_checkpoint,
             checkpoint_frequency=trial.checkpoint_freq,
             log_to_file=self.plan.log_to_file,
+            environments=registry.environments(),
         )
 
     def _advance(self, command: commands.Advance) -> None:

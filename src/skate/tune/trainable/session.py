@@ -28,6 +28,8 @@ class TrialSpec:
     checkpoint_frequency: int = 0
     log_to_file: Any = False
     metadata: dict[str, Any] = field(default_factory=dict)
+    #: Functions that create environments, by the names that the program registered them under.
+    environments: dict[str, Any] = field(default_factory=dict)
 
     @property
     def local_path(self) -> str:

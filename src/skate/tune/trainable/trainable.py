@@ -187,7 +187,7 @@ class Trainable:
             )
         checkpoint = Checkpoint.from_directory(folder)
         with open(os.path.join(folder, _STATE), "wb") as file:
-            pickle.dump(self.get_state(), file)
+            pickle.dump(self._progress(), file)
         self.latest_checkpoint = checkpoint
         return checkpoint
 
@@ -217,6 +217,10 @@ class Trainable:
 
     def get_state(self) -> dict[str, Any]:
         """The progress of the trial."""
+        return self._progress()
+
+    def _progress(self) -> dict[str, Any]:
+        # A subclass may have a get_state() of its own, with all that it consists of.
         return {
             "iteration": self._iteration,
             "time_total": self._time_total,

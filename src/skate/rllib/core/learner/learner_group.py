@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 import skate
+from skate.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from skate.rllib.core import COMPONENT_LEARNER, COMPONENT_RL_MODULE
 from skate.rllib.core.learner.peers import (
     GradientGroup,
     Peer,
+    PeerLost,
     call_with,
     free_port,
     shares_of,
@@ -19,6 +22,13 @@ from skate.rllib.core.learner.peers import (
     steps_of,
 )
 from skate.rllib.utils.checkpoints import Checkpointable
+
+logger = logging.getLogger(__name__)
+
+#: Deaths of learners in one update after which it fails.
+_MAX_DEATHS = 3
+#: Seconds for the other learners to notice that one is gone; they are ended after that.
+_END_SECONDS = 30.0
 
 
 class LearnerGroup(Checkpointable):
@@ -43,6 +53,7 @@ class LearnerGroup(Checkpointable):
             self._start_peers(size)
 
     def _start_peers(self, size: int) -> None:
+        """Start the other learners with the state of the first."""
         config = self.config
         cpus = getattr(config, "num_cpus_per_learner", 1)
         options = {
@@ -52,6 +63,7 @@ class LearnerGroup(Checkpointable):
         made = skate.remote(Peer).options(**options)
         state = self._learner.get_state(not_components="metrics_logger")
         self._peers = [made.remote(config, self._module_spec, state) for _ in range(size - 1)]
+        skate.get([peer.ping.remote() for peer in self._peers])
         host, port = skate.util.get_node_ip_address(), free_port()
         joined = [peer.join.remote(host, port, rank, size) for rank, peer in enumerate(self._peers, start=1)]
         self._learner.gradient_group = GradientGroup(host, port, 0, size)
@@ -98,9 +110,64 @@ class LearnerGroup(Checkpointable):
             arguments = [(None, {**kwargs, kind: share}) for share in shares]
         else:
             arguments = [(share, kwargs) for share in shares]
-        running = [peer.update.remote(*each) for peer, each in zip(self._peers, arguments[1:], strict=True)]
-        share, own = arguments[0]
-        return [self._learner.update(share, **own), *skate.get(running)]
+        return self._update_together(arguments)
+
+    def _update_together(self, arguments: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
+        """Update on the shares of all learners; after the death of one, again from the state before."""
+        before = self._learner.get_state()
+        for deaths in range(1, _MAX_DEATHS + 1):
+            running = [
+                peer.update.remote(*each) for peer, each in zip(self._peers, arguments[1:], strict=True)
+            ]
+            share, own = arguments[0]
+            try:
+                return [self._learner.update(share, **own), *skate.get(running)]
+            except BaseException as error:
+                cause = self._cause_of(error, running)
+                self._learner.set_state(before)
+                self._restart_peers()
+                if not isinstance(cause, RayActorError) or deaths == _MAX_DEATHS:
+                    raise cause from error
+                logger.error(
+                    "A learner died; all of them start again from the state before the update: %s", cause
+                )
+        raise AssertionError("unreachable")
+
+    def _cause_of(self, error: BaseException, running: list[Any]) -> BaseException:
+        """Return why an update failed: what was raised first, here or by another learner, or the death of one."""
+        self._leave_group()  # the others would wait for the gradients of this learner
+        if not isinstance(error, PeerLost | RayError):
+            return error
+        died: BaseException | None = None
+        for ref in running:
+            try:
+                skate.get(ref, timeout=_END_SECONDS)
+            except RayTaskError as failed:
+                raised = failed.as_instanceof_cause()
+                if not isinstance(raised, PeerLost):
+                    return raised
+            except RayActorError as failed:
+                died = failed
+            except GetTimeoutError:
+                continue
+        return died or error
+
+    def _restart_peers(self) -> None:
+        size = len(self)
+        self._end_peers()
+        self._start_peers(size)
+
+    def _leave_group(self) -> None:
+        group = getattr(self._learner, "gradient_group", None)
+        if group is not None:
+            group.close()
+            self._learner.gradient_group = None
+
+    def _end_peers(self) -> None:
+        for peer in self._peers:
+            skate.kill(peer)
+        self._peers = []
+        self._leave_group()
 
     @property
     def has_own_connectors(self) -> bool:
@@ -118,7 +185,13 @@ class LearnerGroup(Checkpointable):
             One result per learner.
         """
         running = [peer.call.remote(func, kwargs) for peer in self._peers]
-        return [call_with(self._learner, func, kwargs), *skate.get(running)]
+        own = call_with(self._learner, func, kwargs)
+        try:
+            return [own, *skate.get(running)]
+        except RayActorError as died:
+            logger.error("A learner died; it starts again with the state of the first: %s", died)
+            self._restart_peers()
+            return [own, *skate.get([peer.call.remote(func, kwargs) for peer in self._peers])]
 
     def take_td_errors(self) -> dict[str, Any]:
         """Return the errors of all rows since the last call, by module id, for prioritized replay."""
@@ -174,10 +247,4 @@ class LearnerGroup(Checkpointable):
     def shutdown(self) -> None:
         """Release the learners."""
         self._learner.shutdown()
-        for peer in self._peers:
-            skate.kill(peer)
-        self._peers = []
-        group = getattr(self._learner, "gradient_group", None)
-        if group is not None:
-            group.close()
-            self._learner.gradient_group = None
+        self._end_peers()

@@ -15,6 +15,10 @@ from torch import Tensor, distributed
 _TIMEOUT = timedelta(minutes=5)
 
 
+class PeerLost(RuntimeError):
+    """Another learner is gone, so that gradients cannot be averaged."""
+
+
 class GradientGroup:
     """Sums tensors over all learners, through sockets of this machine or of the network.
 
@@ -38,9 +42,16 @@ class GradientGroup:
         self._group = None
 
     def average(self, gradients: Sequence[Tensor]) -> None:
-        """Replace the gradients by their means over all learners, in place."""
+        """Replace the gradients by their means over all learners, in place.
+
+        Raises:
+            PeerLost: Another learner has died, or has left the group after an error.
+        """
         flat = torch.cat([gradient.reshape(-1).to("cpu") for gradient in gradients])
-        self._group.allreduce([flat]).wait()
+        try:
+            self._group.allreduce([flat]).wait()
+        except RuntimeError as error:
+            raise PeerLost(f"another learner is gone: {error}") from error
         flat /= self.size
         start = 0
         for gradient in gradients:
@@ -63,7 +74,15 @@ class Peer:
 
     def update(self, rollouts: Any, kwargs: dict[str, Any]) -> Any:
         """Update on this learner's share."""
-        return self._learner.update(rollouts, **kwargs)
+        try:
+            return self._learner.update(rollouts, **kwargs)
+        except BaseException:
+            # The others would wait for this learner's gradients; without its sockets they end at once.
+            self._learner.gradient_group.close()
+            raise
+
+    def ping(self) -> None:
+        """Return once the learner is made."""
 
     def call(self, func: Any, kwargs: dict[str, Any]) -> Any:
         """Call a function with the learner, or a method by its name."""

@@ -22,6 +22,7 @@ from skate.rllib.core.distribution.torch.torch_distribution import (
 from skate.rllib.core.models.base import ModelConfig, check_framework
 from skate.rllib.core.models.configs import CNNEncoderConfig, MLPEncoderConfig, RecurrentEncoderConfig
 from skate.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from skate.rllib.utils.error import UnsupportedSpaceException
 
 _FILTERS: dict[int, list[list[Any]]] = {
     96: [[16, [8, 8], 4], [32, [4, 4], 2], [256, [11, 11], 2]],
@@ -31,10 +32,6 @@ _FILTERS: dict[int, list[list[Any]]] = {
     10: [[16, [5, 5], 2], [32, [5, 5], 2]],
 }
 _SMALLEST_IMAGE = 4
-
-
-class UnsupportedSpaceException(ValueError):
-    """No default action distribution exists for a space."""
 
 
 class Catalog:

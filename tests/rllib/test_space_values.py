@@ -1,0 +1,147 @@
+"""Small functions on arrays, tensors and spaces that programs import: their figures, and the ways there and back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from skate.rllib.core.models.torch.padding import normc_initializer, same_padding, valid_padding
+from skate.rllib.policy.sample_batch import SampleBatch, concat_samples
+from skate.rllib.utils import numpy as arrays
+from skate.rllib.utils import space_values, tensors
+
+SPACE = spaces.Dict(
+    {"b": spaces.Tuple((spaces.Box(-2.0, 4.0, (3,)), spaces.Discrete(3))), "a": spaces.Box(0.0, np.inf, (1,))}
+)
+
+
+def test_actions_go_to_the_bounds_and_back() -> None:
+    action = SPACE.sample()
+    struct = space_values.get_base_struct_from_space(SPACE)
+    assert isinstance(struct["b"], tuple) and len(space_values.flatten_space(SPACE)) == 3
+    small = space_values.normalize_action(action, struct)
+    assert np.abs(small["b"][0]).max() <= 1.0 and small["a"] is action["a"], "a is not bounded"
+    again = space_values.unsquash_action(small, struct)
+    np.testing.assert_allclose(again["b"][0], action["b"][0], atol=1e-6)
+    far = {"b": (np.full(3, 9.0, np.float32), 1), "a": np.array([-1.0], np.float32)}
+    clipped = space_values.clip_action(far, struct)
+    assert clipped["b"][0].tolist() == [4.0] * 3 and clipped["a"].tolist() == [0.0]
+    assert space_values.flatten_to_single_ndarray(far).shape == (5,)
+
+
+def test_arrays_and_tensors_of_nested_values() -> None:
+    given = {"x": (torch.ones(2, dtype=torch.float64), torch.tensor(3)), "y": [np.arange(2), "text"]}
+    found = arrays.convert_to_numpy(given)
+    assert found["x"][0].dtype == np.float32 and found["x"][1] == 3 and found["y"][0].dtype == np.int32
+    plain = arrays.convert_numpy_to_python_primitives(found)
+    assert plain == {"x": ([1.0, 1.0], 3), "y": [[0, 1], "text"]}
+    back = tensors.convert_to_torch_tensor({"x": np.ones(2), "y": None, "z": np.array(["text"])})
+    assert back["x"].dtype == torch.float32 and back["y"] is None and back["z"].tolist() == ["text"]
+
+
+def test_one_hot_and_softmax() -> None:
+    assert arrays.one_hot(np.array([0, 2])).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert arrays.one_hot(True).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="needs a depth over 2"):
+        arrays.one_hot(np.array([2]), depth=2)
+    several = spaces.MultiDiscrete([2, 3])
+    expected = [[0, 1, 1, 0, 0]]
+    assert tensors.one_hot(torch.tensor([[1, 0]]), several).tolist() == expected
+    assert arrays.one_hot_multidiscrete(np.array([[1, 0]]), [2, 3]).tolist() == expected
+    with pytest.raises(ValueError, match="Discrete or MultiDiscrete"):
+        tensors.one_hot(torch.zeros(1), spaces.Box(0, 1))
+    logits = np.array([[1000.0, 1000.0], [0.0, np.log(3.0)]])
+    np.testing.assert_allclose(arrays.softmax(logits), [[0.5, 0.5], [0.25, 0.75]])
+    lengths = torch.tensor([1, 3])
+    assert tensors.sequence_mask(lengths).tolist() == [[True, False, False], [True, True, True]]
+    assert float(tensors.explained_variance(torch.arange(4.0), torch.arange(4.0))) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kernel", [3, 4])
+def test_borders_are_those_that_convolutions_need(kernel: int) -> None:
+    image = torch.zeros(1, 1, 11, 7)
+    borders, out = same_padding((11, 7), kernel, 2)
+    layer = torch.nn.Conv2d(1, 1, kernel, 2)
+    assert tuple(layer(torch.nn.functional.pad(image, borders)).shape[2:]) == out == (6, 4)
+    assert tuple(layer(image).shape[2:]) == valid_padding((11, 7), [kernel, kernel], (2, 2))
+    weights = torch.empty(5, 8)
+    normc_initializer(0.1)(weights)
+    np.testing.assert_allclose(weights.norm(dim=1), 0.1, rtol=1e-5)
+
+
+def test_a_batch_counts_its_rows() -> None:
+    batch = SampleBatch({SampleBatch.OBS: {"a": np.arange(6).reshape(3, 2)}, SampleBatch.REWARDS: np.ones(3)})
+    assert (batch.count, len(batch), bool(SampleBatch())) == (3, 3, False)
+    assert batch.slice(1, 3)["obs"]["a"].tolist() == [[2, 3], [4, 5]]
+    assert batch.as_multi_agent().agent_steps() == 3
+    parts = [SampleBatch(rewards=np.zeros(2)), SampleBatch(rewards=np.ones(1))]
+    assert concat_samples(parts)["rewards"].tolist() == [0, 0, 1]
+
+
+class Chance:
+    """A game of chance of two players in turns: the first to play the higher of two numbers wins."""
+
+    class State:
+        def __init__(self) -> None:
+            self.drawn, self.moves = -1, [-1, -1]
+
+        def is_chance_node(self) -> bool:
+            return self.drawn < 0
+
+        def chance_outcomes(self) -> list[tuple[int, float]]:
+            return [(1, 1.0)]
+
+        def current_player(self) -> int:
+            return -1 if self.drawn < 0 else self.moves.index(-1)
+
+        def legal_actions(self, player: int) -> list[int]:
+            return [0, 1]
+
+        def apply_action(self, action: int) -> None:
+            if self.drawn < 0:
+                self.drawn = action
+            else:
+                self.moves[self.moves.index(-1)] = action
+
+        def is_terminal(self) -> bool:
+            return -1 not in self.moves
+
+        def returns(self) -> list[float]:
+            won = float(self.moves[0] > self.moves[1])
+            return [won, -won] if self.is_terminal() else [0.0, 0.0]
+
+        def observation_tensor(self, player: int) -> list[float]:
+            return [float(player), float(self.drawn)]
+
+    def num_players(self) -> int:
+        return 2
+
+    def get_type(self) -> SimpleNamespace:
+        return SimpleNamespace(dynamics="Dynamics.SEQUENTIAL")
+
+    def observation_tensor_size(self) -> int:
+        return 2
+
+    def num_distinct_actions(self) -> int:
+        return 9
+
+    def new_initial_state(self) -> Chance.State:
+        return Chance.State()
+
+
+def test_a_game_of_openspiel_is_played_in_turns() -> None:
+    from skate.rllib.env.wrappers.open_spiel import OpenSpielEnv
+
+    env = OpenSpielEnv(Chance())
+    observations, _ = env.reset(seed=3)
+    assert observations[0].tolist() == [0.0, 1.0] and list(observations) == [0]
+    observations, rewards, terminateds, _, _ = env.step({0: 1})
+    assert list(observations) == [1] and rewards == {0: 0.0, 1: 0.0} and not terminateds["__all__"]
+    # An action that is not allowed costs a little, and another one is made.
+    observations, rewards, terminateds, truncateds, _ = env.step({1: 8})
+    assert observations == {} and rewards[1] == pytest.approx(-rewards[0] - 0.1)
+    assert terminateds == {0: True, 1: True, "__all__": True} and not any(truncateds.values())
