@@ -72,7 +72,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "llm": 4,
     "node": 3,
     "private_names": 11,
-    "rllib": 27,
+    "rllib": 28,
     "runtime_env": 8,
     "serve": 15,
     "simulation": 4,
@@ -117,7 +117,14 @@ NOUNS_IN_ING = {
     "tracing",
     "training",
 }
-NOUNS_IN_ING |= {"frame_stacking", "ring", "custom_func_checkpointing", "setup_local_tmp_tracing"}
+NOUNS_IN_ING |= {
+    "frame_stacking",
+    "ring",
+    "custom_func_checkpointing",
+    "padding",
+    "typing",
+    "setup_local_tmp_tracing",
+}
 #: Extras for those who work on Skate, or that bring a model along.
 EXTRAS_OF_TOOLS = {"dev", "demo", "site", "retrieval"}
 #: Packages whose module has another name.

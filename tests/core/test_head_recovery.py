@@ -15,6 +15,7 @@ from skate.protocol import registry_records as rr
 from skate.protocol import shell_events as se
 from skate.protocol.effects import AdoptJob, AppendRecords, KillWorker, Spawn
 from skate.protocol.states import ALIVE, DEAD, PENDING, RESTARTING
+from skate.protocol.version import VERSION
 from tests.core.rig import Rig
 
 MEMBER = b"node0001".ljust(28, b".")
@@ -58,7 +59,7 @@ class Head(Rig):
         """Start the worker of an actor and its constructor, as far as they were asked for."""
         self.store()
         for cid in self.shell_cids(Spawn):
-            self.send(cid, m.READY, 1, 5)
+            self.send(cid, m.READY, 1, VERSION)
         self.store()
         for worker in list(self.core.scheduler.workers.values()):
             for _, actor_id, *_ in self.received(worker.cid, m.CONSTRUCT):
@@ -278,7 +279,7 @@ def test_a_member_keeps_its_actors_and_registers_them_with_the_next_head() -> No
     fields = {"attempt": 0, "retries": 0, "life": life}
     member.send(first, m.FORWARD, 1, actor_id, b"t" * 16, b"", (), (), b"", fields)
     (cid,) = member.shell_cids(Spawn)
-    member.send(cid, m.READY, 7, 5)
+    member.send(cid, m.READY, 7, VERSION)
     member.send(cid, m.DONE, actor_id, m.OK, (), 1, False)
     member.report(se.PeerLeft(se.PEER_LEFT, first, "was lost"))
     assert member.core.actors.actors[actor_id].state == ALIVE and not member.received(cid, m.EXIT)

@@ -191,7 +191,7 @@ def test_a_link_of_a_chain_whose_read_fails_ends_those_behind_it(mesh: MeshClust
 def test_a_reader_loses_its_patience_with_a_source_that_gets_nothing(
     mesh: MeshCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(bulk, "READ_SECONDS", 0.2)
     gate = Gate(mesh.nodes[1], SIZE // 2)
     first, second, third = chain(mesh)
     mesh.until(lambda: bool(second.done and third.done))

@@ -84,7 +84,7 @@ def test_an_error_comes_out_though_other_learners_wait_for_gradients(
     with pytest.raises(ArithmeticError, match="this share is broken"):
         update(group)
     assert not (tmp_path / who).exists()
-    # The group goes on as it was before.
+    # The group continues as it was before.
     after = update(group)
     group.set_state(before)
     assert np.array_equal(update(group), after)

@@ -33,7 +33,7 @@ GONE: Final = b"\x00"
 #: How long a connection may be silent; a value may have to be read from disk first.
 SILENCE_SECONDS: Final = 60.0
 #: How long a reader waits for bytes that have not come to its source either; then it asks for another one.
-PATIENCE_SECONDS: Final = 5.0
+READ_SECONDS: Final = 5.0
 END_SECONDS: Final = 5.0
 
 #: Asks the node for bytes of a value: key, offset, size, a function for the answer, and who reads.
@@ -199,7 +199,7 @@ class BulkSender(BulkThread):
             self._wake.set()
 
         self._mailbox.post(lambda: self._read(key, at, size, answer, visit))
-        if not self._stopped and not self._wake.wait(min(PATIENCE_SECONDS, self._seconds)):
+        if not self._stopped and not self._wake.wait(min(READ_SECONDS, self._seconds)):
             if visit.waits:
                 return None
             self._wake.wait(self._seconds)

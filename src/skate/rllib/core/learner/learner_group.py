@@ -122,7 +122,7 @@ class LearnerGroup(Checkpointable):
             share, own = arguments[0]
             try:
                 return [self._learner.update(share, **own), *skate.get(running)]
-            except BaseException as error:
+            except BaseException as error:  # the learners that live have to be in step again, whatever it was
                 cause = self._cause_of(error, running)
                 self._learner.set_state(before)
                 self._restart_peers()
