@@ -52,12 +52,14 @@ class Arrival:
 class Visit:
     """One connection over which another node reads a value; `rank` is that of its read, 0 if it must not wait."""
 
-    __slots__ = ("arrival", "begun", "rank")
+    __slots__ = ("arrival", "begun", "from_memory", "place", "rank")
 
-    def __init__(self, rank: int = 0) -> None:
+    def __init__(self, rank: int = 0, from_memory: bool = False) -> None:
         self.rank = rank
+        self.from_memory = from_memory  # a value on disk is restored first
         self.begun = False
         self.arrival: Arrival | None = None  # that it has received bytes of
+        self.place: int | None = None  # on disk, that it has received bytes from
 
     @property
     def waits(self) -> bool:

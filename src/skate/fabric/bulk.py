@@ -8,12 +8,13 @@ while a chunk is sent, so a chunk counts only when the byte after it has come.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skate.fabric.arrivals import Visit
 from skate.wire.limits import start_thread
@@ -38,6 +39,22 @@ END_SECONDS: Final = 5.0
 
 #: Asks the node for bytes of a value: key, offset, size, a function for the answer, and who reads.
 Read = Callable[[bytes, int, int, Callable[[Any], None], Visit], None]
+
+
+class FilePart(NamedTuple):
+    """Bytes of a value in a file."""
+
+    fd: int
+    at: int
+    size: int
+
+    def read(self) -> bytes | None:
+        """Return the bytes; None if they cannot be read."""
+        try:
+            data = os.pread(self.fd, self.size, self.at)
+        except OSError:
+            return None
+        return data if len(data) == self.size else None
 
 
 def chunk_bytes(size: int) -> int:
@@ -170,31 +187,45 @@ class BulkSender(BulkThread):
         end = at + size
         visit = Visit(rank)
         step = chunk_bytes(end)
-        base = None
+        base: tuple[int, int] | None = None
         if not end:
             self._sock.sendall(GONE)
             return
         while True:
             count = min(step, end - at)
             # After the last chunk, look once more whether its last byte is still there.
-            piece = self._lend(key, at, count, visit) if count else self._lend(key, at - 1, 1, visit)
-            start = None if piece is None else address_of(piece) - (at if count else at - 1)
-            if piece is None or (base is not None and start != base):
+            found = self._chunk(key, at, count, visit) if count else self._chunk(key, at - 1, 1, visit)
+            if found is None or (base is not None and found[0] != base):
                 self._sock.sendall(GONE)
                 return
             self._sock.sendall(VALID)
             if not count:
                 return
-            base = start
+            base, piece = found
             self._sock.sendall(piece)
             at += count
 
-    def _lend(self, key: bytes, at: int, size: int, visit: Visit) -> memoryview | None:
+    def _chunk(
+        self, key: bytes, at: int, size: int, visit: Visit
+    ) -> tuple[tuple[int, int], bytes | memoryview] | None:
+        """Return bytes of the value, and where the value begins: a file, or -1 for memory, and the place in it."""
+        piece = self._lend(key, at, size, visit)
+        if isinstance(piece, FilePart):
+            data = piece.read()
+            if data is not None:
+                return (piece.fd, piece.at - at), data
+            visit.from_memory = True  # the node restores the value, or finds out that it is lost
+            piece = self._lend(key, at, size, visit)
+        if not isinstance(piece, memoryview):
+            return None
+        return (-1, address_of(piece) - at), piece
+
+    def _lend(self, key: bytes, at: int, size: int, visit: Visit) -> memoryview | FilePart | None:
         """Return bytes of the value, or None if it is not here."""
-        answers: list[memoryview | None] = []
+        answers: list[memoryview | FilePart | None] = []
         self._wake.clear()
 
-        def answer(piece: memoryview | None) -> None:
+        def answer(piece: memoryview | FilePart | None) -> None:
             answers.append(piece)
             self._wake.set()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate.fabric.arrivals import Arrivals, Visit
+from skate.fabric.bulk import FilePart
 from skate.protocol import shell_events as se
 from skate.protocol.values import PACKAGE
 
@@ -145,9 +146,14 @@ class PeerLinks:
     ) -> None:
         """Answer with bytes of a local value, or with None; answer later if the value must be restored from disk first, or
         is on its way here."""
-        visit = visit or Visit()
         if key.startswith(PACKAGE):
             self.packages.read(key, at, size, answer)
+            return
+        if visit is None:  # the bytes go into a message, and the loop must not wait for a disk
+            visit = Visit(from_memory=True)
+        part = self._on_disk(key, at, size, visit)
+        if part is not None or (visit.place is not None and not visit.from_memory):
+            answer(part)
             return
         on_disk = self._host.snapshot.on_disk(key)
         if on_disk:
@@ -155,6 +161,20 @@ class PeerLinks:
         self._host.tell(se.RemoteRead(se.REMOTE_READ, key))
         if not on_disk:
             self._answer(key, at, size, answer, visit)
+
+    def _on_disk(self, key: bytes, at: int, size: int, visit: Visit) -> FilePart | None:
+        """Return where bytes of a spilled value are on disk; None if they are not there, or a reader takes them from memory."""
+        snapshot = self._host.snapshot
+        if visit.from_memory or (visit.begun and visit.place is None):
+            return None
+        if visit.place is None and not snapshot.on_disk(key):
+            return None
+        found = snapshot.place_on_disk(key)
+        if found is None or at + size > found[1] or visit.place not in (None, found[0]):
+            return None
+        visit.begun, visit.place = True, found[0]
+        fd, start = self._host.disk.at(found[0])
+        return FilePart(fd, start + at, size)
 
     def serve_reads(self, key: bytes) -> None:
         """Answer pending reads of a value that is back in memory, or is unavailable."""

@@ -91,6 +91,14 @@ class Snapshot:
         """Return True if a value was spilled."""
         return oid in self._core.spill_manager.spilled
 
+    def place_on_disk(self, oid: bytes) -> tuple[int, int] | None:
+        """Return place and size of a value's copy on a disk of this machine, or None if there is none."""
+        core = self._core
+        record, place = core.objects.get(oid), core.spill_manager.copies.get(oid)
+        if record is None or place is None or core.spill_manager.external:
+            return None
+        return place - core.allocator.boundary, record.size
+
     def place_of(self, oid: bytes) -> tuple[int, int] | None:
         """Return offset and size of a value in memory, or None if it is not there."""
         record = self._core.objects.get(oid)

@@ -189,6 +189,11 @@ class Disk:
         else:
             station.writer.put(job)
 
+    def at(self, place: int) -> tuple[int, int]:
+        """Return the file of a place on this machine, and the offset in it."""
+        at, file = self._file(place)
+        return file.fd, at
+
     def close(self) -> None:
         """End the threads, and remove all files."""
         for station in (*self._stations, self._external):
