@@ -26,6 +26,7 @@ from skate.fabric.connection import (
 from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
 from skate.fabric.lane import QUEUE_BYTES_MAX, Lane
 from skate.fabric.lanes import BEHIND_HEAD, Lanes
+from skate.fabric.large_message import ALONE_BYTES, PART, PART_BYTES, Assembly, parts_of
 from skate.fabric.order import DATA, EXPRESS, FORETOLD, JOINED, Delivery
 from skate.fabric.order_lane import Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
@@ -73,6 +74,7 @@ class Mesh(Lanes):
         self.congested: set[NodeId] = set()
         self.handler: Handler
         self._transfers = Transfers(pump, self.express, self._dial_bulk, self._read)
+        self._assembly = Assembly()
         self._turned = clock()
         self._timer = Timer(pump, timing.beat / 4, self.tick)
         carrier.receiver = self
@@ -85,7 +87,14 @@ class Mesh(Lanes):
 
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
         """Queue a message; no-op for a member that has ended."""
-        self.order.send(to[1], packed_frame(message), message[0] in BINDING)
+        packed, binds = packed_frame(message), message[0] in BINDING
+        if len(packed) <= ALONE_BYTES:
+            self.order.send(to[1], packed, binds)
+        elif len(packed) <= PART_BYTES:
+            self.order.send_alone(to[1], packed, binds)
+        else:
+            for part in parts_of(packed):
+                self.order.send_alone(to[1], packed_frame(part), binds)
 
     def post(self, to: int, *frame: Any) -> None:
         """Queue a frame of the mesh itself, in order with the messages."""
@@ -194,6 +203,10 @@ class Mesh(Lanes):
     def _control(self, source: int, frame: tuple[Any, ...]) -> None:
         """Handle a frame of the mesh itself."""
         match frame:
+            case (kind, is_last, data) if kind == PART:
+                message = self._assembly.take(source, is_last, data)
+                if message is not None:
+                    self.handler.message(self.ids[source], message)
             case (kind,) if kind == LEAVE:
                 self.handler.leave_requested()
             case (kind, is_error, text) if kind == PRINTED:
@@ -254,6 +267,7 @@ class Mesh(Lanes):
         self.handler.left(member, reason)
         self._tunnels.left(number)
         self._transfers.left(number)
+        self._assembly.left(number)
 
     def _bury(self) -> None:
         """Deliver the ends of leaving members whose connections have ended; give the others a second to end."""

@@ -105,6 +105,13 @@ class Order:
         if binds:
             self._note((to, self.number), lane.sent + 1, 0)
 
+    def send_alone(self, to: int, frame: object, binds: bool = False) -> None:
+        """Queue a frame that is too large to share a write with others."""
+        if to in self.members and to not in self.closing:
+            self._flush(self._lane(to))
+            self.send(to, frame, binds)
+            self._flush(self._lane(to))
+
     def send_express(self, to: int, frame: object) -> None:
         """Send a frame that overtakes what is held back at its receiver."""
         if to in self.members and to not in self.closing:

@@ -181,6 +181,11 @@ class Node(Cluster):
         elif word == "read":
             _, oid, offset, size, rank = frame
             on_disk = self.core.snapshot.on_disk(oid)
+            spilled = self.spilled(oid) if on_disk else None
+            if spilled is not None:
+                self.observer.counts["sent from disk"] += 1
+                self.world.post(self.number, source, ("piece", oid, offset, spilled))
+                return
             self.tell(se.RemoteRead(se.REMOTE_READ, oid))
             if on_disk:
                 self.late.append((oid, source, offset))
@@ -198,6 +203,13 @@ class Node(Cluster):
         elif word == "left":
             self.remove_peer(frame[1])
         self.apply()
+
+    def spilled(self, oid: bytes) -> Any:
+        """Return a value from the disk of this machine; None if its copy is elsewhere or cannot be read."""
+        found = self.core.snapshot.place_on_disk(oid)
+        if found is None or found[0] in self.disk.bad:
+            return None
+        return self.memory[found[0] + self.disk.boundary]
 
     def read(self, oid: bytes, source: int, offset: int, visit: Visit | None = None) -> None:
         """Send a value to another node, if it is in memory, or when it has come; now and then a reader loses its patience."""
