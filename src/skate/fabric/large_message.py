@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import msgpack
 
-#: A message of more bytes gets a write of its own, since a write of many would exceed what a channel takes.
-ALONE_BYTES: Final = 1 << 18
-#: A message of more bytes is split.
+#: A message of more bytes is split: a channel takes no larger value than 1 GiB, and what is lost with a connection is sent again.
 PART_BYTES: Final = 16 << 20
 PART: Final = -9  # True in the last one, bytes
 

@@ -26,7 +26,7 @@ from skate.fabric.connection import (
 from skate.fabric.directory import HEAD, HeadAction, MemberAction, Timing
 from skate.fabric.lane import QUEUE_BYTES_MAX, Lane
 from skate.fabric.lanes import BEHIND_HEAD, Lanes
-from skate.fabric.large_message import ALONE_BYTES, PART, PART_BYTES, Assembly, parts_of
+from skate.fabric.large_message import PART, PART_BYTES, Assembly, parts_of
 from skate.fabric.order import DATA, EXPRESS, FORETOLD, JOINED, Delivery
 from skate.fabric.order_lane import Receipt
 from skate.fabric.transfer import PIECE, READ, Transfer, Transfers
@@ -88,10 +88,8 @@ class Mesh(Lanes):
     def send(self, to: NodeId, message: tuple[Any, ...]) -> None:
         """Queue a message; no-op for a member that has ended."""
         packed, binds = packed_frame(message), message[0] in BINDING
-        if len(packed) <= ALONE_BYTES:
+        if len(packed) <= PART_BYTES:
             self.order.send(to[1], packed, binds)
-        elif len(packed) <= PART_BYTES:
-            self.order.send_alone(to[1], packed, binds)
         else:
             for part in parts_of(packed):
                 self.order.send_alone(to[1], packed_frame(part), binds)

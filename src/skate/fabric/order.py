@@ -106,7 +106,7 @@ class Order:
             self._note((to, self.number), lane.sent + 1, 0)
 
     def send_alone(self, to: int, frame: object, binds: bool = False) -> None:
-        """Queue a frame that is too large to share a write with others."""
+        """Queue a large frame, in a write of its own."""
         if to in self.members and to not in self.closing:
             self._flush(self._lane(to))
             self.send(to, frame, binds)
