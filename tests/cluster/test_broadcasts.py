@@ -87,3 +87,21 @@ def test_machines_that_end_in_the_middle_of_a_broadcast_stop_nobody(
         cluster.nodes.remove(machine)
     driver.ask("del value, refs")
     cluster.down(driver)
+
+
+def test_a_spilled_value_is_sent_without_room_in_memory(network: Callable[..., Network]) -> None:
+    cluster = Cluster(network(2))
+    driver = cluster.up(store=2**28)
+    warm(driver, ["machine2"])
+    driver.ask("parts = [__import__('numpy').arange(2**23) + number for number in range(8)]")
+    sums = eval(driver.ask("[int(each.sum()) for each in parts]"))
+    driver.ask("values = [ray.put(parts.pop(0)) for _ in range(8)]", ANSWER_S)
+    before = cluster.status(cluster.head)
+    assert before["spilled"] > 2**27, before
+    for number in range(3):  # the first ones are on disk, and the second machine has room for three
+        line = f"ray.get(total.options(**on('machine2')).remote(values[{number}]))"
+        assert driver.ask(line, ANSWER_S) == str(sums[number])
+    after = cluster.status(cluster.head)
+    assert (after["memory_used"], after["spilled"]) == (before["memory_used"], before["spilled"])
+    driver.ask("del values")
+    cluster.down(driver)
