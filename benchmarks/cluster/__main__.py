@@ -24,6 +24,9 @@ from tests.cluster.namespaces import Network, why_not
 
 TARGETS = ("bare", "dask", "skate", "ray")
 SCENARIOS = ("tasks", "actors", "transfer", "join")
+#: A value that so many machines read at once, on a network of its own; only Skate and Ray can.
+BROADCAST = "broadcast"
+READERS = 8
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ ROWS = [
     Row("actor_in_flight", "the same in flight, /s", True, "", ">= 50,000, >= 20 x Ray"),
     Row("transfer", "1 GB node to node, GB/s", True, "transfer_tls", ">= 0.85 x bare TLS"),
     Row("transfer_tls", "the same, bare TLS, GB/s", True, "", ""),
+    Row("one_transfer", "a value over a slow cable, s", False, "", ""),
+    Row("broadcast", "the same to 8 nodes at once, times", False, "", "<= 2.5"),
     Row("join", "a node joins, s to its first task", False, "", "<= 1.2"),
 ]
 
@@ -53,10 +58,15 @@ ROWS = [
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure calls and values between machines.")
     parser.add_argument(
-        "--only", default="", metavar="NAME", help=f"scenarios whose name holds NAME: {SCENARIOS}"
+        "--only",
+        default="",
+        metavar="NAME",
+        help=f"scenarios whose name holds NAME: {(*SCENARIOS, BROADCAST)}",
     )
     parser.add_argument("--target", choices=TARGETS, action="append", help="only this side; may be repeated")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rate", default="1gbit", help="of the cables of `broadcast`; default: 1gbit")
+    parser.add_argument("--mib", type=int, default=1024, help="size of its value; default: 1024")
     parser.add_argument("--ray", metavar="PYTHON", default=str(ROOT / ".venv-ray" / "bin" / "python"))
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     return parser.parse_args()
@@ -71,43 +81,57 @@ def measure(args: argparse.Namespace) -> Record:
     for number in range(args.rounds):
         print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
         for target in targets:
-            with Network(clusters.LATE) as network:
-                one_target(record, network, target, pythons[target], names)
+            if names or BROADCAST not in args.only:
+                with Network(clusters.LATE) as network:
+                    one_target(record, network, target, pythons[target], names)
+            if target in ("skate", "ray") and args.only in BROADCAST:
+                with Network(READERS + 2) as network:
+                    broadcast(record, network, target, pythons[target], args)
     return record
 
 
+def attempt(record: Record, target: str, what: str, work: Callable[[], dict[str, Any] | None]) -> bool:
+    """Measure something of a target; what fails goes to the record."""
+    begin = time.monotonic()
+    try:
+        found = work()
+        if found is not None:
+            record.add(target, found)
+        problem = ""
+    # Whatever fails on one side must not end the others.
+    except (
+        Exception
+    ) as error:  # any failure of one side is a line of the table; the others are still measured
+        problem = " ".join(str(error).split())[-400:] or type(error).__name__
+        record.failures.append(f"{target} {what}: {problem}")
+    print(
+        f"{target} {what:<20} {time.monotonic() - begin:6.1f} s  {problem[:60]}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return not problem
+
+
+def broadcast(record: Record, network: Network, target: str, python: str, args: argparse.Namespace) -> None:
+    """Measure how long a value takes to many machines with slow cables, in times of one transfer."""
+    bench = clusters.Bench(network, target, python)
+    if attempt(record, target, "start", lambda: bench.up(READERS + 2)):
+        bench.slow(args.rate)
+        size = str(args.mib << 20)
+        attempt(record, target, BROADCAST, lambda: bench.scenario(BROADCAST, "--bytes", size))
+
+
 def one_target(record: Record, network: Network, target: str, python: str, names: list[str]) -> None:
-    """Measure one target; what fails goes to the record."""
-
-    def attempt(what: str, work: Callable[[], dict[str, Any] | None]) -> bool:
-        begin = time.monotonic()
-        try:
-            found = work()
-            if found is not None:
-                record.add(target, found)
-            problem = ""
-        # Whatever fails on one side must not end the others.
-        except (
-            Exception
-        ) as error:  # any failure of one side is a line of the table; the others are still measured
-            problem = " ".join(str(error).split())[-400:] or type(error).__name__
-            record.failures.append(f"{target} {what}: {problem}")
-        print(
-            f"{target} {what:<20} {time.monotonic() - begin:6.1f} s  {problem[:60]}",
-            file=sys.stderr,
-            flush=True,
-        )
-        return not problem
-
+    """Measure one target."""
     if target == "bare":
-        attempt("sockets", lambda: clusters.plain_sockets(network, python))
+        attempt(record, target, "sockets", lambda: clusters.plain_sockets(network, python))
         return
     if target == "dask":
-        attempt("frames", lambda: clusters.dask_frames(network, python))
+        attempt(record, target, "frames", lambda: clusters.dask_frames(network, python))
     bench = clusters.Bench(network, target, python)
-    if attempt("start", bench.up):
+    if attempt(record, target, "start", bench.up):
         for name in names:
-            attempt(name, lambda name=name: bench.scenario(name))  # type: ignore[misc]
+            attempt(record, target, name, lambda name=name: bench.scenario(name))  # type: ignore[misc]
 
 
 def lines(record: Record) -> Iterator[str]:

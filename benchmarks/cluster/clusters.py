@@ -49,25 +49,30 @@ class Bench:
         program = self.run(machine, *COMMANDS[self.target](self, machine))
         self.running.append(program)
 
-    def up(self) -> None:
-        """Start the head and two nodes, and wait until they have joined."""
+    def up(self, nodes: int = LATE - 1) -> None:
+        """Start the head and other nodes, two by default, and wait until they have joined."""
         if self.target == "skate":
             token = secrets.token_hex(32)
             for machine in self.machines:
                 machine.path("token").write_text(token)
                 machine.path("token").chmod(0o600)
-        for machine in self.machines[: LATE - 1]:
+        for machine in self.machines[:nodes]:
             self.start(machine)
             if self.target == "dask":
                 self.running[-1].wait_for_output("Scheduler at|Registered to", START_S, on_stderr=True)
             else:
                 self.running[-1].ok(START_S)
 
-    def scenario(self, name: str) -> dict[str, Any]:
+    def slow(self, rate: str) -> None:
+        """Limit the cables of all machines, such as to "1gbit"."""
+        for machine in self.machines:
+            self.network.slow(machine, rate)
+
+    def scenario(self, name: str, *options: str) -> dict[str, Any]:
         """Run a scenario on the first machine; return what it prints."""
         module = "on_dask" if self.target == "dask" else "scenarios"
         target = [] if self.target == "dask" else ["--target", self.target]
-        program = self.run(self.machines[0], "-m", f"benchmarks.cluster.{module}", name, *target)
+        program = self.run(self.machines[0], "-m", f"benchmarks.cluster.{module}", name, *target, *options)
         begin = 0.0
         if name == "join":
             program.wait_for_output("^waiting$", START_S)

@@ -1,8 +1,9 @@
 """Scenarios of a driver on the first machine, for Skate and Ray: calls and values between the second machine and the third.
 
-    python -m benchmarks.cluster.scenarios SCENARIO --target skate|ray
+    python -m benchmarks.cluster.scenarios SCENARIO --target skate|ray [--bytes N]
 
 Each node has a resource of its machine's name. `join` waits for the fourth machine and prints when its first task has ended.
+`broadcast` is for machines with slow cables.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ SYNC = 300
 TRANSFER_BYTES = 1_000_000_000
 TRANSFERS = 3
 JOIN_S = 120.0
+#: Bytes of the values of scenarios that are told a size.
+sizes = {"broadcast": 1 << 30}
 
 Figures = dict[str, float]
 
@@ -119,8 +122,40 @@ def join(ray: Any) -> Figures:
     return {"joined_at": time.time()}
 
 
+def broadcast(ray: Any) -> Figures:
+    """A value of the second machine as the argument of calls on all later ones: the time, in those of one transfer."""
+
+    @ray.remote
+    class Maker:
+        def value(self, size: int) -> Any:
+            import numpy  # on the machine that makes it
+
+            return numpy.ones(size, dtype=numpy.uint8)
+
+    @ray.remote
+    class Taker:
+        def size(self, value: Any) -> int:
+            return int(value.nbytes)
+
+    names = sorted(name for node in ray.nodes() for name in node["Resources"] if name.startswith("machine"))
+    readers = [name for name in names if name not in ("machine1", "machine2")]
+    maker = Maker.options(**on("machine2")).remote()
+    takers = [Taker.options(**on(name)).remote() for name in readers]
+    ray.get([taker.__ray_ready__.remote() for taker in (maker, *takers)])
+
+    def seconds(some: list[Any]) -> float:
+        ref = maker.value.remote(sizes["broadcast"])
+        ray.wait([ref], fetch_local=False)
+        begin = time.perf_counter()
+        assert set(ray.get([taker.size.remote(ref) for taker in some])) == {sizes["broadcast"]}
+        return time.perf_counter() - begin
+
+    one = seconds(takers[:1])
+    return {"one_transfer": one, "broadcast": seconds(takers) / one}
+
+
 SCENARIOS: dict[str, Callable[[Any], Figures]] = {
-    each.__name__: each for each in (tasks, actors, transfer, join)
+    each.__name__: each for each in (tasks, actors, transfer, join, broadcast)
 }
 
 
@@ -128,7 +163,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("--target", default="skate", choices=("skate", "ray"))
+    parser.add_argument("--bytes", type=int, default=1 << 30, metavar="N", help="of the value of `broadcast`")
     args = parser.parse_args()
+    sizes["broadcast"] = args.bytes
     ray = importlib.import_module(args.target)
     ray.init("auto", log_to_driver=False)
     try:
