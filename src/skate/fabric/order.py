@@ -81,9 +81,7 @@ class Order:
         #: Members that are leaving, with the reason: the news is here, but may have to wait.
         self.closing: dict[int, str] = {}
         self._ended: set[int] = set()  # of these, the ones of whom nothing more can arrive
-        self._announce: set[int] = (
-            set()
-        )  # of these, the ones whose departure this member, the head, is to tell
+        self._announce: set[int] = set()  # of these, the ones whose departure this head is to tell
         self._lanes: dict[int, OrderLane] = {}
         self._dirty: dict[int, OrderLane] = {}  # with frames or writes to be handed out
         self._writes: list[tuple[int, Write]] = []
