@@ -460,6 +460,18 @@ def test_nobody_learns_of_a_kill_before_it_is_stored() -> None:
     assert gone == [rr.ActorGone(rr.ACTOR_GONE, actor_id)]
 
 
+def test_the_next_head_kills_an_actor_whose_end_was_stored_and_not_told() -> None:
+    disk: list[rr.RegistryRecord] = []
+    head, cid = with_member(disk)
+    actor_id = head.create(**FOREVER)
+    head.run_actor()
+    head.send(1, m.KILL, actor_id, True)
+    (effect,) = head.shell(AppendRecords)
+    disk += effect.records  # and the head dies before it knows
+    head, cid = next_head(disk, (m.ACTOR_REPORT, actor_id, ALIVE, 0, 77, None))
+    assert head.received(cid, m.KILL) == [(m.KILL, actor_id, True)]
+
+
 def test_an_actor_is_killed_although_that_cannot_be_stored() -> None:
     head = Head([])
     actor_id = head.create(**FOREVER)

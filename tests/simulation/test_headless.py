@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from skate.core.cluster.member_actors import MemberActors
 from skate.core.recovery import record_log
 from skate.core.recovery.record_log import Action, RecordLog, Records, Refusal
 from skate.simulation.report import try_seeds
@@ -14,8 +15,11 @@ from skate.simulation.runs import OPERATIONS, run_headless
 SEEDS = int(os.environ.get("SKATE_SEEDS", "1000")) * 4 // 100
 #: Runs in which the head dies between an answer and a record that comes too late; others, if these have changed.
 LATE = (41, 28, *range(40))
-#: Runs that have failed: the last report of a node was not written, two heads were taken for one, a retry was not counted.
-PINNED = (84, 240, 568)
+#: Runs in which a kill is lost with the head; others, if these have changed.
+KILLED = (45, *range(40))
+#: Runs that have failed: the last report of a node was not written, two heads were taken for one, a retry was not counted,
+#: an actor whose end was stored was not killed where it still ran.
+PINNED = (84, 240, 568, 89)
 
 
 def test_seeds_without_a_head() -> None:
@@ -43,6 +47,11 @@ def test_an_answer_before_its_record_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(record_log.RecordLog, "_append", early)
     assert any(is_noticed(seed) for seed in LATE)
+
+
+def test_a_kill_that_is_lost_with_the_head_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemberActors, "kill_again", lambda actors, head: None)
+    assert any(is_noticed(seed) for seed in KILLED)
 
 
 def is_noticed(seed: int) -> bool:

@@ -72,7 +72,8 @@ class RestoredActors:
         for actor in actors:
             self._place(actor)
         for actor_id, (cid, report) in self._reports.items():
-            if actor_id not in core.actors.actors and report.state != DEAD:
+            known = core.actors.actors.get(actor_id)
+            if (known is None or known.state == DEAD) and report.state != DEAD:
                 # Its end was recorded, and the news of it did not arrive.
                 core.out.emit(cid, m.Kill(m.KILL, actor_id, True))
         for actor in actors:

@@ -5,7 +5,7 @@ What one node holds at another, the other counts. Every node knows where an acto
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Protocol
 
 from skate.core.node import NodeCore
@@ -85,3 +85,10 @@ def check_actors(node: Node, holder: Node) -> None:
             assert entry.state == ALIVE and known == (place or node.node_id), (
                 f"{actor} is at {place or node.node_id!r}, and {holder} waits for it at {known!r}"
             )
+
+
+def check_killed(head: Node, killed: Iterable[bytes]) -> None:
+    """Assert that the actors that members have killed for good have ended, once no message is in flight."""
+    for actor_id in killed:
+        actor = head.core.actors.actors.get(actor_id)
+        assert actor is None or actor.state == DEAD, f"{actor} lives on, though a member has killed it"

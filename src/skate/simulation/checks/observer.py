@@ -51,6 +51,8 @@ class Observer:
         self._cancelled: set[bytes] = set()
         #: Actors that were told to end for good, with their number of restarts at that time.
         self._over: dict[bytes, int] = {}
+        #: Actors that a process has killed for good, and the node of that.
+        self.killed: dict[bytes, Cluster] = {}
         self._forwarded: Counter[tuple[int, int, bytes]] = Counter()
         self._accepted: set[tuple[bytes, bytes, int]] = set()
         #: Where each actor was constructed for each restart, on nodes that are not lost.
@@ -303,6 +305,7 @@ class Observer:
             if not process.alive or process.cid in cluster.doomed:
                 self._held_late.add(message[1])
         elif word == m.KILL and message[2]:
+            self.killed[message[1]] = cluster
             actor = cluster.core.actors.actors.get(message[1])
             if actor is not None and actor.state != DEAD and cluster.core.cluster.registry.is_here(actor):
                 self._over[actor.actor_id] = actor.restarts

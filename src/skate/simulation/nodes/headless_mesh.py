@@ -204,6 +204,12 @@ class HeadlessMesh(Mesh):
         if not head.alive:
             self.begin(Departure(head, HEAD))
 
+    def check_quiet(self) -> None:
+        """Assert also that whatever a member has killed has ended, whichever head was to end it."""
+        super().check_quiet()
+        killed = [actor_id for actor_id, node in self.observer.killed.items() if node.number != HEAD]
+        between_nodes.check_killed(self.nodes[HEAD], killed)
+
     # -- events
 
     def is_found(self, number: int) -> bool:
