@@ -13,6 +13,8 @@ from tests.cluster.namespaces import Network
 
 pytestmark = [pytest.mark.cluster_scene, pytest.mark.timeout(300)]
 
+#: Much longer than the silence after which a head counts as lost.
+STOPPED_S = 20.0
 STATE = ("--state-dir", "/tmp/state")
 NAMED = "ray.get(ray.get_actor('it', namespace='n').add.remote(1))"
 
@@ -79,6 +81,25 @@ def test_the_head_is_killed_under_calls_and_started_again(network: Callable[...,
     count += 1
     assert other.ask(NAMED) == str(count)
     other.program.ok()
+    cluster.down(driver)
+
+
+def test_a_head_stopped_for_long_is_followed_by_itself(network: Callable[..., Network]) -> None:
+    cluster = Cluster(network(3))
+    driver = up(cluster)
+    driver.ask("mine = Counter.options(**on('machine3')).remote()")
+    count = int(driver.ask("ray.get(mine.add.remote(1))"))
+    begin = cluster.send(cluster.head, signal.SIGSTOP)
+    while time.time() < begin + STOPPED_S:
+        count += 1
+        assert driver.ask("ray.get(mine.add.remote(1))") == str(count)
+    waiting = driver.submit("ray.get(Counter.options(**on('machine2')).remote().add.remote(1))")
+    cluster.send(cluster.head, signal.SIGCONT)
+    assert driver.answer(waiting, 60) == "1"
+    # Nothing was restarted.
+    assert driver.ask(NAMED) == "2" and driver.ask("ray.get(mine.add.remote(1))") == str(count + 1)
+    driver.alive("machine1", "machine2", "machine3")
+    assert driver.ask("ray.get(where.options(**on('machine1')).remote())") == "'machine1'"
     cluster.down(driver)
 
 

@@ -42,11 +42,11 @@ def test_a_process_that_ends_is_dead_at_once() -> None:
 
 def test_the_end_of_a_connection_alone_is_no_verdict() -> None:
     watch = steady()
-    assert not watch.head.disconnected(3)
+    assert not watch.head.disconnected(3, watch.now)
     watch.run(30.0)
     assert watch.states()[3] == ALIVE
     watch.head.reconnected(3)
-    assert not watch.head.unregistered(3)
+    assert not watch.head.unregistered(3, watch.now)
 
 
 def test_a_short_cut_is_no_death() -> None:
@@ -109,6 +109,28 @@ def test_the_clock_of_a_head_whose_loop_did_not_turn_is_not_trusted() -> None:
     assert [member.state for member in head.members.values()] == [ALIVE, ALIVE]
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_head_that_was_stopped_lets_members_connect_again(is_back: bool) -> None:
+    head = HeadDirectory(1, 0.0)
+    head.register(7, 0.0)
+    head.heard(7, 0.0)
+    head.tick(0.1)
+    assert not head.disconnected(7, 20.0)  # before its loop has turned
+    head.tick(20.1)
+    assert not head.unregistered(7, 20.2)
+    if is_back:
+        head.reconnected(7)
+    seconds = [20.3 + 0.25 * turn for turn in range(30)]
+    buried = []
+    for now in seconds:
+        if is_back:
+            head.heard(7, now)
+        buried += [now for action in head.tick(now) if isinstance(action, Bury)]
+    assert bool(buried) != is_back
+    if buried:
+        assert 20.1 + T.silence <= buried[0] <= 20.1 + T.silence + 0.5
+
+
 def test_members_go_on_without_a_head_for_the_grace_time() -> None:
     watch = steady()
     watch.stopped[HEAD] = watch.now + 1000.0
@@ -169,8 +191,8 @@ def test_a_dead_member_that_speaks_is_refused() -> None:
     assert head.heard(7, 0.0) == [Refuse(7)], "it is not known"
     head.register(7, 0.0)
     head.heard(7, 0.0)
-    head.disconnected(7)
-    head.unregistered(7)
+    head.disconnected(7, 0.0)
+    head.unregistered(7, 0.0)
     assert head.heard(7, 0.0) == [Refuse(7)]
     member = MemberDirectory(7, 2, 0.0)
     assert not member.refused(1), "an old head"
@@ -223,8 +245,8 @@ def test_the_dead_are_forgotten_in_the_end() -> None:
     for number in range(1, DEAD_MAX + 10):
         head.register(number, 0.0)
         head.heard(number, 0.0)
-        head.disconnected(number)
-        head.unregistered(number)
+        head.disconnected(number, 0.0)
+        head.unregistered(number, 0.0)
     assert len(head.members) == DEAD_MAX and 1 not in head.members
 
 

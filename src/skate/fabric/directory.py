@@ -20,7 +20,7 @@ within `silence`: the process is gone.
 only after the grace time. If a majority does not hear the head, its writes to them cannot be confirmed either, so either the
 head doubts or the member that continues is not alone. After a doubt the head waits as long again, so that members that continued
 without it find out first. The end of a connection together with the end of the registration is believed at once: the process is
-gone.
+gone. Only a head that was stopped gives members `silence` to connect again: the kernel ends connections that it does not read.
 
 *Epochs.* Each head has an epoch, one more than that of the head before; members refuse what comes from an older one. They join
 a later head again (`mesh_member.py`), with the numbers that they have, and with a new directory.
@@ -43,6 +43,7 @@ DEAD: Final = "dead"
 #: The last dead members that are remembered.
 DEAD_MAX: Final = 1000
 PROBES: Final = 3
+ENDED: Final = "has died (its connections and its registration have ended)"
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class HeadDirectory:
         self.members: dict[int, Member] = {}
         self.doubted = now - timing.silence  # when the head was in doubt for the last time
         self._turns: deque[float] = deque()
+        self._resumed = now - timing.silence  # when the head ran again after it had been stopped
 
     # -- what the carrier tells
 
@@ -198,13 +200,13 @@ class HeadDirectory:
         member.answers[peer] = hears
         return [Relay(about, peer)] if first else []
 
-    def disconnected(self, number: int) -> list[HeadAction]:
+    def disconnected(self, number: int, now: float) -> list[HeadAction]:
         """Handle the end of a member's connection."""
-        return self._end(number, connected=False)
+        return self._end(number, now, connected=False)
 
-    def unregistered(self, number: int) -> list[HeadAction]:
+    def unregistered(self, number: int, now: float) -> list[HeadAction]:
         """Handle the end of a member's registration."""
-        return self._end(number, registered=False)
+        return self._end(number, now, registered=False)
 
     def reconnected(self, number: int) -> None:
         """Handle another connection of a member, which must be registered again too."""
@@ -212,7 +214,9 @@ class HeadDirectory:
         if member is not None and member.state != DEAD:
             member.connected = member.registered = True
 
-    def _end(self, number: int, connected: bool = True, registered: bool = True) -> list[HeadAction]:
+    def _end(
+        self, number: int, now: float, connected: bool = True, registered: bool = True
+    ) -> list[HeadAction]:
         member = self.members.get(number)
         if member is None or member.state == DEAD:
             return []
@@ -220,7 +224,15 @@ class HeadDirectory:
         member.registered &= registered
         if member.connected or member.registered:
             return []
-        return self._bury(member, "has died (its connections and its registration have ended)")
+        if self._was_stopped(now):  # the kernel ends what a stopped head does not read; `tick` looks again
+            return []
+        return self._bury(member, ENDED)
+
+    def _was_stopped(self, now: float) -> bool:
+        """Return True if this head has not run lately, or has begun again just now: members may have to connect again."""
+        timing = self.timing
+        stands = bool(self._turns) and now - self._turns[-1] >= timing.reach
+        return stands or now - self._resumed < timing.silence
 
     def hears(self, about: int, now: float) -> bool:
         """Return the answer to a member that asks about another one, or about the head."""
@@ -252,6 +264,8 @@ class HeadDirectory:
     def tick(self, now: float) -> list[HeadAction]:
         """Return what is due."""
         timing = self.timing
+        if self._turns and now - self._turns[-1] >= timing.reach:
+            self._resumed = now
         self._turns.append(now)
         while self._turns[0] < now - timing.silence:
             self._turns.popleft()
@@ -259,6 +273,7 @@ class HeadDirectory:
         if self.is_in_doubt(now):
             self.doubted = now
         actions: list[HeadAction] = []
+        stopped = self._was_stopped(now)
         for member in living:
             if now - member.contact.wrote >= timing.beat:
                 member.contact.wrote = now
@@ -266,6 +281,10 @@ class HeadDirectory:
             if member.deadline is not None and now >= member.deadline:
                 text = f"was drained ({member.reason}), and did not end by the deadline"
                 actions += self._bury(member, text, expected=True)
+            elif stopped:
+                continue
+            elif not (member.connected or member.registered):
+                actions += self._bury(member, ENDED)
             elif now - member.contact.heard >= timing.silence and len(self._turns) >= timing.turns:
                 actions += self._suspect(member, now)
         for member in [each for each in self.members.values() if each.state == JOINING]:

@@ -217,7 +217,7 @@ class MeshHead(Mesh):
     def unregistered(self, name: str) -> None:
         """Handle the end of a registration: together with the end of the connection, it is the end of the member."""
         for number in self._numbers(name):
-            self.act(self.directory.unregistered(number))
+            self.act(self.directory.unregistered(number, self.clock()))
         self.flush()
 
     def _numbers(self, name: str) -> list[int]:
@@ -263,7 +263,7 @@ class MeshHead(Mesh):
 
     def disconnected(self, peer: int) -> None:
         """Handle the end of a connection to a member."""
-        self.act(self.directory.disconnected(peer))
+        self.act(self.directory.disconnected(peer, self.clock()))
 
     def look(self, now: float) -> None:
         """Have the directory see the time."""

@@ -222,7 +222,7 @@ class Watch:
     def kill(self, number: int) -> None:
         """End a node's process: its connections end, and so does its registration."""
         self.killed.add(number)
-        self.act(HEAD, [*self.head.disconnected(number), *self.head.unregistered(number)])
+        self.act(HEAD, [*self.head.disconnected(number, self.now), *self.head.unregistered(number, self.now)])
 
     def states(self) -> dict[int, str]:
         """Return what the head believes."""
