@@ -62,6 +62,16 @@ def test_a_gauge_is_the_last_value_of_any_process() -> None:
     assert values(table, "level") == {(): 6.0}
 
 
+def test_readings_end_with_their_process() -> None:
+    table = MetricTable()
+    table.report(1, (gauge(7.0, time=0.0), counter(2)))
+    table.report(2, (gauge(5.0, time=0.0),))
+    table.forget(1)
+    assert values(table, "level") == {(): 5.0} and values(table, "hits") == {(): 2.0}
+    table.forget(2)
+    assert values(table, "level") == {}
+
+
 def test_the_number_of_series_is_bounded() -> None:
     table = MetricTable(series_max=10)
     many = tuple(((("n", str(n)),), 1.0, (), 0.0) for n in range(8))
@@ -175,8 +185,19 @@ def test_finished_tasks_are_counted_after_the_history_has_forgotten_them(
 def test_actors_are_counted_by_class_and_state() -> None:
     rig = MetricsRig()
     actor_id, _ = rig.living()
-    assert rig.series("actors") == {"Name=Actor State=ALIVE_IDLE": 1.0}
+    known = {"Name=Actor State=ALIVE": 1.0}
+    assert rig.series("actors") == {**known, "Name=Actor State=ALIVE_IDLE": 1.0}
     rig.call(actor_id)
-    assert rig.series("actors") == {"Name=Actor State=ALIVE_RUNNING_TASKS": 1.0}
+    assert rig.series("actors") == {**known, "Name=Actor State=ALIVE_RUNNING_TASKS": 1.0}
     rig.group({"CPU": CPU})
     assert rig.series("placement_groups")["State=CREATED"] == 1.0
+
+
+def test_lost_workers_are_counted_by_their_work() -> None:
+    rig = MetricsRig()
+    for _ in range(2):
+        rig.lose(rig.worker_of(rig.submit(name="f")))
+    assert rig.series("node_manager_unexpected_worker_failure") == {"Name=f": 2.0}
+    assert rig.series("memory_manager_worker_eviction") == {}
+    (row,) = (row for row in rig.ask("rows", "metrics", {}) if row["name"] == "autoscaler_cluster_resources")
+    assert ((("resource", "CPU"),), 1.0, (), 0.0) in row["series"]

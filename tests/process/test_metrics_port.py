@@ -119,8 +119,18 @@ def test_a_program_serves_its_own_metrics(run: Callable[..., Program]) -> None:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics")
     except urllib.error.HTTPError as error:
         print("status", error.code)
+
+    @ray.remote
+    def inner():
+        return "inner"
+
+    @ray.remote(num_cpus=0)
+    def outer():
+        return ray.get(inner.remote())
+
+    print(ray.get(outer.remote()))
     """)
-    assert "status 401" in ended.out
+    assert "status 401" in ended.out and "inner" in ended.out
     assert re.search(r"The metrics are at http://127.0.0.1:\d+/metrics", ended.err)
 
 

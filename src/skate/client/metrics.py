@@ -10,6 +10,7 @@ import bisect
 import itertools
 import threading
 import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.client.session import session
@@ -26,6 +27,12 @@ SERIES_MAX = 10_000
 
 Tags = dict[str, str]
 _TagValues = tuple[tuple[str, str], ...]
+
+
+#: Tags, number, counts of a histogram's buckets, and 0: the time of a gauge that is a reading, which ends with its process.
+Reading = tuple[_TagValues, float, tuple[int, ...], float]
+#: Name, kind, description, boundaries, series.
+Family = tuple[str, str, str, tuple[float, ...], tuple[Reading, ...]]
 
 
 class Distribution(NamedTuple):
@@ -63,6 +70,9 @@ class Registry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._metrics: dict[str, _Series] = {}
+        self._sources: list[Callable[[], Iterable[Family]]] = []
+        #: True if the node has metrics of this process.
+        self._reported = False
         self._due = time.monotonic() + REPORT_SECONDS
 
     def declare(self, name: str, kind: str, description: str, boundaries: tuple[float, ...] = ()) -> None:
@@ -78,6 +88,15 @@ class Registry:
                 f"metric {name!r} already exists as a {known.kind} with boundaries {list(known.boundaries)}; "
                 f"a {kind} with boundaries {list(boundaries)} needs another name"
             )
+
+    def add_source(self, source: Callable[[], Iterable[Family]]) -> None:
+        """Add metrics that are only read when they are reported; they are in no snapshot.
+
+        Args:
+            source: returns all of its metrics. It is called under the lock of the engine, and must not wait.
+        """
+        with self._lock:
+            self._sources.append(source)
 
     def record(self, name: str, tags: Tags, value: float) -> None:
         """Record one value of a declared metric, according to its kind."""
@@ -110,7 +129,8 @@ class Registry:
         """Send the metrics to the node, if there are any. The engine lock is held."""
         self._due = time.monotonic() + REPORT_SECONDS
         families = self._families()
-        if families:
+        if families or self._reported:
+            self._reported = bool(families)
             # Nobody reads the reply: no request has number 0.
             process.emit(m.Request(m.REQUEST, 0, "report_metrics", (families,)))
 
@@ -127,7 +147,7 @@ class Registry:
     def _families(self) -> tuple[Any, ...]:
         """Return the metrics in the form of `core.state.metric_table`."""
         left = SERIES_MAX
-        found = []
+        found: list[Family] = []
         with self._lock:
             for name, metric in self._metrics.items():
                 series = []
@@ -137,6 +157,13 @@ class Registry:
                 left -= len(series)
                 if series:
                     found.append((name, metric.kind, metric.description, metric.boundaries, tuple(series)))
+            sources = list(self._sources)
+        for source in sources:
+            for name, kind, description, boundaries, readings in source():
+                taken = readings[: max(0, left)]
+                left -= len(taken)
+                if taken:
+                    found.append((name, kind, description, boundaries, taken))
         return tuple(found)
 
     def clear(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from skate.core.client import Client
+from skate.core.job.job_table import JobTable
 from skate.core.node_tables import NodeTables
 from skate.core.object.lifetimes import owner_of
 from skate.core.state.queries import Queries
@@ -30,6 +32,7 @@ class Core(Protocol):
 
     tables: NodeTables
     queries: Queries
+    jobs: JobTable
 
 
 class Guard:
@@ -43,6 +46,7 @@ class Guard:
         self.objects = tables.objects
         self.actors = tables.actors
         self.scheduler = tables.scheduler
+        self.jobs = core.jobs.jobs
         self.placement = tables.placement
         self._queries = core.queries.verbs
         self._verbs = Checks(self._verb_check)
@@ -78,9 +82,17 @@ class Guard:
         if function and function not in self.functions:
             return f"template {fields['name']!r} names a function that was not sent"
         client = self.clients.get(cid)
-        if client is not None and (fields.get("job") or "") != client.job:
+        if client is not None and (fields.get("job") or "") != self._job_of(cid, client):
             return f"template {fields['name']!r} belongs to job {fields.get('job')!r}, its sender to job {client.job!r}"
         return ""
+
+    def _job_of(self, cid: int, client: Client) -> str:
+        """Return the job that the definitions of a process belong to; empty in the program that hosts the node."""
+        worker = self.scheduler.workers.get(cid)
+        if worker is None:
+            return client.job if client.job in self.jobs else ""
+        job, slash, _ = worker.env_key.partition("/")
+        return job if slash else ""
 
     def _submit(self, cid: int, message: m.Submit) -> str:
         _, task_id, template, *_ = message

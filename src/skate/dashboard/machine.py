@@ -10,6 +10,7 @@ import threading
 import time
 from typing import Any
 
+from skate import procfs
 from skate.util.exposition import Row
 
 _DESCRIPTIONS = {
@@ -19,23 +20,54 @@ _DESCRIPTIONS = {
     "node_mem_available": "Bytes of memory that programs can still get.",
     "node_mem_used": "Bytes of memory in use.",
     "node_mem_shared_bytes": "Bytes of shared memory.",
+    "node_mem_used_host": "Bytes of memory in use on the machine, whatever the limit of a container is.",
+    "node_mem_total_host": "Bytes of memory of the machine, whatever the limit of a container is.",
+    "node_cgroup_mem_used": "Bytes of memory in use in the container.",
+    "node_cgroup_mem_total": "Bytes of memory that the container may use; those of the machine if it has no limit.",
+    "node_swap_used": "Used bytes of swap space.",
+    "node_swap_total": "Bytes of swap space.",
     "node_disk_free": "Free bytes of the root file system.",
     "node_disk_usage": "Used bytes of the root file system.",
     "node_network_sent": "Bytes sent since the start of the machine.",
     "node_network_received": "Bytes received since the start of the machine.",
     "node_network_send_speed": "Bytes sent a second since the last reading.",
     "node_network_receive_speed": "Bytes received a second since the last reading.",
+    "node_disk_io_read": "Bytes read from disks since the start of the machine.",
+    "node_disk_io_write": "Bytes written to disks since the start of the machine.",
+    "node_disk_io_read_count": "Reads from disks since the start of the machine.",
+    "node_disk_io_write_count": "Writes to disks since the start of the machine.",
+    "node_disk_io_read_speed": "Bytes read from disks a second since the last reading.",
+    "node_disk_io_write_speed": "Bytes written to disks a second since the last reading.",
+    "node_disk_read_iops": "Reads from disks a second since the last reading.",
+    "node_disk_write_iops": "Writes to disks a second since the last reading.",
 }
+#: Totals whose increase a second is a metric as well, by the name of that.
+_SPEEDS = {
+    "node_network_send_speed": "node_network_sent",
+    "node_network_receive_speed": "node_network_received",
+    "node_disk_io_read_speed": "node_disk_io_read",
+    "node_disk_io_write_speed": "node_disk_io_write",
+    "node_disk_read_iops": "node_disk_io_read_count",
+    "node_disk_write_iops": "node_disk_io_write_count",
+}
+#: Sectors of /proc/diskstats have this size on every disk.
+_SECTOR_BYTES = 512
+#: From this value on, a limit of a container means that it has none.
+_NO_LIMIT = 1 << 60
 
 
 class Machine:
-    """The readings of this machine, which is that of the session's head."""
+    """The readings of this machine, which is that of the session's head.
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
+    Args: root: the folder that has `proc` and `sys`.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self._root = root
+        self._proc = os.path.join(root, "proc")
         self._lock = threading.Lock()
-        #: Time, busy and all ticks of the CPUs, bytes sent and received.
-        self._last: tuple[float, int, int, int, int] | None = None
+        #: Time, busy and all ticks of the CPUs, and the totals at the last reading.
+        self._last: tuple[float, int, int, dict[str, int]] | None = None
 
     def rows(self, ip: str) -> list[Row]:
         """Return the current readings as rows of metrics."""
@@ -56,30 +88,52 @@ class Machine:
     def _amounts(self) -> dict[str, Any]:
         memory = self._memory()
         disk = os.statvfs("/")
+        used = memory["MemTotal"] - memory["MemAvailable"]
         return {
             "node_cpu_count": os.cpu_count() or 1,
             "node_mem_total": memory["MemTotal"],
             "node_mem_available": memory["MemAvailable"],
-            "node_mem_used": memory["MemTotal"] - memory["MemAvailable"],
+            "node_mem_used": used,
+            "node_mem_total_host": memory["MemTotal"],
+            "node_mem_used_host": used,
             "node_mem_shared_bytes": memory["Shmem"],
+            "node_swap_total": memory.get("SwapTotal", 0),
+            "node_swap_used": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
             "node_disk_free": disk.f_bavail * disk.f_frsize,
             "node_disk_usage": (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
+            **self._container(memory["MemTotal"]),
         }
 
     def _rates(self) -> dict[str, Any]:
         busy, ticks = self._ticks()
-        sent, received = self._network()
+        totals = {**self._network(), **self._disks()}
         now = time.monotonic()
         with self._lock:
-            last, self._last = self._last, (now, busy, ticks, sent, received)
-        found: dict[str, Any] = {"node_network_sent": sent, "node_network_received": received}
+            last, self._last = self._last, (now, busy, ticks, totals)
+        found: dict[str, Any] = {**totals}
         if last is None:
-            return {**found, "node_network_send_speed": 0.0, "node_network_receive_speed": 0.0}
+            return {**found, **dict.fromkeys(_SPEEDS, 0.0)}
         seconds = max(now - last[0], 1e-6)
-        found["node_network_send_speed"] = max(0.0, (sent - last[3]) / seconds)
-        found["node_network_receive_speed"] = max(0.0, (received - last[4]) / seconds)
+        for name, total in _SPEEDS.items():
+            found[name] = max(0.0, (totals[total] - last[3][total]) / seconds)
         if ticks > last[2]:
             found["node_cpu_utilization"] = 100 * (busy - last[1]) / (ticks - last[2])
+        return found
+
+    def _container(self, total: int) -> dict[str, int]:
+        """Return memory and limit of the innermost control group that has a limit, or of the first one if none has."""
+        found: dict[str, int] = {}
+        for folder, version in procfs.cgroup_folders("memory", self._root):
+            names = (
+                ("memory.current", "memory.max")
+                if version == 2
+                else ("memory.usage_in_bytes", "memory.limit_in_bytes")
+            )
+            used, limit = (procfs.read(f"{folder}/{name}").strip() for name in names)
+            if used.isdigit() and limit.isdigit() and int(limit) < _NO_LIMIT:
+                return {"node_cgroup_mem_used": int(used), "node_cgroup_mem_total": int(limit)}
+            if used.isdigit() and not found:
+                found = {"node_cgroup_mem_used": int(used), "node_cgroup_mem_total": total}
         return found
 
     def _memory(self) -> dict[str, int]:
@@ -94,7 +148,7 @@ class Machine:
             fields = [int(word) for word in file.readline().split()[1:9]]
         return sum(fields) - fields[3] - fields[4], sum(fields)
 
-    def _network(self) -> tuple[int, int]:
+    def _network(self) -> dict[str, int]:
         """Return the bytes sent and received by all devices but the loopback."""
         sent = received = 0
         with open(f"{self._proc}/net/dev") as file:
@@ -104,4 +158,26 @@ class Machine:
                     fields = rest.split()
                     received += int(fields[0])
                     sent += int(fields[8])
-        return sent, received
+        return {"node_network_sent": sent, "node_network_received": received}
+
+    def _disks(self) -> dict[str, int]:
+        """Return what all disks have read and written; their partitions are not counted again."""
+        try:
+            disks = set(os.listdir(os.path.join(self._root, "sys/block")))
+            with open(f"{self._proc}/diskstats") as file:
+                lines = [line.split() for line in file]
+        except OSError:  # some containers have neither
+            disks, lines = set(), []
+        reads = read = writes = written = 0
+        for words in lines:
+            if words[2] in disks and not words[2].startswith(("loop", "ram")):
+                reads += int(words[3])
+                read += int(words[5]) * _SECTOR_BYTES
+                writes += int(words[7])
+                written += int(words[9]) * _SECTOR_BYTES
+        return {
+            "node_disk_io_read": read,
+            "node_disk_io_write": written,
+            "node_disk_io_read_count": reads,
+            "node_disk_io_write_count": writes,
+        }

@@ -42,12 +42,15 @@ class Requests:
     def __init__(self, app: str, deployment: str) -> None:
         self.app = app
         self.deployment = deployment
+        #: Requests that are being answered.
+        self.open = 0
         self.counts: dict[tuple[str, str, int], int] = {}
         self.classes: dict[str, list[int]] = {}
         self.sums: dict[str, float] = {}
 
     def done(self, scope: Scope, route: str, status: int, seconds: float) -> None:
         """Record the end of a request."""
+        self.open -= 1
         method = scope.get("method", "WS")
         # A client may invent methods, each of which would add a permanent series.
         key = (route, method if method in _METHODS else "OTHER", status)
@@ -65,6 +68,7 @@ class Requests:
         return {
             "app": self.app,
             "deployment": self.deployment,
+            "open": self.open,
             "counts": dict(self.counts),
             "classes": {route: list(each) for route, each in self.classes.items()},
             "sums": dict(self.sums),

@@ -6,12 +6,46 @@ import asyncio
 import functools
 import inspect
 import logging
+import time
+import weakref
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from skate.serve import context
 from skate.serve.logs import LOGGER
+from skate.serve.metrics_http import BOUNDS_MS
+
+
+class Times:
+    """A number of events, and their times by class."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.milliseconds = 0.0
+        self.classes = [0] * (len(BOUNDS_MS) + 1)
+
+    def add(self, since: float) -> None:
+        """Record an event that has begun at a time of `perf_counter` and ends now."""
+        milliseconds = (time.perf_counter() - since) * 1e3
+        self.count += 1
+        self.milliseconds += milliseconds
+        self.classes[bisect_left(BOUNDS_MS, milliseconds)] += 1
+
+
+class Stats:
+    """Statistics of all caches of this process."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.loads = Times()
+        self.unloads = Times()
+
+
+stats = Stats()
+#: The caches of this process.
+caches: weakref.WeakSet[_ModelCache] = weakref.WeakSet()
 
 
 class _ModelCache:
@@ -23,12 +57,14 @@ class _ModelCache:
         self.models: OrderedDict[str, Any] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Any]] = {}
         self._load_lock = asyncio.Lock()
+        caches.add(self)
 
     async def get(self, model: str, *args: Any) -> Any:
         """Return a model, loading it if necessary; concurrent callers wait for the same load.
 
         Loading continues even if the callers are cancelled, because other callers may wait for it.
         """
+        stats.requests += 1
         if model in self.models:
             self.models.move_to_end(model)
             return self.models[model]
@@ -44,9 +80,11 @@ class _ModelCache:
                 self._load_lock
             ):  # one load at a time, so that memory never has more models than the limit
                 await self._evict()
+                begun = time.perf_counter()
                 loaded = self.load(*args, model)
                 if inspect.isawaitable(loaded):
                     loaded = await loaded
+                stats.loads.add(begun)
                 self.models[model] = loaded
                 _finalizer(type(loaded))
         finally:
@@ -60,12 +98,14 @@ class _ModelCache:
 
     async def _drop_oldest(self) -> None:
         _, old = self.models.popitem(last=False)
+        begun = time.perf_counter()
         finalizer = _finalizer(type(old))
         if finalizer is not None:
             try:
                 await finalizer(old)
             except Exception:  # an error of the evicted model must not affect the new one
                 logging.getLogger(LOGGER).exception("the finalizer of a model failed")
+        stats.unloads.add(begun)
 
     async def close(self) -> None:
         """Unload all models, because the replica ends."""

@@ -12,8 +12,8 @@ from skate.version import RAY_VERSION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "ray_"
-#: Metrics of Skate alone, which keep their names.
-OWN_PREFIX = "skate_"
+#: Metrics that keep their names: those of Skate alone, and those to which Ray gives no prefix.
+WITHOUT_PREFIX = ("skate_", "autoscaler_")
 #: The most series of a page; of the metrics beyond, the largest are left out.
 SERIES_MAX = 5_000
 LEFT_OUT = "skate_exposition_series_left_out"
@@ -72,7 +72,7 @@ def text(rows: Iterable[Row], labels: dict[str, str]) -> str:
 
 
 def _name(name: str, kind: str) -> str:
-    full = name if name.startswith(OWN_PREFIX) else PREFIX + name
+    full = name if name.startswith(WITHOUT_PREFIX) else PREFIX + name
     return f"{full}_total" if kind == "counter" and not full.endswith("_total") else full
 
 

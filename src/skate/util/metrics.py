@@ -9,15 +9,22 @@ from __future__ import annotations
 import itertools
 import numbers
 import re
+import threading
+import time
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
 
-from skate.client.metrics import Distribution, Registry, Sample, Tags, use
+from skate.client.metrics import Distribution, Family, Registry, Sample, Tags, use
 from skate.installed import require
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _PREFIX = "ray_"
+#: The most runs with metrics, and how long one that has ended keeps them.
+RECENT_MAX = 10
+RECENT_SECONDS = 300.0
+
+Run = TypeVar("Run")
 
 
 class Exporter(Registry):
@@ -60,6 +67,48 @@ use(_registry)
 def registry() -> Exporter:
     """Return the registry of this process."""
     return _registry
+
+
+class Recent(Generic[Run]):
+    """The latest runs of a kind in this process, with metrics that are only made when they are read.
+
+    Where metrics are read, a run that has ended stays for some minutes, so that readers see its last values.
+
+    Args:
+        read: returns the metrics of some runs. It is called under the lock of the engine, and must not wait.
+    """
+
+    def __init__(self, read: Callable[[list[Run]], Iterable[Family]]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        #: The runs, with the time after which nobody needs them any more.
+        self._runs: list[tuple[Run, float]] = []
+        self._is_source = False
+        #: True once somebody has read the metrics.
+        self.is_read = False
+
+    def add(self, run: Run) -> None:
+        """Add a run that begins."""
+        with self._lock:
+            if not self._is_source:
+                _registry.add_source(self._families)
+                self._is_source = True
+            self._runs.append((run, float("inf")))
+            del self._runs[:-RECENT_MAX]
+
+    def end(self, run: Run) -> None:
+        """Record that a run has ended."""
+        until = time.monotonic() + RECENT_SECONDS if self.is_read else 0.0
+        with self._lock:
+            runs = [(each, until if each is run else before) for each, before in self._runs]
+            self._runs = [(each, until) for each, until in runs if until]
+
+    def _families(self) -> Iterable[Family]:
+        now, self.is_read = time.monotonic(), True
+        with self._lock:
+            self._runs = [(each, until) for each, until in self._runs if now < until]
+            runs = [each for each, _ in self._runs]
+        return self._read(runs)
 
 
 class Metric:

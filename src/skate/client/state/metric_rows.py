@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from skate.client.session import session
@@ -16,6 +17,15 @@ _RUNNING_JOBS: Row = {
     "boundaries": (),
     "is_head": True,
 }
+
+
+_PROCESSES = {
+    "component_cpu_percentage": "Use of CPUs by the process since it was read last, in percent of one.",
+    "component_rss_bytes": "Bytes of memory that the process has.",
+    "component_shared_bytes": "Bytes of that memory that other processes may have too.",
+}
+#: When each process was read last, and the seconds of CPU that it had used, by node and process.
+_last: dict[tuple[bytes, int], tuple[float, float]] = {}
 
 
 def collect(timeout: float) -> list[Row]:
@@ -34,8 +44,33 @@ def collect(timeout: float) -> list[Row]:
         for part in parts
         for row in part.get("metrics", ())
     ]
+    found += _of_processes(processes)
     jobs = sum(1 for part in processes if part.get("driver"))
     return [*found, {**_RUNNING_JOBS, "series": (((), float(jobs), (), 0.0),), "node_ip": parts[0]["ip"]}]
+
+
+def _of_processes(parts: list[Row]) -> list[Row]:
+    """Return the metrics of the processes of the session: CPU since they were read last, and memory."""
+    now = time.monotonic()
+    series: dict[tuple[str, str], list[Any]] = {}
+    latest: dict[tuple[bytes, int], tuple[float, float]] = {}
+    for part in parts:
+        if "readings" not in part:
+            continue
+        key = part["node"], part["pid"]
+        name, seconds, resident, shared = part["readings"]
+        since, before = _last.get(key, (now, seconds))
+        latest[key] = now, seconds
+        percent = 100 * (seconds - before) / (now - since) if now > since else 0.0
+        labels = (("Component", name), ("pid", str(part["pid"])))
+        for metric, value in zip(_PROCESSES, (percent, resident, shared), strict=True):
+            series.setdefault((metric, part["ip"]), []).append((labels, float(value), (), 0.0))
+    _last.clear()
+    _last.update(latest)
+    return [
+        {"name": name, "kind": "gauge", "description": _PROCESSES[name], "boundaries": (), "series": tuple(each), "node_ip": ip}
+        for (name, ip), each in series.items()
+    ]  # fmt: skip
 
 
 def session_name() -> str:

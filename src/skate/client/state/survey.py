@@ -10,9 +10,11 @@ import gc
 import itertools
 import os
 import sys
+import time
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+from skate import procfs
 from skate.client import span_store
 from skate.client.object.object_ref import ObjectRef, site_text
 from skate.protocol import messages as m
@@ -67,7 +69,24 @@ def answer(process: Process, message: m.Survey) -> None:
         part["spans"] = span_store.texts_of(process.node_id)
     if "reports" in kinds:
         process.report_metrics()
+        part["readings"] = _readings(process)
     process.send(m.Surveyed(m.SURVEYED, key, part))
+
+
+def _readings(process: Process) -> tuple[str, float, int, int]:
+    """Return the name of this process, the seconds of CPU that it has used, and its bytes of memory: resident, and shared."""
+    context = process.context
+    if context is None:
+        name = "dashboard" if process.looks else "driver"
+    else:
+        running, template = context.main, context.actor_template
+        found = template if template is not None else None if running is None else running.template
+        name = (
+            f"ray::{'IDLE' if found is None else found.fields.get('qualified') or found.fields.get('name')}"
+        )
+    pages = procfs.read("/proc/self/statm").split()
+    resident, shared = (int(word) * procfs.PAGE_BYTES for word in pages[1:3]) if pages else (0, 0)
+    return name, time.process_time(), resident, shared
 
 
 def _refs(process: Process, wanted: bytes | str | None) -> list[tuple[Any, ...]]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skate.core.clock import Clock
-from skate.core.schedule.worker_record import Worker
+from skate.core.schedule.worker_record import OUT_OF_MEMORY, Worker
 
 ENDED_MAX = 1_000
+#: The most names of work in counts of ended workers; further ones are counted under OTHER_NAMES.
+NAMES_MAX = 1_000
+OTHER_NAMES = "(other)"
 
 
 class EndedWorker(NamedTuple):
@@ -29,10 +32,17 @@ class WorkerHistory:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.ended: list[EndedWorker] = []
+        #: Workers that have ended unexpectedly, and those ended because memory was short: by kind and name of their work.
+        self.lost: dict[tuple[str, str], int] = {}
+        self.evicted: dict[tuple[str, str], int] = {}
 
     def record(self, worker: Worker, reason: str) -> None:
         """Record the end of a worker process."""
         actor = worker.actor
+        if not worker.leaving:
+            self._count(self.lost, worker)
+        if worker.kill_reason is not None and worker.kill_reason.error == OUT_OF_MEMORY:
+            self._count(self.evicted, worker)
         self.ended.append(
             EndedWorker(
                 worker.cid,
@@ -47,6 +57,15 @@ class WorkerHistory:
         )
         if len(self.ended) > 2 * ENDED_MAX:
             del self.ended[:ENDED_MAX]
+
+    def _count(self, counts: dict[tuple[str, str], int], worker: Worker) -> None:
+        if worker.actor is not None:
+            key = "ActorTask", worker.actor.class_name
+        else:
+            key = "NormalTask", next((task.template.name for task in worker.outstanding.values()), "")
+        if key not in counts and len(counts) >= NAMES_MAX:
+            key = key[0], OTHER_NAMES
+        counts[key] = counts.get(key, 0) + 1
 
     def __repr__(self) -> str:
         return f"<WorkerHistory {len(self.ended)} ended>"

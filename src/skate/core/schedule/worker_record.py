@@ -9,6 +9,8 @@ from skate.protocol.fields import Death
 
 #: Reasons for losing a worker that would also apply to the next one.
 START_FAILED = ("RuntimeEnvSetupError", "RaySystemError")
+#: The error of the tasks of a worker that was ended because memory ran out.
+OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 class Worker:

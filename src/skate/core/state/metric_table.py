@@ -13,7 +13,8 @@ from skate.protocol.values import COUNTER, GAUGE, HISTOGRAM
 
 Row: TypeAlias = dict[str, Any]
 Tags: TypeAlias = tuple[tuple[str, str], ...]
-#: Tags; the number, or the sum of a histogram; the counts of a histogram's buckets; the time of a gauge's last change.
+#: Tags; the number, or the sum of a histogram; the counts of a histogram's buckets; the time of a gauge's last change, 0 for a
+#: reading, which ends with the process that has made it.
 Series: TypeAlias = tuple[Tags, float, tuple[int, ...], float]
 #: Name, kind, description, boundaries of a histogram, series.
 Family: TypeAlias = tuple[str, str, str, tuple[float, ...], tuple[Series, ...]]
@@ -78,10 +79,14 @@ class MetricTable:
             self._reports[cid] = found
 
     def forget(self, cid: int) -> None:
-        """Keep the sums of a process that has ended."""
+        """Keep the sums of a process that has ended, and the gauges that its program has set."""
         report = self._reports.pop(cid, None)
-        if report is not None:
-            _add(self._ended, report)
+        if report is None:
+            return
+        for (_, kind, _), metric in report.items():
+            if kind == GAUGE:
+                metric.series = {tags: value for tags, value in metric.series.items() if value.time}
+        _add(self._ended, {key: metric for key, metric in report.items() if metric.series})
 
     def rows(self) -> list[Row]:
         """Return one row for each metric, with its series summed over all processes."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from skate.core.ids import job_of
 from skate.core.resource.resources import UNIT
+from skate.core.schedule.worker_history import NAMES_MAX, OTHER_NAMES
 from skate.core.state import task_counts
 from skate.core.state.inventory import Row, Rows, names_of
 from skate.core.state.metric_table import MetricTable, Series, row
@@ -23,9 +24,8 @@ from skate.protocol.values import COUNTER, GAUGE
 if TYPE_CHECKING:
     from skate.core.node_tables import NodeTables
 
-#: The most names of functions in one metric; further ones are counted under OTHER_NAMES.
-NAMES_MAX = 1_000
-OTHER_NAMES = "(other)"
+#: States in which a worker runs a task.
+RUNNING = frozenset({"RUNNING", "RUNNING_IN_RAY_GET"})
 #: Values of a series, by their labels.
 Counts = dict[tuple[tuple[str, str], ...], float]
 GROUP_STATES = (
@@ -93,7 +93,7 @@ class NodeMetrics:
             ("State", state),
             ("IsRetry", str(int(again))),
             ("JobId", job),
-            ("Source", "owner"),
+            ("Source", "executor" if state in RUNNING else "owner"),
         )
         found[labels] = found.get(labels, 0.0) + number
 
@@ -116,6 +116,9 @@ class NodeMetrics:
             for group in tables.placement.groups.values():
                 groups[_labels(State=group.state.value, Source="gcs")] += 1
             yield _gauge("placement_groups", "Placement groups by state.", groups)
+            yield _gauge("autoscaler_active_nodes", "Nodes that are part of the cluster.", self._nodes())
+            total = {_labels(resource=name): units / UNIT for name, units in self._total().items()}
+            yield _gauge("autoscaler_cluster_resources", "Resources of the cluster.", total)
         yield _gauge("resources", "Resources of the node, used and available.", self._resources())
         workers = sum(bool(worker.pid) for worker in tables.scheduler.workers.values())
         yield _gauge("internal_num_processes_started", "Worker processes.", {(): float(workers)})
@@ -124,7 +127,33 @@ class NodeMetrics:
             "skate_metrics_left_out", COUNTER, "Reported series that were invalid or too many.", left_out
         )
 
+        ended = tables.ended_workers
+        for name, description, lost in (
+            ("node_manager_unexpected_worker_failure", "Workers that have ended unexpectedly.", ended.lost),
+            ("memory_manager_worker_eviction", "Workers ended because memory was short.", ended.evicted),
+        ):
+            series: list[Series] = [
+                (_labels(Type=kind, Name=work), float(number), (), 0.0)
+                for (kind, work), number in lost.items()
+            ]
+            yield row(name, COUNTER, description, series)
+
+    def _nodes(self) -> Counts:
+        members = self._tables.members
+        counts: Counts = {_labels(NodeType="head"): 1.0}
+        if members.alive:
+            counts[_labels(NodeType="worker")] = float(len(members.alive))
+        return counts
+
+    def _total(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for each in self._tables.members.totals():
+            for name, units in each.items():
+                total[name] = total.get(name, 0) + units
+        return total
+
     def _actors(self) -> Counts:
+        """Count the actors as the head of a cluster knows them, and those that are alive as their workers do."""
         counts: Counts = {}
         for actor in self._tables.actors.actors.values():
             state = actor.state.public
@@ -133,8 +162,10 @@ class NodeMetrics:
             elif actor.worker is not None and actor.state not in (PENDING, DEAD):
                 state = "ALIVE_RUNNING_TASKS" if actor.worker.outstanding else "ALIVE_IDLE"
             job = actor.actor_id[12:16].hex()
-            labels = _labels(Name=actor.class_name, State=state, JobId=job, Source="executor")
-            counts[labels] = counts.get(labels, 0.0) + 1
+            known = "ALIVE" if state.startswith("ALIVE") else state
+            for source, shown in (("gcs", known), ("executor", state)):
+                labels = _labels(Name=actor.class_name, State=shown, JobId=job, Source=source)
+                counts[labels] = counts.get(labels, 0.0) + 1
         return counts
 
     def _resources(self) -> Counts:

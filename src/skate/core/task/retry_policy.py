@@ -15,7 +15,7 @@ from typing import Protocol
 from skate.core.actor.actor_table import Actor
 from skate.core.memory.memory_pressure import MemoryPressure
 from skate.core.schedule.scheduler import Scheduler
-from skate.core.schedule.worker_record import START_FAILED, Worker
+from skate.core.schedule.worker_record import OUT_OF_MEMORY, START_FAILED, Worker
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
 from skate.core.timers import growing
@@ -31,8 +31,6 @@ OOM_RETRIES_MAX = 15
 #: Seconds between checks for enough memory for such a task, and after which it is tried anyway.
 ROOM_SECONDS = 0.25
 ROOM_SECONDS_MAX = 30.0
-
-OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 def died_of_memory(worker: Worker) -> bool:

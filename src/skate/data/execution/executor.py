@@ -12,7 +12,7 @@ from typing import Any
 
 from skate.data.context import DataContext
 from skate.data.exceptions import ExecutionTimeoutError, as_user_code
-from skate.data.execution import policy
+from skate.data.execution import policy, run_figures
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.exchange_operator import ExchangeRunning
 from skate.data.execution.limits import Limits
@@ -45,27 +45,38 @@ class Executor:
         self._ended: set[int] = set()
         self._no_progress_s = _no_progress_limit(topology, context)
         self._moved_at = time.monotonic()
-        self._limits = Limits(LOCAL_BYTES, 1 << 30)
+        self.limits = Limits(LOCAL_BYTES, 1 << 30)
         self._name = name
+        #: The label of its metrics.
+        self.label = run_figures.label_of(name)
         self._progress = progress_of(topology, context, name)
+        #: The seconds of the last pass of the loop, without its wait.
+        self.pass_seconds = 0.0
+        #: The resources of the cluster, once work runs there.
+        self._totals: dict[str, float] = {}
 
     def run(self) -> Iterator[Bundle]:
         """Yield the blocks of the plan, in order."""
+        figures = run_figures.begin(self)
         try:
             last = self.topology.last
             while not self.cancelled:
+                begun = time.perf_counter()
                 self._move()
                 if self._progress is not None:
                     self._progress.look()
                 while last.outputs.ready:
-                    yield last.outputs.pop()
+                    yield self._taken(last)
+                    begun = time.perf_counter()
                     self._moved_at = time.monotonic()
                 if last.finished:
                     return
                 if not self._start_some():
+                    self.pass_seconds = time.perf_counter() - begun
                     self._wait()
         finally:
             self.seconds = time.perf_counter() - self.started
+            figures.ended()
             self.close()
             if self.context.enable_stats_summary_collection or self.context.enable_auto_log_stats:
                 collect(self, self._name)
@@ -89,6 +100,13 @@ class Executor:
         seconds = self.seconds or time.perf_counter() - self.started
         return report(self.topology.operators, seconds, self.errors)
 
+    def budgets(self) -> dict[str, float]:
+        """Return the amounts of GPUs and memory that an operator may use."""
+        return {
+            "gpu_budget": self._totals.get("GPU", 0.0),
+            "memory_budget": self._totals.get("memory", 0.0),
+        }
+
     # -- blocks
 
     def _move(self) -> None:
@@ -100,7 +118,9 @@ class Executor:
             taker, number = target
             outputs = operator.outputs
             while outputs.ready and not taker.stopped:
-                taker.take(outputs.pop(), number)
+                bundle = self._taken(operator)
+                taker.counters.received.add(1, bundle.bytes)
+                taker.take(bundle, number)
                 if taker.full:
                     self._stop_before(taker)
             if operator.finished and id(operator) not in self._ended:
@@ -110,6 +130,12 @@ class Executor:
                     taker.end(number)
                     if taker.full:
                         self._stop_before(taker)
+
+    def _taken(self, operator: Running) -> Bundle:
+        """Take the next result of an operator."""
+        bundle = operator.outputs.pop()
+        operator.counters.taken.add(1, bundle.bytes)
+        return bundle
 
     def _stop_before(self, taker: Running) -> None:
         for operator in self.topology.before(taker):
@@ -128,10 +154,11 @@ class Executor:
         """Start all work that may start; return True if any was started."""
         started = False
         while not self.local.busy and not self.cancelled:
-            operator = next(filter(self._has_room, policy.choose(self.topology, self._limits)), None)
+            operator = next(filter(self._has_room, policy.choose(self.topology, self.limits)), None)
             if operator is None:
                 break
             work = operator.next_work()
+            operator.counters.begun.add(len(work.bundles), work.bytes)
             if self._is_for_here(work):
                 self.local.start(work)
             else:
@@ -149,8 +176,8 @@ class Executor:
 
             if not skate.is_initialized():
                 skate.init()
-            self._limits = self.context.limits()
-            totals = skate.cluster_resources()
+            self.limits = self.context.limits()
+            self._totals = totals = skate.cluster_resources()
             totals["CPU"] = totals.get("CPU", 0.0) - self.context.execution_options.exclude_resources.cpu
             self.remote = RemoteRunner(self.topology.operators, totals)
         return self.remote
@@ -164,6 +191,15 @@ class Executor:
         return self.local.takes(work)
 
     def _wait(self) -> None:
+        held_back = [operator for operator in self.topology.operators if operator.has_work()]
+        begun = time.perf_counter()
+        self._take_events()
+        waited = time.perf_counter() - begun
+        for operator in held_back:
+            operator.counters.held_back_s += waited
+
+    def _take_events(self) -> None:
+        """Wait for the next events, and process them."""
         events: list[Event] | None
         if self.local.busy:
             events = self.local.events()
@@ -197,7 +233,7 @@ class Executor:
         return found
 
     def _readable(self, work: Work) -> bool:
-        return policy.readable(work.operator, work.sequence, self.topology, self._limits)
+        return policy.readable(work.operator, work.sequence, self.topology, self.limits)
 
     def _take(self, event: Event) -> None:
         what, work, value = event
@@ -205,13 +241,19 @@ class Executor:
         if operator.stopped:
             return
         if what == "block":
+            work.blocks += 1
+            operator.counters.with_results += work.blocks == 1
+            operator.counters.seconds_of_blocks.append(work.seconds - work.counted_s)
+            work.counted_s = work.seconds
             operator.give(work, value)
         elif what == "done":
+            operator.counters.processed.add(len(work.bundles), work.bytes)
             operator.done(work, value)
         else:
             self._failed(work, value)
 
     def _failed(self, work: Work, error: BaseException) -> None:
+        work.operator.counters.failed += 1
         allowed: Any = self.context.max_errored_blocks
         if self.cancelled:
             return

@@ -17,7 +17,17 @@ from skate.data.execution.bundle import Bundle
 class Work:
     """One piece of work of an operator, the content of one task."""
 
-    __slots__ = ("operator", "kind", "sequence", "bundles", "extra", "bytes", "seconds")
+    __slots__ = (
+        "operator",
+        "kind",
+        "sequence",
+        "bundles",
+        "extra",
+        "bytes",
+        "seconds",
+        "blocks",
+        "counted_s",
+    )
 
     def __init__(
         self, operator: Running, kind: str, sequence: int, bundles: Sequence[Any], extra: Any = None
@@ -28,6 +38,8 @@ class Work:
         self.bundles = bundles
         self.extra = extra
         self.seconds = 0.0
+        self.blocks = 0  # results so far
+        self.counted_s = 0.0  # seconds of those results
         self.bytes = sum(bundle.bytes for bundle in bundles if isinstance(bundle, Bundle))
 
     def __repr__(self) -> str:
@@ -84,8 +96,22 @@ class Outputs:
         self.ready_bytes = self.waiting_bytes = 0
 
 
+class Flow:
+    """Blocks that have passed a point, and their bytes."""
+
+    __slots__ = ("blocks", "bytes")
+
+    def __init__(self) -> None:
+        self.blocks = self.bytes = 0
+
+    def add(self, blocks: int, size: int) -> None:
+        """Count blocks."""
+        self.blocks += blocks
+        self.bytes += size
+
+
 class OperatorCounters:
-    """Counters for statistics."""
+    """Counters for statistics and metrics."""
 
     __slots__ = (
         "rows_in",
@@ -94,8 +120,16 @@ class OperatorCounters:
         "rows_of_blocks",
         "bytes_of_blocks",
         "seconds",
+        "seconds_of_blocks",
         "here",
         "actors",
+        "received",
+        "begun",
+        "processed",
+        "taken",
+        "with_results",
+        "failed",
+        "held_back_s",
     )
 
     def __init__(self) -> None:
@@ -103,8 +137,16 @@ class OperatorCounters:
         self.rows_of_blocks: list[int] = []
         self.bytes_of_blocks: list[int] = []
         self.seconds: list[float] = []  # by piece of work
+        self.seconds_of_blocks: list[float] = []
         self.here = 0  # pieces that ran in this process
         self.actors = 0
+        self.received = Flow()
+        self.begun = Flow()  # inputs of pieces that were started
+        self.processed = Flow()  # inputs of pieces that have ended
+        self.taken = Flow()  # results that have gone on to the consumer
+        self.with_results = 0  # pieces with at least one result
+        self.failed = 0  # pieces
+        self.held_back_s = 0.0  # seconds in which work was queued, and none could start
 
     def give(self, bundle: Bundle) -> None:
         """Count an output block."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,9 @@ import pyarrow as pa
 from skate.data import block as blocks
 from skate.data.block.batcher import batches_of
 from skate.data.block.table import FORMATS
+from skate.data.execution.bundle import Bundle
 from skate.data.iteration.frameworks import FrameworkBatches
+from skate.data.iteration.iteration_figures import LoopFigures
 from skate.data.iteration.local_shuffle import shuffled
 from skate.data.iteration.prefetch import Prefetcher
 from skate.data.plan import knowledge
@@ -21,12 +24,15 @@ if TYPE_CHECKING:
     from skate.data.dataset.schema import Schema
 
 
-class Tables:
-    """The blocks of one run, and a way to end the run from another thread."""
+class Blocks:
+    """The blocks of one run, a way to end the run from another thread, and the labels of its metrics."""
 
-    def __init__(self, flow: Iterator[pa.Table], stop: Callable[[], None]) -> None:
+    def __init__(
+        self, flow: Iterator[Bundle], stop: Callable[[], None], dataset: str, split: str = ""
+    ) -> None:
         self.flow = flow
         self.stop = stop
+        self.figures = LoopFigures(dataset, split)
 
 
 class DataIterator(FrameworkBatches):
@@ -35,7 +41,7 @@ class DataIterator(FrameworkBatches):
     Subclasses have `_open`, which begins a run, and `_dataset`.
     """
 
-    def _open(self) -> Tables:
+    def _open(self) -> Blocks:
         raise NotImplementedError
 
     def _dataset(self) -> Dataset:
@@ -88,23 +94,30 @@ class DataIterator(FrameworkBatches):
                 "Must specify a batch_size if using a local shuffle, because its batches are not whole blocks"
             )
 
-        def batched(given: Iterable[pa.Table]) -> Iterator[Any]:
+        def batched(given: Iterable[pa.Table], figures: LoopFigures) -> Iterator[Any]:
             if local_shuffle_buffer_size is not None:
                 assert batch_size is not None
                 tables = shuffled(given, batch_size, local_shuffle_buffer_size, local_shuffle_seed, drop_last)
             else:
                 tables = batches_of(given, batch_size, drop_last)
-            for table in tables:
+            seconds = figures.seconds
+            for table in figures.cut(iter(tables)):
+                begun = time.perf_counter()
                 batch = blocks.to_batch(table, batch_format)
-                yield batch if finish is None else finish(batch)
+                made = time.perf_counter()
+                seconds["format_batch"] += made - begun
+                if finish is not None:
+                    batch = finish(batch)
+                    seconds["collate_batch"] += time.perf_counter() - made
+                yield batch
 
         return Loop(self, batched, prefetch_batches)
 
     def iter_rows(self) -> Iterable[dict[str, Any]]:
         """Iterate over the rows."""
 
-        def rows(given: Iterable[pa.Table]) -> Iterator[Any]:
-            for table in given:
+        def rows(given: Iterable[pa.Table], figures: LoopFigures) -> Iterator[Any]:
+            for table in figures.cut(iter(given)):
                 yield list(blocks.rows_of(table))
 
         return _Rows(Loop(self, rows, 1))
@@ -130,18 +143,23 @@ class Loop:
     """The batches of a dataset; each iteration is a new run."""
 
     def __init__(
-        self, iterator: DataIterator, through: Callable[[Iterable[pa.Table]], Iterator[Any]], ahead: int
+        self,
+        iterator: DataIterator,
+        through: Callable[[Iterable[pa.Table], LoopFigures], Iterator[Any]],
+        ahead: int,
     ) -> None:
         self._iterator = iterator
         self._through = through
         self._ahead = ahead
 
     def __iter__(self) -> Iterator[Any]:
-        tables = self._iterator._open()
-        flow = self._through(tables.flow)
+        opened = self._iterator._open()
+        figures = opened.figures
+        figures.opened()
+        flow = self._through(figures.tables(opened.flow), figures)
         if self._ahead:
-            return iter(Prefetcher(flow, self._ahead, tables.stop))
-        return flow
+            flow = iter(Prefetcher(flow, self._ahead, opened.stop))
+        return figures.followed(flow)
 
     def __repr__(self) -> str:
         return f"<batches of {self._iterator!r}>"
@@ -162,11 +180,11 @@ class DatasetIterator(DataIterator):
     def __init__(self, dataset: Dataset) -> None:
         self._source = dataset
 
-    def _open(self) -> Tables:
+    def _open(self) -> Blocks:
         flow = self._source._run()
         executor = self._source._last_run
         assert executor is not None
-        return Tables((bundle.table() for bundle in flow), executor.cancel)
+        return Blocks(flow, executor.cancel, executor.label)
 
     def _dataset(self) -> Dataset:
         return self._source

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from skate.data.execution.bundle import Bundle
-from skate.data.iteration.iterator import DataIterator, Tables
+from skate.data.iteration.iteration_figures import SplitFigures
+from skate.data.iteration.iterator import Blocks, DataIterator
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -39,9 +38,11 @@ class Coordinator:
         self._rest: list[Bundle] = []
         self._error: BaseException | None = None
         self._over = True
+        self._label = ""
+        self._figures: SplitFigures | None = None
 
-    def begin(self, consumer: int) -> int:
-        """Wait until all consumers have requested a new epoch, and return its number."""
+    def begin(self, consumer: int) -> tuple[int, str]:
+        """Wait until all consumers have requested a new epoch; return its number, and the label of its metrics."""
         with self._changed:
             before = self._epoch
             # If one consumer has two readers, the later one counts: the first may have been interrupted while
@@ -63,7 +64,7 @@ class Coordinator:
                     )
             if self._waiting[consumer] is not mine:
                 raise _two_readers(consumer)
-            return self._epoch
+            return self._epoch, self._label
 
     def _start(self) -> None:
         close = getattr(self._flow, "close", None)
@@ -71,7 +72,12 @@ class Coordinator:
             close()
         self._arrived.clear()
         self._epoch += 1
+        if self._figures is not None:
+            self._figures.end()
         self._flow = self._dataset._run()
+        run = self._dataset._last_run
+        self._label = "" if run is None else run.label
+        self._figures = SplitFigures(self._label, self._consumers, self._equal)
         self._queues = [deque() for _ in range(self._consumers)]
         self._rest = []
         self._error = None
@@ -104,9 +110,12 @@ class Coordinator:
             return
         if bundle is None:
             self._over = True
+            if self._figures is not None:
+                self._figures.end()
         elif not bundle.rows:
             return
         elif not self._equal:
+            self._count(bundle.rows)
             self._queues[consumer].append([bundle])
         else:
             self._share([*self._rest, bundle])
@@ -125,8 +134,13 @@ class Coordinator:
                 wanted -= first.rows
                 taken.append(first)
             if taken:
+                self._count(each)
                 queue.append(taken)
         self._rest = list(waiting)
+
+    def _count(self, rows: int) -> None:
+        if self._figures is not None:
+            self._figures.rows += rows
 
     def schema(self) -> Any:
         """Return the names and types of the columns."""
@@ -135,6 +149,10 @@ class Coordinator:
     def stats(self) -> str:
         """Return the statistics of the last run as text."""
         return self._dataset.stats()
+
+
+def _nothing() -> None:
+    """Do nothing: the run of an epoch is ended by the next one."""
 
 
 def _two_readers(consumer: int) -> ValueError:
@@ -153,27 +171,32 @@ class SplitIterator(DataIterator):
         self._consumer = consumer
         self._whole = dataset
 
-    def _open(self) -> Tables:
-        return Tables(self._tables(), lambda: None)
+    def _open(self) -> Blocks:
+        opened = Blocks(
+            self._bundles(lambda label: opened.figures.reads(label)), _nothing, "", str(self._consumer)
+        )
+        return opened
 
-    def _tables(self) -> Iterator[pa.Table]:
+    def _bundles(self, labelled: Callable[[str], None]) -> Iterator[Bundle]:
+        """Yield the blocks of an epoch; `labelled` is called with the label of its metrics first."""
         import skate  # a split needs a session
 
-        epoch = skate.get(self._coordinator.begin.remote(self._consumer))
+        epoch, label = skate.get(self._coordinator.begin.remote(self._consumer))
+        labelled(label)
         while True:
             parts = skate.get(self._coordinator.following.remote(self._consumer, epoch))
             if parts is None:
                 return
             for block, at, rows in parts:
-                table = block if isinstance(block, pa.Table) else skate.get(block)
-                yield table if at is None else table.slice(at, rows)
+                yield Bundle(block, rows, 0, None, (), at)
 
     def _dataset(self) -> Dataset:
         return self._whole
 
     def materialize(self) -> MaterializedDataset:
         """Run an epoch together with the other consumers, and hold the rows of this one."""
-        return self._whole._held([Bundle.of(table) for table in self._tables()], "Split")
+        bundles = self._bundles(lambda label: None)
+        return self._whole._held([Bundle.of(bundle.table()) for bundle in bundles], "Split")
 
     def stats(self) -> str:
         """Return the statistics of the last run as text."""

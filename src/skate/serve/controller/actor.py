@@ -13,7 +13,15 @@ from typing import Any
 import skate
 from skate.resources import Resources
 from skate.serve.config.http import HTTPOptions, gRPCOptions
-from skate.serve.controller import clock, exposition, routing_stats, scale_decisions, spread, status_report
+from skate.serve.controller import (
+    clock,
+    exposition,
+    figures,
+    routing_stats,
+    scale_decisions,
+    spread,
+    status_report,
+)
 from skate.serve.controller.actions import Action
 from skate.serve.controller.feasibility import why_not
 from skate.serve.controller.machine import Machine
@@ -69,7 +77,10 @@ class Controller:
         self._reminded: set[str] = set()
         self.loops = 0
         self.looped = 0.0
+        #: The seconds of the last pass of the control loop.
+        self.pass_seconds = 0.0
         self._ticking: Any = None
+        figures.publish(self)
         if not skate.get_runtime_context().was_current_actor_reconstructed:
             self._awake.set()
 
@@ -425,6 +436,7 @@ class Controller:
             self._ticking.cancel()
         self.loops += 1
         now = self.looped = clock.now()
+        begun = time.perf_counter()
         self.update_free()
         if self.proxies.actors:
             self.do(self.machine.drain(spread.draining_nodes(), now))
@@ -436,6 +448,7 @@ class Controller:
         rolling = any(
             len(each.living()) != each.want or each.next_start > now for each in self.machine.each()
         )
+        self.pass_seconds = time.perf_counter() - begun
         pause = _TICK_SECONDS if busy or rolling else _IDLE_TICK_SECONDS
         self._ticking = asyncio.get_running_loop().call_later(pause, self._tick)
 

@@ -48,6 +48,7 @@ class ControllerPort(Protocol):
     started: float
     looped: float
     loops: int
+    pass_seconds: float
 
     @property
     def proxies(self) -> NodeLoads:

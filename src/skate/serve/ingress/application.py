@@ -122,6 +122,7 @@ class Ingress:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send, prefix: str) -> None:
         started = time.perf_counter()
+        self.requests.open += 1
         headers = scope["headers"]
         noted = [header for header in headers if header[0] in _NOTED]
         around = _context_of(noted, prefix, self.order, self.new_id)

@@ -14,6 +14,7 @@ from typing import Any
 import skate
 from skate.serve import context, tracing
 from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.replica import figures
 from skate.serve.replica.child_calls import release
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.order import Order
@@ -64,6 +65,7 @@ class Replica:
             code_version=order.version,
         )
         context.enter_replica(place)
+        figures.publish(self)
         for each in inside:
             await self._make_inner(*each)
         await servable.make(args, kwargs)
@@ -272,8 +274,12 @@ class Replica:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the replica's metrics as numbers."""
+        return self.counts()
+
+    def counts(self) -> dict[str, Any]:
+        """Return the replica's metrics as numbers."""
         counts = _counts(self.limiter)
-        counts["inside"] = {each.key[1]: _counts(each.limiter) for each in self.inside}
+        counts["inside"] = {each.key[1]: _counts(each.limiter) for each in list(self.inside)}
         if self.server is not None:
             counts["http"] = self.server.app.requests.snapshot()
         return counts

@@ -171,6 +171,7 @@ class Controller:
         workers = self.machine.workers
         self.history.note(event="start", attempt=action.attempt, workers=workers)
         self.watchers.progress.starting(action.attempt, workers)
+        begun = time.monotonic()
         try:
             environment = with_preload(run.run_config.worker_runtime_env, run.backend.preload)
             self.group = group = WorkerGroup(workers, run.scaling, environment)
@@ -197,6 +198,8 @@ class Controller:
         except _START_ERRORS as error:
             self._start_failed(error)
             return
+        actors = [worker._actor_id.hex() for worker in group.workers]
+        self.watchers.figures.started(actors, time.monotonic() - begun)
         self.watchers.started([each["pid"] for each in group.where])
         self._do(self.machine.started())
 
@@ -225,7 +228,10 @@ class Controller:
         group, self.group = self.group, None
         if group is not None:
             self.history.note(event="stop", reason=reason)
+            begun = time.monotonic()
             group.close()
+            self.watchers.figures.stopped(time.monotonic() - begun)
+            self.watchers.figures.in_state(self.machine.state)
 
     def _capacity(self) -> int:
         """Return the number of workers for which the cluster has room now; at least the run's minimum."""

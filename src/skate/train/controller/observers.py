@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from skate.train.controller.callbacks import Callbacks
+from skate.train.controller.machine import ERRORED, FINISHED, RUNNING
 from skate.train.controller.progress import Progress
+from skate.train.controller.run_figures import RunFigures
 from skate.train.controller.timeline_spans import Spans
 
 
@@ -21,6 +23,7 @@ class Observers:
         self.callbacks = Callbacks(run)
         self.progress = Progress(run.name, run.folder.path, logging.log_level if logging else "INFO")
         self.spans = Spans(run.name)
+        self.figures = RunFigures(run.name)
 
     @contextlib.contextmanager
     def whole_run(self, reports: int) -> Iterator[None]:
@@ -28,17 +31,21 @@ class Observers:
         calls of `fit`.
         """
         try:
+            self.figures.begin()
             self.callbacks.begin(reports)
             yield
         except BaseException as error:  # Ctrl-C too: before_run needs its counterpart
+            self.figures.end(ERRORED)
             self.progress.ended(error)
             self.callbacks.end(error)
             raise
+        self.figures.end(FINISHED)
         self.progress.ended(None)
         self.callbacks.end(None)
 
     def started(self, pids: Sequence[int]) -> None:
         """Record that the workers of an attempt run, by rank."""
+        self.figures.in_state(RUNNING)
         self.spans.started(pids)
         self.progress.started()
 
@@ -51,4 +58,5 @@ class Observers:
         metrics = [{} if each is None else each.metrics for each in reports]
         self.progress.reported(metrics, checkpoint is not None)
         self.callbacks.reported(metrics, checkpoint)
+        self.figures.reported(self.spans.arrivals_of("report", number), [each.seconds for each in reports])
         self.spans.released("report", number, reports, checkpoint)

@@ -30,6 +30,10 @@ class Spans:
         """Record that a rank has reached a sync point."""
         self._arrivals.setdefault((kind, number), {})[rank] = time.time()
 
+    def arrivals_of(self, kind: str, number: int) -> dict[int, float]:
+        """Return when ranks have reached a sync point, in seconds since 1970."""
+        return self._arrivals.get((kind, number), {})
+
     def released(self, kind: str, number: int, reports: Sequence[Any] = (), checkpoint: Any = None) -> None:
         """Record the end of a sync point as spans."""
         now = time.time()
