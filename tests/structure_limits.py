@@ -76,7 +76,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "runtime_env": 8,
     "serve": 15,
     "simulation": 4,
-    "train": 22,
+    "train": 21,
     "tune": 24,
     "util": 13,
     "wire": 11,

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    uvicorn = require("uvicorn", "the dashboard")
+    require("uvicorn", "the dashboard")
     try:
         skate.init(address_of(given) or "auto", log_to_driver=False, _looks=True)
         listeners = _listeners(given)
@@ -44,12 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConnectionError, OSError, OverflowError, ValueError) as error:
         print(f"skate dashboard: {error}", file=sys.stderr)
         return 1
-    from skate.util.http.bounded_server import configured  # needs uvicorn, which may be missing
+    from skate.util.http.bounded_server import QuietServer, configured  # needs uvicorn, which may be missing
 
     ports = {name: each.getsockname()[1] for name, each in listeners.items()}
     app = application(given, ports, tokens)
     settings = configured(app, _websockets(), access_log=False, server_header=False)
-    server = uvicorn.Server(settings)
+    server = QuietServer(settings)
     host = f"[{given.host}]" if ":" in given.host else given.host
     facts: dict[str, object] = {
         **{name: f"http://{host}:{port}" for name, port in ports.items()},

@@ -5,6 +5,7 @@ Rates and the use of the CPUs are those since the last reading, so the first one
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -50,8 +51,12 @@ _SPEEDS = {
     "node_disk_read_iops": "node_disk_io_read_count",
     "node_disk_write_iops": "node_disk_io_write_count",
 }
+#: The amounts of memory that are read, by the names of the kernel.
+_MEMORY = ("MemTotal", "MemAvailable", "Shmem", "SwapTotal", "SwapFree")
 #: Sectors of /proc/diskstats have this size on every disk.
 _SECTOR_BYTES = 512
+#: How long a list of disks is used.
+_DISKS_SECONDS = 60.0
 #: From this value on, a limit of a container means that it has none.
 _NO_LIMIT = 1 << 60
 
@@ -66,6 +71,9 @@ class Machine:
         self._root = root
         self._proc = os.path.join(root, "proc")
         self._lock = threading.Lock()
+        self._groups = procfs.cgroup_folders("memory", root)
+        self._disk_names: frozenset[str] = frozenset()
+        self._disks_read_at = -_DISKS_SECONDS
         #: Time, busy and all ticks of the CPUs, and the totals at the last reading.
         self._last: tuple[float, int, int, dict[str, int]] | None = None
 
@@ -97,8 +105,8 @@ class Machine:
             "node_mem_total_host": memory["MemTotal"],
             "node_mem_used_host": used,
             "node_mem_shared_bytes": memory["Shmem"],
-            "node_swap_total": memory.get("SwapTotal", 0),
-            "node_swap_used": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
+            "node_swap_total": memory["SwapTotal"],
+            "node_swap_used": memory["SwapTotal"] - memory["SwapFree"],
             "node_disk_free": disk.f_bavail * disk.f_frsize,
             "node_disk_usage": (disk.f_blocks - disk.f_bfree) * disk.f_frsize,
             **self._container(memory["MemTotal"]),
@@ -123,7 +131,7 @@ class Machine:
     def _container(self, total: int) -> dict[str, int]:
         """Return memory and limit of the innermost control group that has a limit, or of the first one if none has."""
         found: dict[str, int] = {}
-        for folder, version in procfs.cgroup_folders("memory", self._root):
+        for folder, version in self._groups:
             names = (
                 ("memory.current", "memory.max")
                 if version == 2
@@ -138,9 +146,8 @@ class Machine:
 
     def _memory(self) -> dict[str, int]:
         """Return the amounts of memory in bytes, by the names of the kernel."""
-        with open(f"{self._proc}/meminfo") as file:
-            lines = [line.split() for line in file]
-        return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) > 1}
+        text = procfs.read(f"{self._proc}/meminfo")
+        return {name: 1024 * (procfs.field(text, f"{name}:".encode()) or 0) for name in _MEMORY}
 
     def _ticks(self) -> tuple[int, int]:
         """Return the busy and all ticks of all CPUs."""
@@ -162,15 +169,15 @@ class Machine:
 
     def _disks(self) -> dict[str, int]:
         """Return what all disks have read and written; their partitions are not counted again."""
-        try:
-            disks = set(os.listdir(os.path.join(self._root, "sys/block")))
-            with open(f"{self._proc}/diskstats") as file:
-                lines = [line.split() for line in file]
-        except OSError:  # some containers have neither
-            disks, lines = set(), []
+        if time.monotonic() - self._disks_read_at >= _DISKS_SECONDS:
+            self._disks_read_at = time.monotonic()
+            with contextlib.suppress(OSError):  # some containers have none
+                names = os.listdir(os.path.join(self._root, "sys/block"))
+                self._disk_names = frozenset(name for name in names if not name.startswith(("loop", "ram")))
         reads = read = writes = written = 0
-        for words in lines:
-            if words[2] in disks and not words[2].startswith(("loop", "ram")):
+        for line in procfs.read(f"{self._proc}/diskstats").decode().splitlines():
+            words = line.split(None, 10)
+            if len(words) > 9 and words[2] in self._disk_names:
                 reads += int(words[3])
                 read += int(words[5]) * _SECTOR_BYTES
                 writes += int(words[7])

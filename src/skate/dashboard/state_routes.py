@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 import skate
 from skate.dashboard import job_routes
 from skate.util import state
-from skate.util.state.api import checked, find, holds
+from skate.util.state.api import checked, columns_of, holds
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER, SCHEMAS
 from skate.util.state.exception import RayStateApiException
 
@@ -66,7 +66,7 @@ def rows(request: Request) -> Response:
         if kind == "jobs":
             found = _jobs(request, limit)
         else:
-            found = find(kind, _filters(request), limit, timeout_of(request), detail, True)
+            found, _ = columns_of(kind, _filters(request), limit, timeout_of(request), detail, True)
     except (ValueError, TypeError, RayStateApiException) as error:
         return refusal(error)
     own = OWN_COLUMNS.get(kind, frozenset())

@@ -175,16 +175,17 @@ class RestServer:
     """Serves the API in a thread of this process until `close`. Raises RuntimeError if the port is in use."""
 
     def __init__(self, token: str, host: str = "127.0.0.1", port: int = 8265) -> None:
-        import uvicorn  # imported only if the API is requested
-
         from skate.serve.ingress.sockets import listen
-        from skate.util.http.bounded_server import configured  # likewise
+        from skate.util.http.bounded_server import (  # imported only if the API is requested
+            QuietServer,
+            configured,
+        )
 
         served = Api(token, host)
         self._sock = listen(host, port, "the REST API", "another --rest-port")
         self.port: int = self._sock.getsockname()[1]
         # Not uvloop, because this may be a user's process, and uvloop leaves a pipe open.
-        self._server = uvicorn.Server(configured(served, loop="asyncio"))
+        self._server = QuietServer(configured(served, loop="asyncio"))
         self._thread = threading.Thread(
             target=self._server.run, args=([self._sock],), name="skate-serve-rest", daemon=True
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ PREFIX = "ray_"
 WITHOUT_PREFIX = ("skate_", "autoscaler_")
 #: The most series of a page; of the metrics beyond, the largest are left out.
 SERIES_MAX = 5_000
+#: The texts of labels that are kept: those of two pages.
+LABELS_KEPT = 2 * SERIES_MAX
 LEFT_OUT = "skate_exposition_series_left_out"
 
 Row = dict[str, Any]
@@ -29,9 +32,10 @@ class _Family:
         self.kind = kind
         self.description = description
         self.boundaries = boundaries
-        self.series: dict[Labels, tuple[float, tuple[int, ...]]] = {}
+        #: The values, by the labels in the text format.
+        self.series: dict[str, tuple[float, tuple[int, ...]]] = {}
 
-    def add(self, labels: Labels, number: float, counts: tuple[int, ...]) -> None:
+    def add(self, labels: str, number: float, counts: tuple[int, ...]) -> None:
         """Add a series, or its values to one with the same labels from another node."""
         before = self.series.get(labels)
         if before is not None and self.kind != "gauge":
@@ -62,9 +66,9 @@ def text(rows: Iterable[Row], labels: dict[str, str]) -> str:
         family = families.setdefault(name, _Family(row["kind"], row["description"], boundaries))
         if (family.kind, family.boundaries) != (row["kind"], boundaries):
             continue  # two processes have declared different metrics under one name
-        common = {**labels, "Version": RAY_VERSION, "NodeAddress": row["node_ip"]}
+        common = (*labels.items(), ("Version", RAY_VERSION), ("NodeAddress", row["node_ip"]))
         for tags, number, counts, _ in row["series"]:
-            family.add(tuple(sorted({**common, **dict(tags)}.items())), number, tuple(counts))
+            family.add(_text_of(common, tuple(map(tuple, tags))), number, tuple(counts))
     left_out = _cut(families)
     lines = [line for name, family in sorted(families.items()) for line in _lines(name, family)]
     lines += _lines(LEFT_OUT, _left_out(left_out))
@@ -92,7 +96,7 @@ def _cut(families: dict[str, _Family]) -> int:
 
 def _left_out(count: int) -> _Family:
     family = _Family("gauge", f"Series beyond {SERIES_MAX}, which this page leaves out.", ())
-    family.add((), float(count), ())
+    family.add("", float(count), ())
     return family
 
 
@@ -107,15 +111,22 @@ def _lines(name: str, family: _Family) -> Iterable[str]:
         bounds = [*map(_number, family.boundaries), "+Inf"]
         totals = list(itertools.accumulate(counts))
         for bound, total in zip(bounds, totals, strict=True):
-            yield f"{name}_bucket{_braces((*labels, ('le', bound)))} {total}"
+            le = f'le="{bound}"'
+            yield f"{name}_bucket{_braces(labels, le)} {total}"
         yield f"{name}_count{_braces(labels)} {totals[-1]}"
         yield f"{name}_sum{_braces(labels)} {_number(number)}"
 
 
-def _braces(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels) + "}"
+@functools.lru_cache(LABELS_KEPT)
+def _text_of(common: Labels, tags: Labels) -> str:
+    """Return labels in the text format, sorted; tags come before common labels of the same name."""
+    merged = sorted({**dict(common), **dict(tags)}.items())
+    return ",".join(f'{key}="{_escaped(value)}"' for key, value in merged)
+
+
+def _braces(labels: str, more: str = "") -> str:
+    inside = f"{labels},{more}" if labels and more else labels or more
+    return f"{{{inside}}}" if inside else ""
 
 
 def _escaped(value: str) -> str:

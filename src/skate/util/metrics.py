@@ -84,7 +84,7 @@ class Recent(Generic[Run]):
         #: The runs, with the time after which nobody needs them any more.
         self._runs: list[tuple[Run, float]] = []
         self._is_source = False
-        #: True once somebody has read the metrics.
+        #: True once the metrics have been read.
         self.is_read = False
 
     def add(self, run: Run) -> None:

@@ -95,6 +95,8 @@ def find(
     whole = kind in LIMITED and len(where) == len(filters)
     parts, silent = survey.ask(process, asked, timeout, where, max(0, limit) if whole else 0, detail)
     missing = [holdings.process_text(each) for each in silent]
+    if kind == "tasks" and not detail:
+        make = _short_tasks
     return Found(make(parts), missing)
 
 
@@ -154,6 +156,16 @@ def _attempt_events(part: Row, task: Row) -> list[dict[str, Any]] | None:
 
 
 def _tasks(parts: list[Row]) -> list[Row]:
+    return [_task(part, task) for part, task in _attempts(parts)]
+
+
+def _short_tasks(parts: list[Row]) -> list[Row]:
+    """Return the rows of tasks without the columns that only a detailed list has."""
+    return [_short_task(part, task) for part, task in _attempts(parts)]
+
+
+def _attempts(parts: list[Row]) -> list[tuple[Row, Row]]:
+    """Return each attempt once, with the part that it comes from."""
     found: dict[tuple[bytes, int], tuple[Row, Row]] = {}
     for part in parts:
         for task in part.get("tasks", ()):
@@ -167,10 +179,10 @@ def _tasks(parts: list[Row]) -> list[Row]:
                 or (task.get("pid") and not other[1].get("pid"))
             ):
                 found[key] = part, task
-    return [_task(part, task) for part, task in found.values()]
+    return list(found.values())
 
 
-def _task(part: Row, task: Row) -> Row:
+def _short_task(part: Row, task: Row) -> Row:
     job = (task["task"][-4:] if len(task["task"]) == 24 else task["task"][12:16]).hex()
     failed = task["state"] == "FAILED"
     error = ERRORS.get(task.get("error", "RayTaskError"), task.get("error", "")) if failed else None
@@ -189,6 +201,12 @@ def _task(part: Row, task: Row) -> Row:
         "worker_id": worker_id(task["worker"]) if ran else None,
         "worker_pid": task.get("pid"),
         "error_type": error,
+    }
+
+
+def _task(part: Row, task: Row) -> Row:
+    return {
+        **_short_task(part, task),
         "language": "PYTHON",
         "required_resources": to_amounts(task["request"] or {}),
         "runtime_env_info": {"serialized_runtime_env": task["environment"]} if task["environment"] else None,

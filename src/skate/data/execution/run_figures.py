@@ -6,14 +6,13 @@ import itertools
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from skate.data.execution import policy
+from skate.data.execution.limits import Limits
 from skate.data.execution.operators import Running
+from skate.data.execution.topology import Topology
 from skate.util.metrics import Recent
-
-if TYPE_CHECKING:
-    from skate.data.execution.executor import Executor
 
 SECONDS_BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 BYTES_BOUNDS = tuple(float(1 << power) for power in range(10, 35, 2))
@@ -25,12 +24,24 @@ Labels = tuple[tuple[str, str], ...]
 _numbers = itertools.count()
 
 
+class Execution(Protocol):
+    """A run, as its metrics see it."""
+
+    label: str
+    topology: Topology
+    limits: Limits
+    pass_seconds: float
+
+    def budgets(self) -> dict[str, float]:
+        """Return the amounts of GPUs and memory that an operator may use."""
+
+
 def label_of(name: str | None) -> str:
     """Return the label of a new run of a dataset; runs of other processes have the same numbers."""
     return f"{name or 'dataset'}_{os.getpid()}_{next(_numbers)}"
 
 
-def begin(run: Executor) -> RunFigures:
+def begin(run: Execution) -> RunFigures:
     """Begin the metrics of a run."""
     found = RunFigures(run)
     _runs.add(found)
@@ -40,9 +51,9 @@ def begin(run: Executor) -> RunFigures:
 class RunFigures:
     """The metrics of one run."""
 
-    def __init__(self, run: Executor) -> None:
+    def __init__(self, run: Execution) -> None:
         self._dataset = run.label
-        self._run: Executor | None = run
+        self._run: Execution | None = run
         self._lists = [_Lists(operator) for operator in run.topology.operators]
         self._last: list[Family] = []
 
@@ -58,7 +69,7 @@ class RunFigures:
         run = self._run
         return self._last if run is None else self._read(run)
 
-    def _read(self, run: Executor) -> Iterator[Family]:
+    def _read(self, run: Execution) -> Iterator[Family]:
         share = policy.share_of(run.limits, run.topology)
         for lists in self._lists:
             operator = lists.operator
@@ -70,7 +81,7 @@ class RunFigures:
             yield from lists.histograms(labels)
         yield from self._of_run(run)
 
-    def _of_run(self, run: Executor) -> Iterator[Family]:
+    def _of_run(self, run: Execution) -> Iterator[Family]:
         labels = (("dataset", self._dataset),)
         operators, limits = run.topology.operators, run.limits
         busy = sum(operator.running * operator.cpus for operator in operators)
@@ -138,12 +149,12 @@ def _gauge(name: str, description: str, labels: Labels, value: float) -> Family:
     return f"data_{name}", "gauge", description, (), ((labels, float(value), (), 0.0),)
 
 
-def _name_of(run: Executor, operator: Running) -> str:
+def _name_of(run: Execution, operator: Running) -> str:
     """Return the name of an operator with its place in the plan, which tells equal ones apart."""
     return f"{operator.name}_{run.topology.operators.index(operator)}"
 
 
-def _of_place(run: Executor, operator: Running, share: int) -> dict[str, float]:
+def _of_place(run: Execution, operator: Running, share: int) -> dict[str, float]:
     """Return the figures that depend on the operators around."""
     held = policy.held_bytes(operator, run.topology)
     before = [each.outputs for each in run.topology.inputs_of(operator)]

@@ -65,7 +65,7 @@ class Replica:
             code_version=order.version,
         )
         context.enter_replica(place)
-        figures.publish(self)
+        figures.publish(order, self.counts)
         for each in inside:
             await self._make_inner(*each)
         await servable.make(args, kwargs)

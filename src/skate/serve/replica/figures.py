@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from skate.serve import multiplex
 from skate.serve.metrics_http import BOUNDS_MS
+from skate.serve.replica.order import Order
 from skate.util.metrics import registry
-
-if TYPE_CHECKING:
-    from skate.serve.replica.actor import Replica
 
 Labels = tuple[tuple[str, str], ...]
 Family = tuple[str, str, str, tuple[float, ...], tuple[Any, ...]]
@@ -51,15 +49,14 @@ class Families:
             yield name, kind, description, bounds, tuple(series)
 
 
-def publish(replica: Replica) -> None:
-    """Add the metrics of a replica to those of this process."""
-    registry().add_source(lambda: _families(replica))
+def publish(order: Order, counts: Callable[[], dict[str, Any]]) -> None:
+    """Add the metrics of a replica to those of this process; `counts` returns its numbers."""
+    registry().add_source(lambda: _families(order, counts()))
 
 
-def _families(replica: Replica) -> list[Family]:
-    order, found = replica.order, Families()
+def _families(order: Order, stats: dict[str, Any]) -> list[Family]:
+    found = Families()
     own: Labels = (("application", order.app), ("replica", order.replica))
-    stats = replica.counts()
     _add_counts(found, (*own, ("deployment", order.name)), stats)
     for name, counts in stats["inside"].items():
         _add_counts(found, (*own, ("deployment", name)), counts)

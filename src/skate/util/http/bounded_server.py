@@ -6,6 +6,7 @@ uvicorn itself waits for a head without a limit of time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,46 @@ def configured(app: Callable[..., object], ws: object = "none", **settings: obje
         limit_concurrency=CONNECTIONS_MAX, **settings,
     )  # fmt: skip
     return made
+
+
+class QuietServer(uvicorn.Server):
+    """A server that wakes up for requests, for its end, and once a second; that of uvicorn wakes up ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        self._is_ending = False
+        self._ended: Callable[[], object] = _nothing
+        super().__init__(config)
+
+    @property
+    def should_exit(self) -> bool:
+        """True once the server has to end; it can be set in any thread."""
+        return self._is_ending
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        self._is_ending = value
+        if value:
+            self._ended()
+
+    async def main_loop(self) -> None:
+        """Wait for the end; each second, set the date of answers."""
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._ended = lambda: loop.call_soon_threadsafe(ended.set)
+        seconds = 0
+        try:
+            while not await self.on_tick(
+                10 * seconds
+            ):  # it counts tenths, and sets the date at each tenth one
+                seconds += 1
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), 1.0)
+        finally:
+            self._ended = _nothing
+
+
+def _nothing() -> None:
+    """Do nothing: the server waits for no end."""
 
 
 class BoundedProtocol(asyncio.Protocol):

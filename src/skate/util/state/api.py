@@ -51,11 +51,25 @@ def find(
     address: str | None = None,
 ) -> list[Any]:
     """Return the rows of a kind that pass the filters, as dataclasses; those of the dashboard at an address, if it is a URL."""
-    conditions = checked(kind, filters, limit)
     schema = SCHEMAS[kind]
     if rest.is_url(address):
         assert address is not None
-        return rest.rows(address, kind, conditions, limit, timeout, detail)
+        return rest.rows(address, kind, checked(kind, filters, limit), limit, timeout, detail)
+    found, shown = columns_of(kind, filters, limit, timeout, detail, raise_on_missing_output)
+    return [schema(**{name: row[name] for name in shown}) for row in found]
+
+
+def columns_of(
+    kind: str,
+    filters: list[Filter] | None,
+    limit: int,
+    timeout: float,
+    detail: bool,
+    raise_on_missing_output: bool,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a kind that pass the filters, as dicts, and the names of their columns that are shown."""
+    conditions = checked(kind, filters, limit)
+    schema = SCHEMAS[kind]
     detail = detail or any(key in schema.detail_columns() for key, _, _ in conditions)
     try:
         found = inventory.find(kind, timeout, conditions, limit, detail)
@@ -68,10 +82,9 @@ def find(
         )
         if raise_on_missing_output:
             raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for partial results")
-        warnings.warn(text, stacklevel=3)
-    shown = schema.list_columns(detail=detail)
+        warnings.warn(text, stacklevel=4)
     rows = [row for row in found.rows if all(holds(row, each) for each in conditions)]
-    return [schema(**{name: row[name] for name in shown}) for row in rows[:limit]]
+    return rows[:limit], schema.list_columns(detail=detail)
 
 
 def checked(kind: str, filters: list[Filter] | None, limit: int) -> list[Filter]:
