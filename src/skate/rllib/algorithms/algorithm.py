@@ -221,6 +221,9 @@ class Algorithm(Checkpointable, Acting, Trainable):
     def _send_weights(self) -> None:
         """Send the learners' weights to the runners."""
         with self.metrics.log_time((TIMERS, SYNCH_WORKER_WEIGHTS_TIMER)):
+            modules, version = self.learner_group._learner.module, self._weights_seq_no
+            if self.env_runner_group.copy_weights(modules, version):
+                return
             self.env_runner_group.sync_weights(self.acting_weights(), self._weights_seq_no)
 
     def acting_weights(self) -> dict[str, Any]:

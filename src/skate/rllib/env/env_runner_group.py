@@ -184,6 +184,24 @@ class EnvRunnerGroup:
         if self._remote is not None:
             self._remote.set_weights(state, self._weights_seq_no)
 
+    def copy_weights(self, modules: Any, weights_seq_no: int) -> bool:
+        """Copy weights to the only runner, if that is in this process and its modules are plain ones.
+
+        Args:
+            modules: The learner's modules by id.
+            weights_seq_no: Their version.
+
+        Returns:
+            False if nothing was copied, since `sync_weights` has to do it.
+        """
+        local = self._local
+        if self._remote is not None or not isinstance(local, SingleAgentEnvRunner):
+            return False
+        if not local.copy_weights(modules, weights_seq_no):
+            return False
+        self._weights_seq_no = weights_seq_no
+        return True
+
     def foreach_env_runner(
         self,
         func: Callable[..., Any] | str | list[Any],

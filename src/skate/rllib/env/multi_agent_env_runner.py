@@ -229,6 +229,8 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             state = {key: value for key, value in state.items() if key != COMPONENT_RL_MODULE}
         super().set_state(state)
 
+    _plain_set_state = set_state
+
     def get_lane_state(self) -> dict[str, Any]:
         """Return the environments, their episodes and the random stream, so that another runner can continue from here."""
         kept = ("episodes", "chunks", "to_module", "seen", "states")

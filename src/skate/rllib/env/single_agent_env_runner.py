@@ -17,6 +17,8 @@ from skate.rllib.core import (
     COMPONENT_RL_MODULE,
     DEFAULT_MODULE_ID,
 )
+from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule
+from skate.rllib.core.rl_module.torch.weight_copy import WeightCopy
 from skate.rllib.env.creation import ACTION, LANE, make_vector, seed_of
 from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.env_runner import EnvRunner
@@ -67,6 +69,7 @@ class SingleAgentEnvRunner(EnvRunner):
         self.num_envs = 0
         self.module: Any = None
         self._weights_seq_no = 0
+        self._copies: list[WeightCopy] = []
         self._sampled_at: float | None = None
         self._columns: ColumnSampler | None = None
         self._episodes: EpisodeSampler | None = None
@@ -360,6 +363,39 @@ class SingleAgentEnvRunner(EnvRunner):
             self._weights_seq_no = version or self._weights_seq_no
         if names.NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
             self.num_env_steps_sampled_lifetime = state[names.NUM_ENV_STEPS_SAMPLED_LIFETIME]
+
+    _plain_set_state = set_state
+
+    def copy_weights(self, modules: Any, version: int) -> bool:
+        """Take the weights of modules in this process: what `set_state` does with their states.
+
+        Args:
+            modules: The learner's modules by id.
+            version: Their version.
+
+        Returns:
+            False if nothing was copied, since a module or a subclass of this runner does more with states.
+        """
+        own = self.module
+        if own is None or type(self).set_state is not type(self)._plain_set_state:
+            return False
+        pairs = (
+            [(modules[module_id], own[module_id]) for module_id in own.keys() if module_id in modules.keys()]  # noqa: SIM118
+            if isinstance(own, MultiRLModule)
+            else [(modules[DEFAULT_MODULE_ID], own)]
+        )
+        known = [(copy.source, copy.target) for copy in self._copies]
+        if len(known) != len(pairs) or any(
+            a is not c or b is not d for (a, b), (c, d) in zip(known, pairs, strict=True)
+        ):
+            if not all(WeightCopy.can_copy(*pair) for pair in pairs):
+                return False
+            self._copies = [WeightCopy(*pair) for pair in pairs]
+        if version == 0 or version > self._weights_seq_no:
+            for copy in self._copies:
+                copy.run()
+        self._weights_seq_no = version or self._weights_seq_no
+        return True
 
     def get_lane_state(self) -> dict[str, Any]:
         """Return the environments, their episodes and the random stream, so that another runner can continue from here."""
