@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from skate.rllib.utils.metrics.states import state_of, statistic_of
-from skate.rllib.utils.metrics.statistics import KINDS, Statistic
+from skate.rllib.utils.metrics.statistics import KINDS, Series, Statistic
 
 Key = str | tuple[str, ...]
 
@@ -147,20 +147,28 @@ class MetricsLogger:
             stats_dicts: Nested dicts of statistics; plain numbers count as means.
             key: Key to merge under; the top if None.
         """
-        arrived: dict[tuple[str, ...], list[Any]] = {}
-        prefix = parts(key)
-        for each in stats_dicts:
-            for path, found in walk(each):
-                arrived.setdefault(prefix + path, []).append(found)
-        for path, found_there in arrived.items():
-            for at, each in enumerate(found_there):
-                if not isinstance(each, Statistic):
-                    found_there[at] = self._single(each)
-            own = self._find(path)
+        arrived = list(stats_dicts)
+        for part in reversed(parts(key)):
+            arrived = [{part: each} for each in arrived]
+        self._merge(self.stats, arrived, ())
+
+    def _merge(self, place: dict[str, Any], arrived: list[Mapping[str, Any]], path: tuple[str, ...]) -> None:
+        """Merge nested dicts of statistics into the dict under a key."""
+        for name in dict.fromkeys(name for each in arrived for name in each):
+            found = [each[name] for each in arrived if name in each]
+            own = place.get(name)
+            if type(found[0]) is dict or isinstance(found[0], Mapping):
+                if own is None:
+                    own = place[name] = {}
+                elif type(own) is not dict:
+                    self._put((*path, name, ""), own)  # raises: there cannot be both
+                self._merge(own, found, (*path, name))
+                continue
+            statistics = [each if isinstance(each, Statistic) else self._single(each) for each in found]
             if own is None or type(own) is dict:
-                own = self._put(path, found_there[0].like(root=self._root))
+                own = self._put((*path, name), statistics[0].like(root=self._root))
             own.is_merged = True
-            own.merge(found_there)
+            own.merge(statistics)
 
     def _single(self, value: Any) -> Statistic:
         made = self._kinds["mean" if isinstance(value, int | float) else "item"](root=False)
@@ -216,10 +224,9 @@ class MetricsLogger:
         Args:
             compile: True for values, without keys that have none; False for statistics that `aggregate` merges.
         """
-        found = walk(self.stats)
         if not compile:
-            return nested([(path, each.ship()) for path, each in found])
-        return nested([(path, each.reduce()) for path, each in found if not each.is_empty])
+            return shipped(self.stats)
+        return nested([(path, each.reduce()) for path, each in walk(self.stats) if not each.is_empty])
 
     def reset(self) -> None:
         """Forget everything."""
@@ -294,6 +301,20 @@ def walk(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[tuple[tupl
         else:
             leaves.append(((*path, key), value))
     return leaves
+
+
+def shipped(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a nested dict with what each statistic has for the root; those that have nothing new are left out."""
+    made: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Series):
+            if value.values:
+                made[key] = value.ship()
+        elif isinstance(value, Statistic):
+            made[key] = value.ship()
+        elif inner := shipped(value):
+            made[key] = inner
+    return made
 
 
 def nested(leaves: Iterable[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
