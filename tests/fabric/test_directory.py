@@ -13,9 +13,14 @@ from skate.fabric.directory import (
     DRAINING,
     HEAD,
     JOINING,
+    JURY,
+    JURY_MAJORITY,
+    PROBES,
     SUSPECT,
+    Ask,
     Bury,
     HeadDirectory,
+    Leave,
     MemberDirectory,
     Refuse,
     Timing,
@@ -270,3 +275,23 @@ def test_no_member_runs_on_that_was_declared_dead(count: int, faults: list[Fault
 def test_nor_in_long_runs(block: int) -> None:
     for seed in range(block, 100, 4):
         run_watch(seed)
+
+
+def test_a_member_of_a_large_cluster_asks_a_sample() -> None:
+    def asked(number: int) -> tuple[MemberDirectory, list[int]]:
+        directory = MemberDirectory(number, 1, 0.0)
+        for other in range(1, 1001):
+            if other != number:
+                directory.joined(other, 0.0)
+        first = [each.peer for each in directory.tick(3.1) if isinstance(each, Ask)]
+        found = [each.peer for each in directory.tick(4.1) if isinstance(each, Ask)]
+        assert len(first) == PROBES and len(set(found)) == JURY
+        return directory, found
+
+    _, of_another = asked(8)
+    for deaf, leaves in ((JURY_MAJORITY - 2, True), (JURY_MAJORITY - 1, False)):
+        directory, found = asked(7)
+        assert found != of_another
+        for peer in found[:deaf]:
+            directory.answer(peer, False, 4.5)
+        assert [type(each) for each in directory.tick(5.1) if isinstance(each, Leave)] == [Leave] * leaves

@@ -257,3 +257,42 @@ def test_nothing_is_sent_to_one_that_leaves() -> None:
     assert net.orders[0].writes() == []
     net.orders[0].send(7, "frame")
     assert net.orders[0].writes() == []
+
+
+def test_many_that_join_are_one_write_before_what_follows() -> None:
+    head, member = Order(0), Order(1, [0], 1)
+    head.holds_news = True
+    head.admit(1, "one")
+    for number in range(2, 6):
+        head.admit(number, "info")
+    assert head.writes() == []
+    head.send(1, "hello")
+    (_, news), (_, data) = head.writes()
+    assert (news.kind, news.view, len(news.frames)) == (JOINED, 1, 4)
+    assert [each.frames for each in member.receive(0, news)] == [
+        ((number, "info"),) for number in range(2, 6)
+    ]
+    assert member.view == head.view == 5
+    assert member.receive(0, data)[0].frames == ("hello",)
+    head.tell()  # the others, to whom nothing else is written; the last one began with this view
+    assert sorted((to, len(write.frames)) for to, write in head.writes()) == [(2, 3), (3, 2), (4, 1)]
+    head.check()
+    member.check()
+
+
+def test_a_frame_that_binds_behind_news_is_awaited() -> None:
+    """Its stamp names the write that it is in, and reaches a member that is told of its receiver at the same time."""
+    head, one, two = Order(0), Order(1, [0], 1), Order(2, [0, 1], 2)
+    head.holds_news = True
+    for number in (1, 2, 3):
+        head.admit(number, "info")
+    head.send(2, "hold", binds=True)
+    (_, news), (_, hold) = head.writes()
+    head.send(1, "go")
+    for _, write in head.writes():
+        one.receive(0, write)
+    one.send(2, "overtakes")
+    ((_, late),) = one.writes()
+    assert [each.kind for each in two.receive(0, news)] == [JOINED]
+    assert two.receive(1, late) == []
+    assert [each.frames for each in two.receive(0, hold)] == [("hold",), ("overtakes",)]

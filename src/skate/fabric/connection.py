@@ -140,7 +140,7 @@ def packed_write(write: Write) -> bytes:
     number, kind, view, (received, delivered), stamps, frames = write
     head = _pack((WRITE, number, kind, view, received, delivered, stamps))
     if kind in NEWS:
-        frames = tuple(map(packed_frame, frames))
+        frames = tuple(each if type(each) is bytes else packed_frame(each) for each in frames)
     return b"".join((_EIGHT, head[1:], _pack_array_header(len(frames)), *frames))
 
 
@@ -160,8 +160,10 @@ def unpacked_write(source: int, frame: tuple[Any, ...]) -> Write:
         if type(stamp) is not tuple or [type(each) for each in stamp] != [int] * 4:
             raise ValueError(f"{stamp!r:.80} as a stamp")
     if kind in NEWS:
-        if source or len(frames) != 1 or type(frames[0]) is not tuple or len(frames[0]) != 2:
+        if source or (len(frames) != 1 and kind != JOINED):
             raise ValueError(f"news from {source}")
+        if any(type(each) is not tuple or len(each) != 2 for each in frames):
+            raise ValueError(f"{frames!r:.80} as news")
     elif kind in (DATA, EXPRESS):
         for each in frames:
             if type(each) is not tuple or not each or type(each[0]) is not int:

@@ -13,8 +13,9 @@ loop has turned: a head that was stopped buries nobody.
 from the sending of the last write that the head has confirmed, which is earlier than the head's hearing of it. Shortly before
 it runs out, the member asks others whether they hear the head. One hears it: the lanes go through that one. More than half of
 all members, itself counted, do not hear it: then the head is taken for gone, and the member continues for a grace time. Otherwise
-it is cut off, and leaves. A member that finds nothing at the head's address needs no majority, as long as it has found that out
-within `silence`: the process is gone.
+it is cut off, and leaves. In a large cluster, three quarters of a random sample stand for that half: if all asked all others when
+a head is silent, a thousand members would make a million connections. A member that finds nothing at the head's address needs no
+majority, as long as it has found that out within `silence`: the process is gone.
 
 *Doubt.* A head with confirmed contact to less than half of the members, itself counted, doubts itself, and believes in silence
 only after the grace time. If a majority does not hear the head, its writes to them cannot be confirmed either, so either the
@@ -44,6 +45,9 @@ DEAD: Final = "dead"
 DEAD_MAX: Final = 1000
 PROBES: Final = 3
 ENDED: Final = "has died (its connections and its registration have ended)"
+#: The most members that are asked for a majority, and how many of them count as one, the asking member included.
+JURY: Final = 48
+JURY_MAJORITY: Final = 36
 
 
 @dataclass(frozen=True)
@@ -446,7 +450,8 @@ class MemberDirectory:
             return actions + self._fence(now)
         if now >= self.lease - 2 * timing.ask and self._asked_at is None:
             self._asked_at = now
-            near = sorted(self.peers, key=lambda number: (-self.peers[number], number))
+            reach = timing.reach
+            near = sorted(self._jury(), key=lambda peer: now - self.peers[peer] > reach)
             actions += [Ask(peer, HEAD) for peer in near[:PROBES]]
         elif now >= self.lease - timing.ask and not self._asked_all:
             self._asked_all = True
@@ -462,7 +467,8 @@ class MemberDirectory:
             return [] if now < self._last_chance else self._leave(self._cut_off(now))
         fresh = [hears for hears, when in self._claims.values() if now - when <= 2 * timing.ask]
         deaf = 1 + fresh.count(False)
-        if 2 * deaf <= 2 + len(self.peers):
+        is_majority = 2 * deaf > 2 + len(self.peers) if len(self.peers) <= JURY else deaf >= JURY_MAJORITY
+        if not is_majority:
             return self._leave(self._cut_off(now))
         self.is_headless = True
         if self._asked_at is None or now - self._asked_at >= timing.ask:
@@ -471,7 +477,13 @@ class MemberDirectory:
 
     def _ask_all(self, now: float) -> list[MemberAction]:
         self._asked_at = now
-        return [Ask(peer, HEAD) for peer in sorted(self.peers)]
+        return [Ask(peer, HEAD) for peer in self._jury()]
+
+    def _jury(self) -> list[int]:
+        """Return the members to be asked: all of them, or a sample that is another one for each member that asks."""
+        if len(self.peers) <= JURY:
+            return sorted(self.peers)
+        return sorted(self.peers, key=lambda peer: hash((self.number, peer)))[:JURY]
 
     def _cut_off(self, now: float) -> str:
         return f"is cut off: the head has confirmed nothing for {now - self.head.confirmed:.1f} s"

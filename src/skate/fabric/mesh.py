@@ -289,17 +289,19 @@ class Mesh(Lanes):
             connection.refuse("no complete greeting came in time, or the engine has no such node registered")
             connection.gone(connection)
         for lane in list(self.lanes.values()):
-            self._look_after(lane, now)
+            if lane.heard:
+                lane.heard = False
+                self.heard(lane.peer)
         if now - self._turned >= self.timing.silence:
             self._turned = now
             self.order.turn()
         self.look(now)
+        self.flush()  # before the receipts: a write has one with it
+        for lane in list(self.lanes.values()):
+            self._look_after(lane, now)
         self.flush()
 
     def _look_after(self, lane: Lane, now: float) -> None:
-        if lane.heard:
-            lane.heard = False
-            self.heard(lane.peer)
         if lane.connection is not None:
             # The directory judges the lanes of the head.
             if (lane.closes_at and now >= lane.closes_at) or (

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skate.fabric.connection import WELCOME, Connection
+from skate.fabric.connection import WELCOME, Connection, packed_frame
 from skate.fabric.directory import (
     HEAD,
     Ask,
@@ -64,6 +64,8 @@ class MeshHead(Mesh):
         self.address = carrier.address
         self.epoch = 1 if predecessor is None else predecessor.epoch + 1
         self.order = Order(HEAD, view=base_of(self.epoch))
+        self.order.holds_news = True
+        self._told_at = clock() - timing.beat
         self.directory = HeadDirectory(self.epoch, clock(), timing)
         #: Called when this head has to end, because there is a later one.
         self.on_end: Callable[[], None] = lambda: None
@@ -120,9 +122,17 @@ class MeshHead(Mesh):
         self._newest = number = self._newest + 1
         self.numbered(number)
         members = self._known()
-        self.order.admit(number, (info, address))
+        self._announce(number, info, address)
         self._welcome(connection, number, members)
         self.add(number, info, address)
+
+    def _announce(self, number: int, info: dict[str, Any], address: str) -> None:
+        """Tell the others of a member: at once, but when many join, of all of them at the next tick."""
+        self.order.admit(number, (info, address), packed_frame((number, (info, address))))
+        now = self.clock()
+        if now - self._told_at >= self.timing.beat / 4:
+            self._told_at = now
+            self.order.tell()
 
     def _known(self) -> list[tuple[int, dict[str, Any], str, bool]]:
         """Return the members with their addresses, and True for those that know this head."""
@@ -186,7 +196,7 @@ class MeshHead(Mesh):
                 self._awaited[other] = info, address
                 self.order.foretell(other, (info, address))
         info, address = self._returning.pop(number)
-        self.order.admit(number, (info, address))
+        self._announce(number, info, address)
         self.add(number, info, address)
 
     def _end_returns(self) -> None:
@@ -269,6 +279,8 @@ class MeshHead(Mesh):
         """Have the directory see the time."""
         if self._predecessor is not None and now >= self._returns_end:
             self._end_returns()
+        self._told_at = now
+        self.order.tell()
         self.act(self.directory.tick(now))
 
     def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:

@@ -37,7 +37,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from skate.fabric.order_lane import EPOCH_BITS, Note, OrderLane, Receipt, Stamp, Write
+from skate.fabric.order_lane import EPOCH_BITS, FRAMES_MAX, OrderLane, Receipt, Stamp, Write
+from skate.fabric.order_stamps import AGE_MAX as AGE_MAX
+from skate.fabric.order_stamps import ARRIVED, Stamps
 
 #: Kinds of writes and deliveries.
 DATA: Final = 0  # frames, in order
@@ -46,11 +48,6 @@ JOINED: Final = 2  # news from the head: (member, info)
 LEFT: Final = 3  # news from the head: (member, reason)
 FORETOLD: Final = 4  # news from the head: (member, info) of one that follows the head before, and may return
 
-#: Turns after which a stamp is dropped that nobody has said anything about.
-AGE_MAX: Final = 2
-ARRIVED: Final = -1  # in place of an age: the frame of a stamp has been delivered
-#: The most frames of one write, so that a long break does not end in one of gigabytes.
-FRAMES_MAX: Final = 1024
 HEAD: Final = 0
 _VIEW: Final = -1  # what a lane waits for that waits for news; members are not negative
 
@@ -67,12 +64,11 @@ class Delivery(NamedTuple):
     frames: tuple[Any, ...]
 
 
-class Order:
+class Order(Stamps):
     """One member's half of all its lanes. `view` is that of the head; its upper bits say which epoch it belongs to."""
 
     def __init__(self, number: int, members: Iterable[int] = (), view: int = 0) -> None:
-        self.number = number
-        self.members = set(members)
+        super().__init__(number, members)
         self.view = view  # changes of membership delivered here
         self._base = view >> EPOCH_BITS << EPOCH_BITS  # of the lanes to the head
         self._last_view = self._base  # under the head before
@@ -85,11 +81,10 @@ class Order:
         self._lanes: dict[int, OrderLane] = {}
         self._dirty: dict[int, OrderLane] = {}  # with frames or writes to be handed out
         self._writes: list[tuple[int, Write]] = []
+        #: True on a head that calls `tell` itself: then many members that join become one write to each other member.
+        self.holds_news = False
+        self._untold: dict[int, OrderLane] = {}  # lanes with news of members that have joined
         self._waits: dict[int, list[OrderLane]] = {}
-        #: By (destination, source), in the order of their indices.
-        self._notes: dict[tuple[int, int], Note] = {}
-        self._index = 0
-        self._announced_max = 0  # the largest `announced` of any lane
 
     # -- sending
 
@@ -101,7 +96,7 @@ class Order:
         lane.queued.append(frame)
         self._dirty[to] = lane
         if binds:
-            self._note((to, self.number), lane.sent + 1, 0)
+            self._note((to, self.number), lane.last_queued(), 0)
 
     def send_alone(self, to: int, frame: object, binds: bool = False) -> None:
         """Queue a large frame, in a write of its own."""
@@ -117,6 +112,8 @@ class Order:
 
     def writes(self) -> list[tuple[int, Write]]:
         """Return what is to be written now, with its receivers."""
+        if self._untold and not self.holds_news:
+            self.tell()
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for lane in dirty.values():
@@ -126,7 +123,17 @@ class Order:
         found, self._writes = self._writes, []
         return found
 
+    def tell(self) -> None:
+        """On the head: have the next `writes` tell the others who has joined, also those that nothing else is written to."""
+        self._dirty.update(self._untold)
+        self._untold = {}
+
     def _flush(self, lane: OrderLane) -> None:
+        if lane.news:  # what follows has a view that includes it
+            news, lane.news = tuple(lane.news), []
+            self._untold.pop(lane.peer, None)
+            # Without stamps: they may be about these members, of whom the receiver does not know yet.
+            self._number(lane, JOINED, (), news, self.view - len(news))
         while lane.queued:
             frames, lane.queued = tuple(lane.queued[:FRAMES_MAX]), lane.queued[FRAMES_MAX:]
             self._number(lane, DATA, self._stamps_for(lane), frames)
@@ -136,31 +143,19 @@ class Order:
         # What is to be read out of order has no stamps: they are not delayed.
         self._number(lane, kind, () if kind == EXPRESS else self._stamps_for(lane), frames)
 
-    def _number(self, lane: OrderLane, kind: int, stamps: tuple[Stamp, ...], frames: tuple[Any, ...]) -> None:
+    def _number(
+        self,
+        lane: OrderLane,
+        kind: int,
+        stamps: tuple[Stamp, ...],
+        frames: tuple[Any, ...],
+        view: int | None = None,
+    ) -> None:
         lane.sent += 1
         lane.receipted = receipt = Receipt(lane.received, lane.delivered)
-        write = Write(lane.sent, kind, self.view, receipt, stamps, frames)
+        write = Write(lane.sent, kind, self.view if view is None else view, receipt, stamps, frames)
         lane.window.append(write)
         self._writes.append((lane.peer, write))
-
-    def _stamps_for(self, lane: OrderLane) -> tuple[Stamp, ...]:
-        """Return the notes that have changed since the last write of a lane."""
-        if lane.announced == self._index:
-            return ()
-        found: list[Stamp] = []
-        for (destination, source), note in reversed(self._notes.items()):
-            if note.index <= lane.announced:
-                break
-            if source == lane.peer or (destination == lane.peer and source == self.number):
-                continue  # the peer has sent it, or finds it in this lane
-            if note.arrived and note.since > lane.announced:
-                continue  # its way was never announced to the peer
-            found.append((destination, source, note.number, ARRIVED if note.arrived else note.age))
-            if destination == lane.peer and not note.arrived:
-                lane.sent_stamps.append((lane.sent + 1, source, note.number))
-        lane.announced = self._index
-        self._announced_max = max(self._announced_max, self._index)
-        return tuple(found)
 
     # -- receiving
 
@@ -310,13 +305,14 @@ class Order:
         if write.kind == DATA:
             found.append(Delivery(lane.peer, DATA, write.frames))
         elif write.kind in (JOINED, FORETOLD):
-            member: int = write.frames[0][0]
-            if member != self.number:
-                self.members.add(member)
-            if write.kind == JOINED:
-                self._changed.add(member)
-            found.append(Delivery(lane.peer, JOINED, write.frames))
-            lanes += self._view_changed()
+            for news in write.frames:
+                member: int = news[0]
+                if member != self.number:
+                    self.members.add(member)
+                if write.kind == JOINED:
+                    self._changed.add(member)
+                found.append(Delivery(lane.peer, JOINED, (news,)))
+                lanes += self._view_changed()
         elif write.kind == LEFT:
             lanes += self._departed(lane.peer, write.frames, found)
 
@@ -335,9 +331,17 @@ class Order:
 
     # -- views
 
-    def admit(self, member: int, info: object) -> None:
-        """On the head: add a member and tell the others; its own `Order` begins with this view and these members."""
-        self._tell(JOINED, (member, info))
+    def admit(self, member: int, info: object, frame: object = None) -> None:
+        """On the head: add a member and tell the others; its own `Order` begins with this view and these members.
+
+        `frame` is the news as a carrier writes it, (member, info) by default.
+        """
+        for other in sorted(self.members - self.closing.keys()):
+            lane = self._lane(other)
+            if lane.queued:  # before the view changes
+                self._flush(lane)
+            lane.news.append((member, info) if frame is None else frame)
+            self._untold[other] = lane
         self.members.add(member)
         self.view += 1  # nothing here waits for it: nobody else makes views
 
@@ -367,10 +371,8 @@ class Order:
         self.members.discard(member)
         self.closing.pop(member, None)
         self._ended.discard(member)
-        self._lanes.pop(member, None)
-        self._dirty.pop(member, None)
-        for pair in [pair for pair in self._notes if member in pair]:
-            del self._notes[pair]
+        self._forget(member)
+        self._forget_notes(member)
         found.append(Delivery(source, LEFT, frames))
         return self._woken(member) + self._view_changed()
 
@@ -398,8 +400,7 @@ class Order:
         self._writes = [(peer, write) for peer, write in self._writes if peer != HEAD]
         for waiting in self._waits.values():
             waiting[:] = [lane for lane in waiting if lane.peer != HEAD]
-        for pair in [pair for pair in self._notes if HEAD in pair]:
-            del self._notes[pair]
+        self._forget_notes(HEAD)
         self._last_view = self.view
         self.view, self._base = view, view >> EPOCH_BITS << EPOCH_BITS
         self._changed = {HEAD, *changed}
@@ -411,8 +412,7 @@ class Order:
     def return_to(self, member: int) -> None:
         """On the head: begin a lane to a member of the head before; the others are told with `admit` once it has said what
         it knows."""
-        self._lanes.pop(member, None)
-        self._dirty.pop(member, None)
+        self._forget(member)
         self._writes = [(peer, write) for peer, write in self._writes if peer != member]
         self.members.add(member)
 
@@ -425,47 +425,9 @@ class Order:
     def _base_of(self, peer: int) -> int:
         return self._base if HEAD in (peer, self.number) else 0
 
-    # -- notes
-
-    def _note(self, pair: tuple[int, int], number: int, age: int) -> None:
-        """Remember a binding frame that may not have been delivered."""
-        self._index += 1
-        before = self._notes.pop(pair, None)
-        since = self._index if before is None else before.since
-        self._notes[pair] = Note(number, age, self._index, since)
-
-    def _learn(self, stamp: Stamp) -> None:
-        """Remember what a delivered write says about a binding frame between two others."""
-        destination, source, number, age = stamp
-        if self.number in (destination, source) or not self.members.issuperset((destination, source)):
-            return
-        note = self._notes.get((destination, source))
-        if age == ARRIVED:
-            self._arrived((destination, source), number)
-        elif note is None or number > note.number:
-            self._note((destination, source), number, age)
-        elif number == note.number and not note.arrived:
-            note.age = max(note.age, age)
-
-    def _arrived(self, pair: tuple[int, int], number: int) -> None:
-        """Note that the frames of a pair up to this number have been delivered."""
-        note = self._notes.get(pair)
-        if note is None or note.arrived or note.number > number:
-            return
-        del self._notes[pair]
-        if note.since <= self._announced_max:  # it was announced to a peer, so this is announced as well
-            self._index += 1
-            note.arrived, note.age, note.index = True, 0, self._index
-            self._notes[pair] = note
-
-    def turn(self) -> None:
-        """Age the notes: call this once in the time after which a silent member is dead."""
-        for pair, note in list(self._notes.items()):
-            if pair[1] == self.number and not note.arrived:
-                continue  # its receipt comes, or its receiver leaves
-            note.age += 1
-            if note.age > AGE_MAX:
-                del self._notes[pair]
+    def _forget(self, member: int) -> None:
+        for lanes in (self._lanes, self._dirty, self._untold):
+            lanes.pop(member, None)
 
     # -- checks
 
@@ -474,11 +436,6 @@ class Order:
         if lane is None:
             lane = self._lanes[peer] = OrderLane(peer, self._base_of(peer))
         return lane
-
-    @property
-    def stamps(self) -> list[Stamp]:
-        """Binding frames that may not have been delivered, as far as known here."""
-        return [(*pair, note.number, note.age) for pair, note in self._notes.items() if not note.arrived]
 
     def held(self) -> dict[int, int]:
         """Return how many received writes of each member wait here."""

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 Stamp = tuple[int, int, int, int]
 
 
+#: The most frames of one write, so that a long break does not end in one of gigabytes.
+FRAMES_MAX: Final = 1024
 #: Writes of a head and its changes of membership are numbered within its epoch; the upper bits are the epochs before.
 EPOCH_BITS: Final = 32
 
@@ -40,11 +42,13 @@ class OrderLane:
     """Both directions between this member and another."""
 
     __slots__ = (
-        "peer", "queued", "window", "sent", "announced", "sent_stamps", "held", "received", "delivered", "receipted", "waits",
+        "peer", "news", "queued", "window", "sent", "announced", "sent_stamps", "held", "received", "delivered", "receipted",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, peer: int, base: int) -> None:
         self.peer = peer
+        self.news: list[Any] = []  # of the head: members that have joined, which the peer is not told of yet
         self.queued: list[Any] = []  # frames that are in no write yet
         self.window: deque[Write] = deque()  # writes without a receipt
         self.sent = base  # number of the last write
@@ -55,6 +59,10 @@ class OrderLane:
         self.received = self.delivered = base
         self.receipted = Receipt(base, base)  # the last receipt sent
         self.waits = False
+
+    def last_queued(self) -> int:
+        """Return the number that the write of the last queued frame will have."""
+        return self.sent + bool(self.news) + -(-len(self.queued) // FRAMES_MAX)
 
 
 class Note:
