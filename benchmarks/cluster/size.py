@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -23,8 +22,6 @@ from tests.fabric.dask.hollow_cluster import HollowCluster
 
 TASKS = 100
 KNOWN_SECONDS = 120.0
-#: Descriptors of the head: two connections for each member, and some of its own.
-DESCRIPTORS_PER_NODE, DESCRIPTORS = 3, 500
 
 
 def main() -> None:
@@ -35,9 +32,6 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=20.0, metavar="SECONDS")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     options = parser.parse_args()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = options.nodes * DESCRIPTORS_PER_NODE + DESCRIPTORS
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, wanted), hard))
     figures: dict[str, float] = {}
 
     def found(name: str, value: float) -> None:
@@ -96,8 +90,8 @@ def idle(cluster: HollowCluster, seconds: float, found: Found) -> None:
     found("CPU of the idle head, us a member and second", 1e6 * cpu / passed / members)
 
     def rate(name: str) -> float:
-        total = sum(float(new[name] - old[name]) for old, new in zip(before, after, strict=True))
-        return total / passed / members
+        used = [float(new[name]) - float(old[name]) for old, new in zip(before, after, strict=True)]
+        return sum(used) / passed / members
 
     found("CPU of a member, us a second", 1e6 * rate("cpu_s"))
     for name in ("bytes_out", "bytes_in", "segments_out", "segments_in"):

@@ -312,8 +312,10 @@ class Mesh(Lanes):
             else:
                 self._send_receipt(lane)
         elif lane.peer == HEAD or self.order.backlog(lane.peer):
-            # The head's own lanes go through others only if its directory says so.
-            if HEAD not in (self.number, lane.peer) and now - lane.broken_at >= DIRECT_SECONDS:
+            # The head's own lanes go through others only if its directory says so. A head that is not heard may only be busy:
+            # then it must not get more to do.
+            is_between = HEAD not in (self.number, lane.peer)
+            if is_between and now - lane.broken_at >= DIRECT_SECONDS and self.hears(HEAD):
                 if lane.attempt is None:
                     lane.via = HEAD if lane.was_direct else None
                 elif not lane.attempt.is_relayed and lane.attempt.connection is None:

@@ -5,7 +5,9 @@ Only a node that has a network imports Dask.distributed, in its own process.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -28,6 +30,8 @@ GRACE_SECONDS = 2.0
 STAY_SECONDS = 60.0
 #: A route to the world, of which nothing is sent: the address of this machine on it is the one that others see.
 SOMEWHERE = ("203.0.113.1", 9)
+#: Open files of a node in a large cluster: the head needs two connections for each member, and the usual limit is 1024.
+DESCRIPTORS_MAX = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ def connect(
             f"a cluster of several machines needs Dask.distributed ({error}): pip install 'skate[cluster]'"
         ) from error
     token, token_file = _token(network, folder)
+    _allow_descriptors()
     if network.head:
         if not token:
             raise ValueError(
@@ -118,6 +123,15 @@ def connect(
     if state is not None:
         head.numbered = state.numbered
     return Joined(head, head.number, listening.address.rpartition("://")[2], token_file, _nothing)
+
+
+def _allow_descriptors() -> None:
+    """Raise the limit of open files as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # then opening the next file fails with its own error
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _token(network: Network, folder: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import concurrent.futures
 import json
 import os
 import pickle
+import resource
 import socket
 import struct
 import sys
@@ -186,6 +187,8 @@ class HollowNodes:
 def main() -> None:
     """Join, and answer until the input ends."""
     head, token_file, count = sys.argv[1:]
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     nodes = HollowNodes(head, token_file)
     began = time.monotonic()
     with nodes._pump.lock:

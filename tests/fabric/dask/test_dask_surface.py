@@ -131,7 +131,7 @@ def test_no_other_name_is_imported() -> None:
 
 
 #: Outside of the carrier; tests/autoscaler and tests/launcher pin the names that they use.
-LAUNCHERS = {"autoscaler/adaptive.py", "launcher/dask_clusters.py"}
+LAUNCHERS = {"autoscaler/adaptive.py", "client/session/dask_session.py", "launcher/dask_clusters.py"}
 
 
 def test_only_the_carrier_and_the_launchers_import_dask_distributed() -> None:

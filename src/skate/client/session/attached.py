@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from skate.client.process import Process
 from skate.client.session.embedded import EndedLink
@@ -22,9 +22,6 @@ from skate.protocol import messages as m
 from skate.wire.channel import Channel, ChannelClosed
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
-
-if TYPE_CHECKING:
-    from skate.client.session.remote_cluster import DriverNode
 
 EPOLLOUT = 4
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL, m.CREATE_ACTOR})
@@ -98,6 +95,16 @@ class AttachedMemory(Memory):
         return super().view(offset, size, released)
 
 
+class OwnNode(Protocol):
+    """A node, or a whole cluster, that is only for this process."""
+
+    def forked(self) -> None:
+        """Forget it in a forked child."""
+
+    def end(self) -> None:
+        """End it. Safe to call more than once."""
+
+
 class Attachment:
     """A session of this process on a node in another process."""
 
@@ -107,7 +114,7 @@ class Attachment:
         #: True if the program asked for the client of a cluster, with ray://.
         self.is_client = False
         #: The node, if it is only for this process.
-        self.node: DriverNode | None = None
+        self.node: OwnNode | None = None
         pump = Pump(threading.RLock(), "loop", open_now=False)
         self._pump = pump
         self._control_c = SigintHandler(pump)

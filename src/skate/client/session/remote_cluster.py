@@ -62,7 +62,13 @@ class DriverNode:
                 "object_store_memory": STORE_BYTES,
             },
         )
-        network = {"ip": ip, "head": cluster, "timeout": JOIN_SECONDS, "behind_head": behind_head}
+        network = {
+            "ip": ip,
+            "head": cluster,
+            "timeout": JOIN_SECONDS,
+            "behind_head": behind_head,
+            "token_file": given.get("_token_file"),
+        }
         driver = os.pidfd_open(os.getpid())
         try:
             request = {

@@ -182,11 +182,23 @@ def _join(address: str | None, settings: dict[str, Any]) -> Host | None:
     cluster = clusters.get(wanted or "")
     if cluster is not None:
         return cluster.join(settings)
+    if wanted and wanted.startswith("dask://"):
+        return _join_dask(wanted, settings)
     if wanted and (wanted == "auto" or wanted.startswith(("/", "skate://")) or places.cluster_in(wanted)):
         from skate.client.session import attached  # only such drivers need it
 
         return attached.join(wanted, settings)
     return None
+
+
+def _join_dask(address: str, settings: dict[str, Any]) -> Host:
+    try:
+        from skate.client.session import dask_session  # with Dask.distributed, which takes half a second
+    except ImportError as error:
+        raise ImportError(
+            f"{address} needs Dask.distributed ({error}): pip install 'skate[cluster]'"
+        ) from error
+    return dask_session.connect(address, settings)
 
 
 def _end_lost() -> None:
