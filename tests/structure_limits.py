@@ -137,6 +137,7 @@ ASKED_FOR_BY_OTHERS = {
     "httptools": "uvicorn's parser",
     "jinja2": "chat templates of transformers",
     "python-multipart": "forms of FastAPI",
+    "redis": "Celery's broker",
     "s3fs": "S3 through fsspec",
     "safetensors": "checkpoints of transformers",
     "tokenizers": "tokenizers of transformers",

@@ -289,6 +289,11 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "tune.tune_config": {"skate.tune.configs": ("ResumeConfig", "TuneConfig")},
     "tune.utils.util": "skate.tune.utils",
     # serve
+    "serve.async_inference_autoscaling_policy": {"skate.serve.tasks.autoscaling": ("AsyncInferenceAutoscalingPolicy",)},
+    "serve.task_consumer": {
+        "skate.serve.tasks.consumer": ("instantiate_adapter_from_config", "task_consumer", "task_handler"),
+    },
+    "serve.task_processor": {"skate.serve.tasks.celery_adapter": ("CeleryTaskProcessorAdapter",)},
     "serve.dag": {"skate.dag": ("InputNode",)},
     "serve.llm.deployment": {
         "skate.serve.llm.data_parallel": ("DPServer",),

@@ -50,6 +50,7 @@ class Servable:
         self.object: Any = None
         self.is_function = not inspect.isclass(target)
         self._methods: dict[str, Method] = {}
+        self._concurrency = threads
         self._threads = max(1, min(threads, 64))
         self._pool: ThreadPoolExecutor | None = None
 
@@ -66,6 +67,8 @@ class Servable:
         else:
             # In the loop's thread, because loops, CUDA contexts and signal handlers belong to the thread that creates them.
             self.object = self.target(*args, **kwargs)
+        if hasattr(self.object, "__serve_task_consumer__"):
+            self.object.initialize_callable(self._concurrency)
 
     def method(self, name: str) -> Method:
         """Return a method by name. Raise AttributeError, which lists the existing names, if there is none."""

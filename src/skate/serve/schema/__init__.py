@@ -54,5 +54,7 @@ _HOMES = {
     ),
     "skate.serve.schema.status": ("ApplicationStatusOverview", "DeploymentStatusOverview", "ServeStatus"),
     "skate.serve.schema.tracing": ("TracingConfig",),
+    "skate.serve.tasks.adapter": ("TaskProcessorAdapter",),
+    "skate.serve.tasks.records": ("CeleryAdapterConfig", "TaskProcessorConfig", "TaskResult"),
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)
