@@ -21,21 +21,21 @@ class _Pool(TaskPool):  # type: ignore[misc]
         self.executor = ThreadPoolExecutor(
             self.limit, thread_name_prefix="task", initializer=self.app.set_current
         )
-        self._halted = False
+        self._halted = threading.Event()
 
     def halt(self) -> None:
         """Start no more tasks. Those that were received are not acknowledged, so they go back to the queue."""
-        self._halted = True
+        self._halted.set()
         self.executor.shutdown(wait=False, cancel_futures=True)
 
     def on_apply(self, *args: Any, **options: Any) -> Any:
         """Run a task in a thread."""
-        if self._halted:
+        if self._halted.is_set():
             return ApplyResult(Future())
         try:
             return super().on_apply(*args, **options)
         except RuntimeError:
-            if not self._halted:
+            if not self._halted.is_set():
                 raise
             return ApplyResult(Future())
 

@@ -142,6 +142,7 @@ def task_handler(_func: Callable[..., Any] | None = None, *, name: str | None = 
 
         handler._is_task_handler = True
         handler._task_name = name or method.__name__
-        return handler
+        marked: Callable[..., Any] = handler
+        return marked
 
     return decorate if _func is None else decorate(_func)
