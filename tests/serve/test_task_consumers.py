@@ -59,8 +59,13 @@ def config(request: pytest.FixtureRequest, session: None, tmp_path: Path) -> Tas
     options = None
     if request.param == "redis":
         url = request.getfixturevalue("redis_url")
-        # Redis does not notice the end of a consumer, so its tasks wait until they time out.
-        options = {"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
+        # Redis does not notice the end of a consumer, so its tasks, and its lock, wait until they time out.
+        options = {
+            "visibility_timeout": 2,
+            "unacked_restore_interval": 1,
+            "unacked_restore_throttle": 1,
+            "unacked_mutex_expire": 2,
+        }
     else:
         url = f"sqlite:///{tmp_path}/tasks.db"
     return TaskProcessorConfig(
@@ -68,6 +73,17 @@ def config(request: pytest.FixtureRequest, session: None, tmp_path: Path) -> Tas
         max_retries=1,
         adapter_config=CeleryAdapterConfig(broker_url=url, backend_url=url, broker_transport_options=options),
     )
+
+
+@pytest.fixture
+def adapter(config: TaskProcessorConfig) -> Iterator[Any]:
+    made: Any = instantiate_adapter_from_config(config)
+    yield made
+    made._app.close()
+    client = getattr(made._app.backend, "client", None)
+    if client is not None:
+        made._app.backend.result_consumer.stop()
+        client.close()
 
 
 @pytest.fixture
@@ -88,7 +104,7 @@ def state(adapter: Any, *ids: str) -> set[str]:
 
 
 def test_a_killed_consumer_loses_no_task(
-    config: TaskProcessorConfig, run: Callable[..., None], tmp_path: Path
+    config: TaskProcessorConfig, adapter: Any, run: Callable[..., None], tmp_path: Path
 ) -> None:
     begun, done = Tally(tmp_path / "begun"), Tally(tmp_path / "done")
 
@@ -106,7 +122,6 @@ def test_a_killed_consumer_loses_no_task(
             done.add()
             return number
 
-    adapter = instantiate_adapter_from_config(config)
     fatal = adapter.enqueue_task_sync("dies_once").id
     others = [adapter.enqueue_task_sync("count", [number]).id for number in range(12)]
     run(Fragile, "fragile")
@@ -118,7 +133,7 @@ def test_a_killed_consumer_loses_no_task(
 
 
 def test_cancel_and_graceful_shutdown(
-    config: TaskProcessorConfig, run: Callable[..., None], tmp_path: Path
+    config: TaskProcessorConfig, adapter: Any, run: Callable[..., None], tmp_path: Path
 ) -> None:
     started, others = Tally(tmp_path / "started"), Tally(tmp_path / "others")
 
@@ -136,7 +151,6 @@ def test_cancel_and_graceful_shutdown(
         def other(self) -> None:
             others.add()
 
-    adapter: Any = instantiate_adapter_from_config(config)
     run(Slow, "slow")
     waiting = adapter.enqueue_task_sync("waits").id
     cancelled, left = adapter.enqueue_task_sync("other").id, adapter.enqueue_task_sync("other").id
