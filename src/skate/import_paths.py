@@ -290,6 +290,7 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "tune.utils.util": "skate.tune.utils",
     # serve
     "serve.async_inference_autoscaling_policy": {"skate.serve.tasks.autoscaling": ("AsyncInferenceAutoscalingPolicy",)},
+    "serve.gang": {"skate.serve.context": ("GangContext",)},
     "serve.task_consumer": {
         "skate.serve.tasks.consumer": ("instantiate_adapter_from_config", "task_consumer", "task_handler"),
     },

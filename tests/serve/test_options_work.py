@@ -14,7 +14,6 @@ import pytest
 import skate
 from skate import serve
 from skate.serve import config_loader
-from skate.serve.config import GangSchedulingConfig
 from skate.serve.request_router import RequestRouter
 from skate.serve.schema import ServeDeploySchema
 from skate.util.placement_group import placement_group_table
@@ -133,17 +132,6 @@ def test_placement_groups(port: int) -> None:
         20,
         "the end of the group",
     )
-
-
-def test_gangs_are_refused_plainly(port: int) -> None:
-    @serve.deployment(num_replicas=2, gang_scheduling_config=GangSchedulingConfig(gang_size=2), **LIGHT)
-    def ganged() -> str:
-        return "here"
-
-    with pytest.raises(ValueError, match="gang_size=2, but Skate does not support gangs"):
-        serve.run(ganged.bind())
-    handle = serve.run(ganged.options(gang_scheduling_config={"gang_size": 1}).bind(), route_prefix=None)
-    assert handle.remote().result() == "here"
 
 
 class Counter:

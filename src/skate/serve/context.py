@@ -20,6 +20,20 @@ class ReplicaRank(NamedTuple):
 
 
 @dataclass
+class GangContext:
+    """The place of a replica in its gang.
+
+    `member_replica_ids` has the unique ids of all its replicas, by rank; `pg_name` is the name of their placement group.
+    """
+
+    gang_id: str
+    rank: int
+    world_size: int
+    member_replica_ids: list[str]
+    pg_name: str = ""
+
+
+@dataclass
 class ReplicaContext:
     """The replica that the code runs in."""
 
@@ -28,7 +42,7 @@ class ReplicaContext:
     _deployment_config: Any
     rank: ReplicaRank
     world_size: int
-    gang_context: Any = None
+    gang_context: GangContext | None = None
     code_version: str | None = None
     _callbacks: list[Callable[..., Any]] = field(default_factory=list)
 
@@ -46,17 +60,6 @@ class ReplicaContext:
     def replica_tag(self) -> str:
         """The unique name of the replica within its deployment."""
         return self.replica_id.unique_id
-
-
-@dataclass(frozen=True)
-class GangContext:
-    """The gang of a replica; always None in a ReplicaContext, because Skate does not support gangs."""
-
-    gang_id: str
-    rank: int
-    world_size: int
-    member_replica_ids: list[str]
-    pg_name: str = ""
 
 
 @dataclass(frozen=True)

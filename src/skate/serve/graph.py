@@ -39,13 +39,10 @@ class Part:
     def change(self, given: dict[str, Any]) -> None:
         """Override options from a file."""
         self.config = configured(self.config, given)
-        gang = self.config.gang_scheduling_config
-        if gang is not None and gang.refused(self.name):
-            raise ValueError(gang.refused(self.name))
-        before = self.actor
+        before, gang = self.actor, self.config.gang_scheduling_config
         self.actor = actor_options(before, given)
-        if self.actor != before:
-            content = self.version + repr(sorted(self.actor.items(), key=str))
+        if self.actor != before or "gang_scheduling_config" in given:
+            content = self.version + repr((sorted(self.actor.items(), key=str), gang))
             self.version = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -177,8 +174,6 @@ class _Walk:
         code = pickler.packed(target, f"the code of the deployment {name!r} cannot be sent to a replica")
         value, args = arguments
         config, actor = bound._config, bound._replica.actor_options
-        if config.gang_scheduling_config is not None and config.gang_scheduling_config.refused(name):
-            raise ValueError(config.gang_scheduling_config.refused(name))
         # The fingerprint includes the application, the deployment and the code, even if the user sets a
         # version: deployments never share code.
         version = repr(
@@ -188,6 +183,8 @@ class _Walk:
         actors = [each.model_dump() for each in config.deployment_actors]
         shared = fingerprint.of(actors, pickler.dumps(actors)) if actors else ""
         heavy = repr((sorted(actor.items(), key=str), shared))
+        if config.gang_scheduling_config is not None:
+            heavy += repr(config.gang_scheduling_config)
         if inside:
             heavy += repr([(each.name, each.version, each.config.model_dump()) for each in inside])
         version = hashlib.sha1((version + heavy).encode(), usedforsecurity=False).hexdigest()

@@ -108,7 +108,6 @@ ABSENT: dict[str, str] = {
     "ray.serve.experimental.capacity_queue": "an actor that gives out places: not built yet",
     "ray.serve.experimental.capacity_queue_router": "an actor that gives out places: not built yet",
     "ray.serve.experimental.consistent_hash_router.CONSISTENT_HASH_SEED": "of Ray's ring of hashes, which is none here",
-    "ray.serve.gang": "gangs (issue 19): not built yet, and refused",
     "ray.serve.handle.DeploymentBroadcastResponse()": "programs do not construct it: it comes from handles",
     "ray.serve.handle.DeploymentResponse()": "programs do not construct it: it comes from handles",
     "ray.serve.handle.DeploymentResponseGenerator()": "programs do not construct it: it comes from handles",

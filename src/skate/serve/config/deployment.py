@@ -118,7 +118,11 @@ class GangRuntimeFailurePolicy(str, enum.Enum):
 
 @dataclass(kw_only=True)
 class GangSchedulingConfig(Checked):
-    """Settings of gangs: replicas that are started together or not at all."""
+    """Settings of gangs: replicas that start together or not at all, and are replaced together.
+
+    The replicas of a gang are on one placement group: close to each other (PACK) or on different nodes (SPREAD), as far as
+    that is possible.
+    """
 
     gang_size: int
     gang_placement_strategy: GangPlacementStrategy = GangPlacementStrategy.PACK
@@ -133,16 +137,9 @@ class GangSchedulingConfig(Checked):
                 ("gang_size",),
             )
         if self.runtime_failure_policy is GangRuntimeFailurePolicy.RESTART_REPLICA:
-            raise RuntimeError("RESTART_REPLICA policy is not yet implemented. Skate does not support gangs")
-
-    def refused(self, name: str) -> str:
-        """Return why a deployment with this config cannot be served; empty if it can, with gangs of one replica."""
-        if self.gang_size == 1:
-            return ""
-        return (
-            f"the deployment {name!r} has gang_scheduling_config with gang_size={self.gang_size}, but Skate does not support "
-            "gangs of replicas that start and fail together; give each replica its processes with placement_group_bundles"
-        )
+            raise NotImplementedError(
+                "RESTART_REPLICA policy is not yet implemented, in Ray either; RESTART_GANG replaces the whole gang"
+            )
 
 
 @dataclass(kw_only=True)
@@ -287,7 +284,8 @@ class DeploymentConfig(Checked):
             )
         as_json("user_config", self.user_config)
         gang = self.gang_scheduling_config
-        if gang is not None and self.num_replicas and self.num_replicas % gang.gang_size:
+        fixed = self.num_replicas if self.autoscaling_config is None else None
+        if gang is not None and fixed and fixed % gang.gang_size:
             raise ValueError(
                 f"num_replicas ({self.num_replicas}) must be a multiple of gang_size ({gang.gang_size}). Gangs must be complete"
             )

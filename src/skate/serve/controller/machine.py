@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.resources import Resources
+from skate.serve.controller import gangs
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.records import (
     RECOVERING,
@@ -22,6 +23,7 @@ from skate.serve.controller.records import (
     Key,
     ReplicaRecord,
     Target,
+    in_gangs,
     wanted_of,
 )
 from skate.serve.controller.states import (
@@ -121,6 +123,7 @@ class Machine:
     def scale(self, key: Key, want: int, now: float, why: str = "") -> list[Action]:
         """Process a change of the number of replicas."""
         record = self.record(key)
+        want = want if record is None else in_gangs(record.target.config, want)
         if record is None or record.want == want or record.deleting:
             return []
         up = want > record.want
@@ -255,11 +258,10 @@ class Machine:
         actions: list[Action] = []
         for app in self.apps.values():
             for record in app.deployments.values():
-                for one in list(record.replicas.values()):
-                    one.checking = False
-                    if one.state in (STARTING, STOPPING):
-                        actions.append(self._stop(record, one, now))
-                        continue
+                ending = [one for one in record.replicas.values() if one.state in (STARTING, STOPPING)]
+                actions += [self._stop(record, one, now) for one in ending]
+                actions += [self._stop(record, one, now, grace_s=0) for one in gangs.torn(record.living())]
+                for one in record.living():
                     if one.state is UPDATING:
                         one.config = None  # it may not have received its settings, so send them again
                     one.state = RECOVERING
@@ -277,8 +279,12 @@ class Machine:
             self._remove_ended()
             return actions
         target = record.target
-        current = [one for one in record.living() if not self._is_old(record, one)]
-        old = [one for one in record.living() if self._is_old(record, one)]
+        # A gang that has lost a member ends, and another one takes its place.
+        actions += [self._stop(record, one, now, grace_s=0) for one in gangs.torn(record.living())]
+        living = record.living()
+        old = gangs.with_siblings([one for one in living if self._is_old(record, one)], living)
+        replaced = {one.id for one in old}
+        current = [one for one in living if one.id not in replaced]
         actions += self._configure(record, current)
         actions += self._shrink(record, current, now)
         if old:
@@ -288,7 +294,8 @@ class Machine:
                 missing = record.want - len(current)
                 if target.per_node is not None:  # stopping replicas keep their places until they have ended
                     missing = min(missing, target.per_node * self.nodes - len(record.replicas))
-                actions += [self._start(record, now) for _ in range(missing)]
+                for _ in range(missing // gangs.size_of(target.config)):
+                    actions += self._start(record, now)
         self._set_healthy(record)
         return actions
 
@@ -308,12 +315,11 @@ class Machine:
         if surplus <= 0:
             return []
         # Stop replicas that do not serve yet first, then the youngest.
-        order = sorted(current, key=lambda one: (one.state is not STARTING, -one.since))
-        actions: list[Action] = []
-        for one in order[:surplus]:
+        order = sorted(gangs.units(current), key=lambda unit: (not gangs.starts(unit), -unit[0].since))
+        leaving = [one for unit in gangs.surplus(order, surplus) for one in unit]
+        for one in leaving:
             current.remove(one)
-            actions.append(self._stop(record, one, now))
-        return actions
+        return [self._stop(record, one, now) for one in leaving]
 
     def _roll(
         self, record: DeploymentRecord, current: list[ReplicaRecord], old: list[ReplicaRecord], now: float
@@ -321,36 +327,40 @@ class Machine:
         """Replace replicas in batches. If there is room for both, a new replica serves before an old one stops."""
         actions: list[Action] = []
         config = record.target.config
-        batch = max(1, math.floor(config.rolling_update_percentage * record.want))
+        size = gangs.size_of(config)
+        batch = max(1, math.floor(config.rolling_update_percentage * record.want) // size) * size
         serving = [one for one in current if one.state is not STARTING]
-        old_serving = [one for one in old if one.state is not STARTING]
-        for one in [one for one in old if one.state is STARTING]:
-            old.remove(one)
-            actions.append(self._stop(record, one, now))
-        surplus = len(serving) + len(old_serving) - record.want
-        for one in sorted(old_serving, key=lambda each: each.since)[: max(0, surplus)]:
-            old_serving.remove(one)
-            actions.append(self._stop(record, one, now))
+        waiting = gangs.units(old)
+        old_units = [unit for unit in waiting if not gangs.starts(unit)]
+        old_serving = sum(map(len, old_units))
+        ending = [unit for unit in waiting if gangs.starts(unit)]
+        by_age = sorted(old_units, key=lambda unit: unit[0].since)
+        surplus = gangs.surplus(by_age, len(serving) + old_serving - record.want)
+        for unit in ending + surplus:
+            actions += [self._stop(record, one, now) for one in unit]
+        old_units = [unit for unit in old_units if unit not in surplus]
+        old_serving -= sum(map(len, surplus))
         if record.given_up or now < record.next_start:
             return actions
         starting = len(current) - len(serving)
         missing = record.want - len(current)
-        begin = min(missing, batch - starting)
         leaving = sum(one.state is STOPPING for one in record.replicas.values())
         least = min(record.want, record.rolling_from) - batch
-        for _ in range(max(0, begin)):
+        for _ in range(max(0, min(missing, batch - starting)) // size):
             if self._room(record):
-                actions.append(self._start(record, now))
+                actions += self._start(record, now)
             elif (
-                old_serving
-                and old_serving[0].version
-                != record.target.version  # one on a draining node serves as long as it can
+                old_units
+                # one on a draining node serves as long as it can
+                and old_units[0][0].version != record.target.version
                 and leaving + starting < batch
-                and len(serving) + len(old_serving) > least
+                and len(serving) + old_serving > least
             ):
                 # There is no room for both, so stop an old one first. Its requests wait for other replicas.
-                actions.append(self._stop(record, old_serving.pop(0), now))
-                leaving += 1
+                unit = old_units.pop(0)
+                actions += [self._stop(record, one, now) for one in unit]
+                leaving += len(unit)
+                old_serving -= len(unit)
         return actions
 
     def _is_old(self, record: DeploymentRecord, one: ReplicaRecord) -> bool:
@@ -376,25 +386,36 @@ class Machine:
             return False
         if self.free is None:
             return True
-        needs = target.resources()
+        needs = target.resources() * gangs.size_of(target.config)
         if not needs.fits(self.free):
             return False
         self.free -= needs
         return True
 
-    def _start(self, record: DeploymentRecord, now: float) -> Action:
-        self._count += 1
-        name = f"{self.seed}{self._count:x}"
+    def _start(self, record: DeploymentRecord, now: float) -> list[Action]:
+        """Start one replica, or one gang."""
         target = record.target
-        rank = record.free_rank()
-        record.replicas[name] = ReplicaRecord(name, target.version, target.config, STARTING, now, rank)
-        return Start(record.key, name, rank)
+        names = []
+        for _ in range(gangs.size_of(target.config)):
+            self._count += 1
+            names.append(f"{self.seed}{self._count:x}")
+        actions: list[Action] = []
+        for name, gang in zip(names, gangs.members(record.key, target.config, names), strict=True):
+            rank = record.free_rank()
+            one = ReplicaRecord(name, target.version, target.config, STARTING, now, rank, gang=gang)
+            record.replicas[name] = one
+            actions.append(Start(record.key, name, rank))
+        return actions
 
-    def _stop(self, record: DeploymentRecord, one: ReplicaRecord, now: float) -> Action:
+    def _stop(
+        self, record: DeploymentRecord, one: ReplicaRecord, now: float, grace_s: float | None = None
+    ) -> Action:
+        if grace_s is None:
+            grace_s = record.target.config.graceful_shutdown_timeout_s
         one.state = STOPPING
         one.since = now
         self.changed = True
-        return Stop(record.key, one.id, record.target.config.graceful_shutdown_timeout_s)
+        return Stop(record.key, one.id, grace_s)
 
     def _set_healthy(self, record: DeploymentRecord) -> None:
         """Set HEALTHY when the deployment is in its desired state."""
@@ -461,11 +482,8 @@ class Machine:
     def check(self, limit: Callable[[DeploymentRecord], int] | None = None) -> None:
         """Assert the invariants."""
         for record in self.each():
-            ranks = [one.rank for one in record.living()]
-            assert len(ranks) == len(set(ranks)), (record.key, ranks)
-            assert record.want >= 0
-            if record.deleting:
-                assert not record.living(), record.key
+            record.check()
+            assert not gangs.torn(record.living()), record.key
             if limit is not None:
                 assert len(record.living()) <= limit(record), (record.key, len(record.living()))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from skate.resources import Resources
 from skate.serve.config.deployment import DeploymentConfig
+from skate.serve.context import GangContext
 from skate.serve.controller.autoscaler import Scaler, bounded, share_of
 from skate.serve.controller.states import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
 
@@ -33,6 +34,8 @@ class ReplicaRecord:
     checking: bool = False
     failures: int = 0
     models: tuple[str, ...] = ()
+    #: Its place in its gang, or None.
+    gang: GangContext | None = None
     stats: dict[str, Any] = field(default_factory=dict)
 
 
@@ -106,6 +109,13 @@ class DeploymentRecord:
         taken = {each.rank for each in self.living()}
         return next(rank for rank in range(len(taken) + 1) if rank not in taken)
 
+    def check(self) -> None:
+        """Assert the invariants."""
+        ranks = [one.rank for one in self.living()]
+        assert len(ranks) == len(set(ranks)), (self.key, ranks)
+        assert self.want >= 0
+        assert not (self.deleting and ranks), self.key
+
     def counts(self) -> dict[ReplicaState, int]:
         """Return the number of replicas by state."""
         found: dict[ReplicaState, int] = {}
@@ -141,8 +151,21 @@ def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | No
     """Return the initial number of replicas, for a capacity in percent."""
     scaling = config.autoscaling_config
     if scaling is None:
-        return share_of(config.num_replicas or 1, capacity)
+        return in_gangs(config, share_of(config.num_replicas or 1, capacity))
     if before is None:
-        return share_of(scaling.first, capacity)
+        return in_gangs(config, share_of(scaling.first, capacity))
     within = bounded(scaling, capacity)
-    return 0 if capacity == 0 else min(within.max_replicas, max(within.min_replicas, before))
+    if capacity == 0:
+        return 0
+    return in_gangs(config, min(within.max_replicas, max(within.min_replicas, before)))
+
+
+def in_gangs(config: DeploymentConfig, number: int) -> int:
+    """Round a number of replicas up to whole gangs, or down if that is more than the maximum."""
+    gang = config.gang_scheduling_config
+    if gang is None or number % gang.gang_size == 0:
+        return number
+    more = (number // gang.gang_size + 1) * gang.gang_size
+    scaling = config.autoscaling_config
+    over = scaling is not None and more > scaling.max_replicas
+    return more - gang.gang_size if over else more

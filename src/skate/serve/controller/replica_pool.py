@@ -10,6 +10,7 @@ import skate
 from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from skate.serve.controller import clock, spread
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
+from skate.serve.controller.gang_groups import GangGroups
 from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
 from skate.serve.controller.shared_actors import SharedActors
@@ -34,6 +35,7 @@ class ReplicaPool:
         self.controller = controller
         self.actors: dict[str, Any] = {}
         self.groups: dict[str, Any] = {}
+        self.gangs = GangGroups()
         self.shared = SharedActors()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._class: Any = None
@@ -72,6 +74,8 @@ class ReplicaPool:
             return
         try:
             await self.shared.ensure(record, one.version)
+            if one.state is not STARTING:
+                return  # it was stopped meanwhile
             actor = self._make(record, one)
             self.actors[action.replica] = actor
             info = await actor.start.remote()
@@ -107,6 +111,7 @@ class ReplicaPool:
             version=one.version,
             config=one.config,
             rank=one.rank,
+            gang=one.gang,
             world_size=record.want,
             http=http,
             grpc=grpc,
@@ -125,7 +130,9 @@ class ReplicaPool:
         target = record.target
         options = dict(target.actor["ray_actor_options"])
         bundles = target.actor.get("placement_group_bundles")
-        if bundles:
+        if one.gang is not None:
+            options["scheduling_strategy"] = self.gangs.strategy(record, one)
+        elif bundles:
             group = placement_group(
                 bundles,
                 strategy=target.actor.get("placement_group_strategy") or "PACK",
@@ -178,10 +185,13 @@ class ReplicaPool:
                     record.replicas.pop(one.id)
                     continue
                 self.actors[one.id] = actor
-                if record.target.actor.get("placement_group_bundles"):
+                if one.gang is not None:
+                    self.gangs.find_again(one.id, one.gang)
+                elif record.target.actor.get("placement_group_bundles"):
                     self._find_group(one.id, name)
                 if one.state in SERVING:
                     self.later(self._watch_end(record.key, one.id, actor))
+        self.gangs.remove_unknown()
 
     # -- the rest of a replica's life
 
@@ -233,6 +243,7 @@ class ReplicaPool:
                 skate.kill(actor)
             except Exception:  # it has ended already
                 pass
+        self.gangs.leave(replica)
         group = self.groups.pop(replica, None)
         if group is not None:
             remove_placement_group(group)

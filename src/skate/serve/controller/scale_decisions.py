@@ -7,7 +7,7 @@ from typing import Any
 from skate.serve.config.autoscaling import AutoscalingContext
 from skate.serve.controller import autoscaler, clock
 from skate.serve.controller.ports import ControllerPort
-from skate.serve.controller.records import ApplicationRecord, DeploymentRecord
+from skate.serve.controller.records import ApplicationRecord, DeploymentRecord, in_gangs
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.counter_page import View
 
@@ -117,6 +117,7 @@ def _take(
     record.scaling_error = ""
     if record.target.per_node is not None:
         target = min(target, record.target.per_node * controller.machine.nodes)
+    target = in_gangs(record.target.config, target)
     if target != record.want:
         why = f"{context.total_num_requests:g} requests for {context.current_num_replicas} replicas"
         controller.do(controller.machine.scale(record.key, target, now, why))

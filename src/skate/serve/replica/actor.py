@@ -62,7 +62,8 @@ class Replica:
             order.config,
             context.ReplicaRank(order.rank),
             order.world_size,
-            code_version=order.version,
+            order.gang,
+            order.version,
         )
         context.enter_replica(place)
         figures.publish(order, self.counts)
@@ -117,7 +118,8 @@ class Replica:
             config,
             context.ReplicaRank(order.rank),
             order.world_size,
-            code_version=order.version,
+            order.gang,
+            order.version,
         )
         token = context.inner.set(place)
         try:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.config.http import gRPCOptions
+from skate.serve.context import GangContext
 from skate.serve.identity import ReplicaID
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.servable import Servable
@@ -27,6 +28,8 @@ class Order:
     config: DeploymentConfig
     rank: int
     world_size: int
+    #: The replica's place in its gang, or None.
+    gang: GangContext | None
     #: HTTP settings for the ingress of an application with a route; None for all others.
     http: dict[str, Any] | None
     grpc: gRPCOptions | None

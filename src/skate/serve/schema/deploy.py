@@ -130,6 +130,19 @@ class DeploymentSchema(Checked):
                 "neither"
             )
         together(configured(DeploymentConfig(), given), actor)
+        self._whole_gangs()
+
+    def _whole_gangs(self) -> None:
+        """Check that the bounds of autoscaling are whole gangs."""
+        gang, scaling = self.gang_scheduling_config, self.autoscaling_config
+        if not (isinstance(gang, GangSchedulingConfig) and isinstance(scaling, AutoscalingConfig)):
+            return
+        for name in {"min_replicas", "max_replicas", "initial_replicas"} & scaling.model_fields_set:
+            number = getattr(scaling, name)
+            if number is not None and number % gang.gang_size:
+                raise ValueError(
+                    f"autoscaling_config.{name} ({number}) must be a multiple of gang_size ({gang.gang_size})."
+                )
 
     def _records(self) -> None:
         """Convert dicts to records."""
