@@ -140,7 +140,7 @@ class GangWorld(walk.World):
         self.take(self.machine.deploy(app(), [ganged(version, self.size, **config)], self.now))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(walk.kinds, st.integers(0, 1000)), max_size=50),
     st.integers(2, 3),

@@ -135,10 +135,11 @@ class DeploymentSchema(Checked):
     def _whole_gangs(self) -> None:
         """Check that the bounds of autoscaling are whole gangs."""
         gang, scaling = self.gang_scheduling_config, self.autoscaling_config
-        if not (isinstance(gang, GangSchedulingConfig) and isinstance(scaling, AutoscalingConfig)):
+        if not isinstance(gang, GangSchedulingConfig) or scaling in (None, DEFAULT.VALUE):
             return
-        for name in {"min_replicas", "max_replicas", "initial_replicas"} & scaling.model_fields_set:
-            number = getattr(scaling, name)
+        bounds = scaling if isinstance(scaling, dict) else scaling.model_dump(exclude_unset=True)
+        for name in ("min_replicas", "max_replicas", "initial_replicas"):
+            number = bounds.get(name)
             if number is not None and number % gang.gang_size:
                 raise ValueError(
                     f"autoscaling_config.{name} ({number}) must be a multiple of gang_size ({gang.gang_size})."
