@@ -105,13 +105,8 @@ class EpisodeParts:
         lookback = size if isinstance(len_lookback_buffer, str) else min(len_lookback_buffer, size)
         started = self.env_t_started
         self.env_t_started = self.env_t = started - lookback
-        steps: dict[str, list[Any]] = {
-            "observations": list(observations),
-            "actions": actions,
-            "rewards": rewards,
-            "infos": infos,
-            "extra_model_outputs": outputs,
-        }
+        steps: dict[str, list[Any]] = {"observations": observations, "actions": actions, "rewards": rewards}
+        steps |= {"infos": infos, "extra_model_outputs": outputs}
         self._add_steps(steps, terminateds or {}, truncateds or {})
         if lookback:
             self.__dict__.update(self.slice(slice(lookback, None), len_lookback_buffer=lookback).__dict__)
