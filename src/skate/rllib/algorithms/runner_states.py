@@ -70,17 +70,36 @@ class RunnerStates(Checkpointable):
         super().write_to(folder, rest)
         for name in CONNECTORS:
             if name in state:
-                inside = folder / name
-                inside.mkdir()
-                checkpoint_folder.write(inside, "state.pkl", state[name])
-                checkpoint_folder.write_metadata(inside, "metadata.json", "state")
+                self._write_pipeline(name, folder / name, state[name])
+
+    def _write_pipeline(self, name: str, folder: pathlib.Path, state: dict[str, Any]) -> None:
+        """Write a pipeline, so that it can be made from its folder alone if its connectors can be pickled."""
+        runner = self._group.local_env_runner
+        pipeline = getattr(
+            runner, {"env_to_module_connector": "_env_to_module"}.get(name, "_module_to_env"), None
+        )
+        if pipeline is not None:
+            try:
+                pipeline.write_to(folder, state)
+                return
+            except Exception:  # arguments of a user's connectors may refuse to be pickled in any way
+                logger.warning("the %s cannot be made from this checkpoint: it cannot be pickled", name)
+        for connector, held in state.items():
+            (folder / connector).mkdir(parents=True, exist_ok=True)
+            checkpoint_folder.write(folder / connector, "state.pkl", held)
+            checkpoint_folder.write_metadata(folder / connector, "metadata.json", "state")
+        folder.mkdir(exist_ok=True)
+        checkpoint_folder.write(folder, "state.pkl", {})
+        checkpoint_folder.write_metadata(folder, "metadata.json", "state")
 
     def read_from(self, folder: pathlib.Path) -> None:
         """Restore from a folder."""
         state = checkpoint_folder.read(folder, "state.pkl")
         for name in CONNECTORS:
             if (folder / name / "state.pkl").exists():
-                state[name] = checkpoint_folder.read(folder / name, "state.pkl")
+                state[name] = dict(checkpoint_folder.read(folder / name, "state.pkl"))
+                for each in sorted((folder / name).glob("*/state.pkl")):
+                    state[name][each.parent.name] = checkpoint_folder.read(each.parent, "state.pkl")
         self.set_state(state)
 
 

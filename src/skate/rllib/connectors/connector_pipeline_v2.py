@@ -19,7 +19,7 @@ class ConnectorPipelineV2(ConnectorV2):
     Args:
         input_observation_space: The space of observations that arrive.
         input_action_space: The space of actions that arrive.
-        connectors: The connectors, first to last.
+        connectors: The connectors, first to last; or triples of a class and its arguments, by place and by name.
         kwargs: For subclasses.
     """
 
@@ -28,10 +28,12 @@ class ConnectorPipelineV2(ConnectorV2):
         input_observation_space: gym.Space[Any] | None = None,
         input_action_space: gym.Space[Any] | None = None,
         *,
-        connectors: Sequence[ConnectorV2] | None = None,
+        connectors: Sequence[ConnectorV2 | tuple[Any, ...]] | None = None,
         **kwargs: Any,
     ) -> None:
-        self.connectors: list[ConnectorV2] = list(connectors or ())
+        self.connectors: list[ConnectorV2] = [
+            each[0](*each[1], **each[2]) if isinstance(each, tuple) else each for each in connectors or ()
+        ]
         super().__init__(input_observation_space, input_action_space, **kwargs)
 
     def __len__(self) -> int:
@@ -182,6 +184,15 @@ class ConnectorPipelineV2(ConnectorV2):
         for connector in self.connectors:
             if type(connector).__name__ in state:
                 connector.set_state(state[type(connector).__name__])
+
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        """Return the connectors by class name."""
+        return [(type(connector).__name__, connector) for connector in self.connectors]
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the spaces, and the connectors as triples of a class and its arguments."""
+        connectors = [(type(each), *each.get_ctor_args_and_kwargs()) for each in self.connectors]
+        return (self.input_observation_space, self.input_action_space), {"connectors": connectors}
 
     def reset_state(self) -> None:
         for connector in self.connectors:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from skate.rllib.env.nested import BatchedNdArray, map_nested
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.utils.checkpoints import Checkpointable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-class ConnectorV2(abc.ABC):
+class ConnectorV2(Checkpointable, abc.ABC):
     """One step of a pipeline.
 
     Args:
@@ -24,6 +28,15 @@ class ConnectorV2(abc.ABC):
         input_action_space: The space of actions that arrive here.
         kwargs: For subclasses.
     """
+
+    #: The arguments that this connector was made with.
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Keep the arguments, so that a checkpoint has them whatever a subclass does with them."""
+        made = super().__new__(cls)
+        made._made_with = args, kwargs
+        return made
 
     def __init__(
         self,
@@ -245,6 +258,10 @@ class ConnectorV2(abc.ABC):
 
     def set_state(self, state: dict[str, Any]) -> None:  # noqa: B027
         """Continue from the given state."""
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments that this connector was made with."""
+        return self._made_with
 
     def reset_state(self) -> None:  # noqa: B027
         """Begin anew."""
