@@ -13,6 +13,33 @@ from cloudpickle.cloudpickle import Pickler
 
 #: Modules of Ray whose classes Skate has elsewhere.
 _RAY_MODULES = {"ray.rllib.algorithms.algorithm_config.config": "ray.rllib.algorithms.algorithm_config"}
+#: Connectors that Skate has in one module for each way, by the modules of Ray that have one each.
+_CONNECTORS = {
+    "ray.rllib.connectors.env_to_module.defaults": {
+        "AddObservationsFromEpisodesToBatch": "common.add_observations_from_episodes_to_batch",
+        "AddStatesFromEpisodesToBatch": "common.add_states_from_episodes_to_batch",
+        "AddTimeDimToBatchAndZeroPad": "common.add_time_dim_to_batch_and_zero_pad",
+        "AgentToModuleMapping": "common.agent_to_module_mapping",
+        "BatchIndividualItems": "common.batch_individual_items",
+        "EnvToModulePipeline": "env_to_module.env_to_module_pipeline",
+        "NumpyToTensor": "common.numpy_to_tensor",
+    },
+    "ray.rllib.connectors.module_to_env.defaults": {
+        "GetActions": "module_to_env.get_actions",
+        "ListifyDataForVectorEnv": "module_to_env.listify_data_for_vector_env",
+        "ModuleToAgentUnmapping": "common.module_to_agent_unmapping",
+        "ModuleToEnvPipeline": "module_to_env.module_to_env_pipeline",
+        "NormalizeAndClipActions": "module_to_env.normalize_and_clip_actions",
+        "RemoveSingleTsTimeRankFromBatch": "module_to_env.remove_single_ts_time_rank_from_batch",
+        "TensorToNumpy": "common.tensor_to_numpy",
+        "UnBatchToIndividualItems": "module_to_env.unbatch_to_individual_items",
+    },
+}
+_HOMES_OF_CONNECTORS = {
+    f"ray.rllib.connectors.{module}:{name}": home
+    for home, modules in _CONNECTORS.items()
+    for name, module in modules.items()
+}
 
 
 class NotAvailable:
@@ -50,6 +77,9 @@ def _path_in_ray(obj: Any) -> str | None:
     if found is not obj:  # made inside a function
         return None
     module = _with_prefix(obj.__module__, "skate", "ray")
+    connector = _CONNECTORS.get(module, {}).get(obj.__qualname__)
+    if connector is not None:
+        return f"ray.rllib.connectors.{connector}:{obj.__qualname__}"
     return f"{_RAY_MODULES.get(module, module)}:{obj.__qualname__}"
 
 
@@ -69,6 +99,7 @@ class _Unpickler(pickle.Unpickler):
             return self._resolve
         if module != "ray" and not module.startswith("ray."):
             return super().find_class(module, name)
+        module = _HOMES_OF_CONNECTORS.get(f"{module}:{name}", module)
         try:
             return super().find_class(_with_prefix(module, "ray", "skate"), name)
         except (ImportError, AttributeError):
