@@ -158,7 +158,7 @@ def test_pipelines_are_changed_by_name_or_class() -> None:
     assert pipe.observation_space.shape == (4,) and pipe.observation_space.high[0] == 10
     pipe.remove("MeanStdFilter")
     with pytest.raises(ValueError, match="no connector 'MeanStdFilter'.*Twice"):
-        pipe.remove("MeanStdFilter")
+        pipe.insert_before("MeanStdFilter", Last())
     assert snake_case("FrameStackingEnvToModule") == "frame_stacking_env_to_module"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,8 @@ import gymnasium as gym
 
 from skate.rllib.connectors.connector_v2 import ConnectorV2
 from skate.rllib.utils.metrics import CONNECTOR_PIPELINE_TIMER, CONNECTOR_TIMERS, TIMERS
+
+logger = logging.getLogger(__name__)
 
 
 class ConnectorPipelineV2(ConnectorV2):
@@ -110,8 +113,12 @@ class ConnectorPipelineV2(ConnectorV2):
         raise ValueError(f"this pipeline has no connector {name_or_class!r}; there are {present}")
 
     def remove(self, name_or_class: str | type) -> None:
-        """Remove the first connector of a class."""
-        del self.connectors[self._place(name_or_class)]
+        """Remove the first connector of a class; if there is none, a warning is logged."""
+        try:
+            del self.connectors[self._place(name_or_class)]
+        except ValueError as error:
+            logger.warning("nothing is removed: %s", error)
+            return
         self._fix_spaces(self.input_observation_space, self.input_action_space)
 
     def insert_before(self, name_or_class: str | type, connector: ConnectorV2) -> ConnectorV2:
@@ -138,9 +145,11 @@ class ConnectorPipelineV2(ConnectorV2):
         self.connectors.append(connector)
         self._fix_spaces(self.input_observation_space, self.input_action_space)
 
-    def __getitem__(self, key: str | int | type) -> Any:
+    def __getitem__(self, key: str | int | type | slice) -> Any:
         if isinstance(key, int):
             return self.connectors[key]
+        if isinstance(key, slice):
+            raise NotImplementedError("a part of a pipeline is not a pipeline; use pipeline.connectors[a:b]")
         if isinstance(key, str):
             return [connector for connector in self.connectors if type(connector).__name__ == key]
         return [connector for connector in self.connectors if isinstance(connector, key)]
@@ -176,9 +185,25 @@ class ConnectorPipelineV2(ConnectorV2):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Return the states of the connectors that have one, by class name."""
-        found = ((type(connector).__name__, connector.get_state()) for connector in self.connectors)
-        return {name: state for name, state in found if state}
+        """Return the states of the connectors that have one, by class name.
+
+        Args:
+            components: Class names, or paths that begin with one; None for all.
+            not_components: Class names or paths to leave out.
+            kwargs: Passed to the connectors.
+        """
+        found = {}
+        for connector in self.connectors:
+            name = type(connector).__name__
+            if self._check_component(name, components, not_components):
+                state = connector.get_state(
+                    self._get_subcomponents(name, components),
+                    not_components=self._get_subcomponents(name, not_components),
+                    **kwargs,
+                )
+                if state:
+                    found[name] = state
+        return found
 
     def set_state(self, state: dict[str, Any]) -> None:
         for connector in self.connectors:
