@@ -73,6 +73,7 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     # Private names. The comments name the packages that import them.
     "_common": {},
     "_common.constants": {f"{_PRIVATE}.constants": ("HEAD_NODE_RESOURCE_NAME", "NODE_ID_PREFIX")},
+    "_common.deprecation": f"{_PRIVATE}.deprecation",
     "_common.network_utils": {f"{_PRIVATE}.functions": ("build_address", "find_free_port")},
     "_common.test_utils": {f"{_PRIVATE}.test_kit": _TEST_KIT},
     "_common.utils": {f"{_PRIVATE}.functions": _COMMON},

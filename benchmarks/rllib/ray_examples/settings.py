@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, list[str]] = {
 }
 #: Times the usual limit, for programs that go on until they have learnt something.
 LONGER = {
+    "envs/env_rendering_and_recording": 4.0,
     "ray_tune/custom_experiment": 3.0,
     "ray_tune/custom_logger": 3.0,
     "ray_tune/custom_progress_reporter": 3.0,

@@ -12,6 +12,7 @@ from skate.rllib.algorithms.actions import Acting
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.evaluation import Evaluation
 from skate.rllib.algorithms.machine_usage import usage
+from skate.rllib.algorithms.module_changes import ModuleChanges
 from skate.rllib.algorithms.runner_states import RunnerStates
 from skate.rllib.algorithms.torch_threads import torch_threads
 from skate.rllib.core import (
@@ -39,7 +40,7 @@ from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 from skate.tune.trainable.trainable import Trainable
 
 
-class Algorithm(Checkpointable, Acting, Trainable):
+class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
     """Base class of algorithms: define `training_step` and `get_default_config`.
 
     Args:
@@ -292,6 +293,8 @@ class Algorithm(Checkpointable, Acting, Trainable):
         self._iteration = state.get("training_iteration", self._iteration)
         trainable = state.get("trainable", {})
         self._time_total = trainable.get("time_total", self._time_total)
+        if COMPONENT_LEARNER_GROUP in state:
+            self._send_weights()
 
     def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Return the runners and the learners, with their folders' names."""

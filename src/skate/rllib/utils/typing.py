@@ -45,4 +45,5 @@ ParamDict = dict[Hashable, Any]
 ParamList = list[Any]
 NamedParamDict = dict[str, Any]
 LearningRateOrSchedule = float | list[list[float]] | list[tuple[int, float]]
+ModelWeights = ModelInputDict = GradInfoDict = LearnerStatsDict = dict
 SampleBatchType = dict[str, Any]

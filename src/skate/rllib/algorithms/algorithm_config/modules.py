@@ -145,6 +145,12 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         inference_only: bool | None,
     ) -> Any:
         spec = dataclasses.replace(spec)
+        if spec.module_class is None:
+            default = self.get_default_rl_module_spec()
+            spec.module_class, spec.catalog_class = (
+                default.module_class,
+                spec.catalog_class or default.catalog_class,
+            )
         policy = self.policies.get(module_id)
         observations, actions = self._spaces_of(module_id, env, spaces)
         spec.observation_space = (

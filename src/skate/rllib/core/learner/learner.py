@@ -20,6 +20,7 @@ from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule, MultiRLMod
 from skate.rllib.utils.checkpoints import Checkpointable
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
+from skate.rllib.utils.thawing import thawed
 
 __all__ = ["DEFAULT_OPTIMIZER", "LR_KEY", "Learner"]
 
@@ -275,7 +276,8 @@ class Learner(Optimizers, Checkpointable):
         spec.inference_only = False
         self.module.add_module(module_id, spec.build())
         if config_overrides is not None:
-            self.config.multi_agent(algorithm_config_overrides_per_module={module_id: config_overrides})
+            with thawed(self.config) as config:
+                config.multi_agent(algorithm_config_overrides_per_module={module_id: config_overrides})
         self._set_modules_to_update(new_should_module_be_updated)
         if self.rl_module_is_compatible(self.module[module_id]):
             self.configure_optimizers_for_module(module_id=module_id, config=self.config_of(module_id))
@@ -305,7 +307,8 @@ class Learner(Optimizers, Checkpointable):
 
     def _set_modules_to_update(self, which: Any) -> None:
         if which is not None:
-            self.config.multi_agent(policies_to_train=which)
+            with thawed(self.config) as config:
+                config.multi_agent(policies_to_train=which)
 
     def should_module_be_updated(self, module_id: str, multi_agent_batch: Any = None) -> bool:
         """Return True if ``config.policies_to_train`` has the module."""

@@ -122,7 +122,7 @@ class LearnerGroup(Checkpointable):
             share, own = arguments[0]
             try:
                 return [self._learner.update(share, **own), *skate.get(running)]
-            except BaseException as error:  # the learners that live have to be in step again, whatever it was
+            except BaseException as error:  # whatever it is, the others must not wait for this learner
                 cause = self._cause_of(error, running)
                 self._learner.set_state(before)
                 self._restart_peers()
@@ -131,7 +131,7 @@ class LearnerGroup(Checkpointable):
                 logger.error(
                     "A learner died; all of them start again from the state before the update: %s", cause
                 )
-        raise AssertionError("unreachable")
+        raise AssertionError("the loop has returned or raised")
 
     def _cause_of(self, error: BaseException, running: list[Any]) -> BaseException:
         """Return why an update failed: what was raised first, here or by another learner, or the death of one."""

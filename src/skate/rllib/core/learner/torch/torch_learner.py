@@ -258,7 +258,8 @@ class TorchLearner(Learner):
         return {
             i: self.batch_of_rollouts(i, fragments)
             for i, fragments in by_module(rollouts, known).items()
-            if fragments
+            # A module that is not updated may lack what a batch is made with, such as values.
+            if fragments and self.rl_module_is_compatible(self.module[i])
         }
 
     def batch_of_rollouts(self, module_id: str, rollouts: Sequence[Any]) -> Batch:
