@@ -147,15 +147,17 @@ bench-rllib: $(VENV)/.dev $(RAY_VENV)/.made $(SB3_VENV)/.made  ## RLlib beside R
 	@$(BIN)/python -m benchmarks.rllib --ray $(abspath $(RAY_VENV))/bin/python --sb3 $(abspath $(SB3_VENV))/bin/python \
 		--json benchmarks/results/rllib.json $(ARGS)
 
-# What the examples of Ray import besides Ray: games, images, nested structures.
-$(VENV)/.ray-examples: $(VENV)/.dev pyproject.toml
-	@echo "setting up $(VENV) for Ray's examples of RLlib"
-	@$(BIN)/python $(PIP) dm-tree ale-py opencv-python-headless pillow 'pettingzoo[classic,sisl]' open_spiel
+# What the examples of Ray import besides Ray, in a folder of its own: some of it is older than what our tests use.
+.venv-ray-examples/.made: pyproject.toml
+	@echo "setting up .venv-ray-examples with the packages of Ray's examples of RLlib"
+	@rm -rf .venv-ray-examples
+	@$(PYTHON) $(PIP) --no-deps --target .venv-ray-examples dm-tree wrapt absl-py attrs ale-py opencv-python-headless pillow \
+		pettingzoo==1.25.0 pygame pymunk cffi scipy open_spiel ml_collections
 	@touch $@
 
-ray-examples: $(VENV)/.ray-examples $(RAY_VENV)/.made  ## Ray's own examples of RLlib on Skate, one iteration each; ARGS="--only connectors"
-	@$(BIN)/python -m benchmarks.rllib.ray_examples $(ARGS) \
-		--examples $$($(RAY_VENV)/bin/python -c "import ray.rllib, os; print(os.path.dirname(ray.rllib.__file__))")/examples
+ray-examples: $(VENV)/.dev $(RAY_VENV)/.made .venv-ray-examples/.made  ## Ray's own examples of RLlib on Skate, one iteration each; ARGS="--only connectors"
+	@PYTHONPATH=$(abspath .venv-ray-examples) $(BIN)/python -m benchmarks.rllib.ray_examples $(ARGS) \
+		--examples "$$(echo $(RAY_VENV)/lib/python3.*/site-packages/ray/rllib/examples)"
 
 learning: $(VENV)/.learning $(SB3_VENV)/.made  ## learning curves of RLlib and Stable-Baselines3, over seeds; run it again to continue; ARGS="--minutes 30"
 	@mkdir -p benchmarks/results
@@ -191,5 +193,5 @@ site: $(VENV)/.site  ## build the documentation with search and reference into s
 	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
 clean:  ## remove the environments and all files that tools left
-	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-3.* .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
+	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-3.* .venv-ray-examples .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

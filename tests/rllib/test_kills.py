@@ -176,7 +176,7 @@ def test_an_environment_that_hangs_is_replaced(tmp_path: Path, caplog: pytest.Lo
 #: Saves an algorithm over its first checkpoint, and is killed before the operation on files of the given number. Forks of one
 #: process, which has loaded torch, do so for one number after another.
 SAVING = """
-import os, pathlib, signal, sys
+import os, pathlib, shutil, signal, sys
 from tests.rllib.test_kills import configured
 
 folder, left = pathlib.Path(sys.argv[1]), 10**6
@@ -193,6 +193,7 @@ def counted(operation):
 
 algorithm.train()
 algorithm.save_to_path(folder / "first")
+shutil.copytree(folder / "first", folder / "second")
 algorithm.train()
 for name in ("rename", "replace", "makedirs", "mkdir", "fsync", "chmod", "unlink", "rmdir", "open"):
     setattr(os, name, counted(getattr(os, name)))
@@ -203,7 +204,6 @@ operations = 10**6 - left
 print(operations, flush=True)
 for after in range(operations):
     left = 10**6
-    import shutil
     shutil.copytree(folder / "first", folder / "saved")
     pid = os.fork()
     if pid == 0:
@@ -229,6 +229,7 @@ def test_a_save_of_an_algorithm_killed_at_any_operation_leaves_a_whole_one(tmp_p
         algorithm = Algorithm.from_checkpoint(tmp_path / name)
         whole[algorithm.iteration] = digest(algorithm), len(algorithm.local_replay_buffer)
         algorithm.stop()
+    assert len(whole) == 2
     for after in range(operations):
         algorithm = Algorithm.from_checkpoint(tmp_path / f"saved-{after}")
         found = digest(algorithm), len(algorithm.local_replay_buffer)

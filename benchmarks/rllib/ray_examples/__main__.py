@@ -96,7 +96,10 @@ def outcome_of(program: str, code: int | None, seconds: float, text: str) -> Out
         line for line in text.splitlines() if re.match(r"[\w.]*(Error|Exception|Refused|Exit)\b.*:", line)
     ]
     reason = errors[-1] if errors else f"exit code {code}"
-    absent = re.search(r"No module named '(\w+)|(\w+) is not (?:available|installed)", reason)
+    # A program that imports an example which Ray's package does not have cannot run on Ray either.
+    absent = re.search(
+        r"No module named|is not (?:available|installed)|has no ray\.rllib\.examples\.", reason
+    )
     return Outcome(program, "needs" if absent else "failed", seconds, reason)
 
 

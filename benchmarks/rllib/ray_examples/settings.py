@@ -46,7 +46,6 @@ LONGER = {
 OTHER_ALGORITHMS = {
     "algorithms/appo_custom_algorithm_w_shared_data_actor": "APPO",
     "algorithms/maml_lr_supervised_learning": "MAML",
-    "multi_agent/self_play_footsies": "APPO",
     "offline_rl/offline_rl_with_image_data": "BC",
     "offline_rl/pretrain_bc_single_agent_evaluate_as_multi_agent": "BC",
     "offline_rl/train_w_bc_finetune_w_ppo": "BC",

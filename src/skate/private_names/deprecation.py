@@ -48,7 +48,7 @@ def Deprecated(
     """
 
     def mark(marked: Any) -> Any:
-        called = marked.__init__ if isinstance(marked, type) else marked
+        called: Any = getattr(marked, "__init__") if isinstance(marked, type) else marked  # noqa: B009
 
         @functools.wraps(called)
         def warn_first(*args: Any, **kwargs: Any) -> Any:

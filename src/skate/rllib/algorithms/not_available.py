@@ -16,6 +16,7 @@ _OLD = (
 #: Names of Ray's that are neither an algorithm nor its configuration.
 _NAMES = {
     "BCCatalog": registry.refusal("BC"), "DefaultBCTorchRLModule": registry.refusal("BC"),
+    "DifferentiableAlgorithmConfig": _META,
     "DifferentiableLearnerConfig": _META, "TorchDifferentiableLearner": _META, "TorchMetaLearner": _META,
     "TrainingData": _META,
     "EnvRunnerServerForExternalInference": _EXTERNAL, "RLlink": _EXTERNAL, "get_rllink_message": _EXTERNAL,
@@ -33,4 +34,4 @@ def __getattr__(name: str) -> Any:
         message = f"{name} is not available: {_NAMES[name]}" if name not in _NAMES[name] else _NAMES[name]
     if message:
         raise ImportError(message)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"this part of RLlib has no {name!r}")

@@ -141,6 +141,8 @@ class GroupAgentsWrapper(MultiAgentEnv):
         self.action_spaces = {
             each: self._space(each, env.get_action_space, act_space) for each in self.possible_agents
         }
+        # As given: a subclass that makes a Dict by group of them finds them here.
+        self.observation_space, self.action_space = obs_space, act_space
         super().__init__()
 
     def _grouped(self, agents: list[AgentID]) -> list[AgentID]:

@@ -37,28 +37,11 @@ class Policy:
         NotImplementedError: When an object of it, or of a subclass, is made.
     """
 
+    #: Subclasses define methods that are not here.
+    overrides_are_unknown = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
             f"{type(self).__name__} is a policy of the old API stack; write an RLModule, and pass it with "
             ".rl_module(rl_module_spec=RLModuleSpec(module_class=...))"
         )
-
-    def compute_actions(self, *args: Any, **kwargs: Any) -> Any:
-        """Return actions for observations, in a subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define compute_actions()")
-
-    def learn_on_batch(self, samples: Any) -> dict[str, Any]:
-        """Update on a batch, in a subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define learn_on_batch()")
-
-    def get_weights(self) -> Any:
-        """Return the weights, in a subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define get_weights()")
-
-    def set_weights(self, weights: Any) -> None:
-        """Take weights, in a subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define set_weights()")
-
-    def compute_log_likelihoods(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the logarithms of the probabilities of actions, in a subclass."""
-        raise NotImplementedError(f"{type(self).__name__} must define compute_log_likelihoods()")
