@@ -13,9 +13,9 @@ from skate.fabric.directory import (
     DRAINING,
     HEAD,
     JOINING,
-    JURY,
-    JURY_MAJORITY,
     PROBES,
+    SAMPLE_MAJORITY,
+    SAMPLE_MAX,
     SUSPECT,
     Ask,
     Bury,
@@ -285,11 +285,11 @@ def test_a_member_of_a_large_cluster_asks_a_sample() -> None:
                 directory.joined(other, 0.0)
         first = [each.peer for each in directory.tick(3.1) if isinstance(each, Ask)]
         found = [each.peer for each in directory.tick(4.1) if isinstance(each, Ask)]
-        assert len(first) == PROBES and len(set(found)) == JURY
+        assert len(first) == PROBES and len(set(found)) == SAMPLE_MAX
         return directory, found
 
     _, of_another = asked(8)
-    for deaf, leaves in ((JURY_MAJORITY - 2, True), (JURY_MAJORITY - 1, False)):
+    for deaf, leaves in ((SAMPLE_MAJORITY - 2, True), (SAMPLE_MAJORITY - 1, False)):
         directory, found = asked(7)
         assert found != of_another
         for peer in found[:deaf]:

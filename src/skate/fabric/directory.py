@@ -46,8 +46,8 @@ DEAD_MAX: Final = 1000
 PROBES: Final = 3
 ENDED: Final = "has died (its connections and its registration have ended)"
 #: The most members that are asked for a majority, and how many of them count as one, the asking member included.
-JURY: Final = 48
-JURY_MAJORITY: Final = 36
+SAMPLE_MAX: Final = 48
+SAMPLE_MAJORITY: Final = 36
 
 
 @dataclass(frozen=True)
@@ -451,7 +451,7 @@ class MemberDirectory:
         if now >= self.lease - 2 * timing.ask and self._asked_at is None:
             self._asked_at = now
             reach = timing.reach
-            near = sorted(self._jury(), key=lambda peer: now - self.peers[peer] > reach)
+            near = sorted(self._sample(), key=lambda peer: now - self.peers[peer] > reach)
             actions += [Ask(peer, HEAD) for peer in near[:PROBES]]
         elif now >= self.lease - timing.ask and not self._asked_all:
             self._asked_all = True
@@ -467,7 +467,9 @@ class MemberDirectory:
             return [] if now < self._last_chance else self._leave(self._cut_off(now))
         fresh = [hears for hears, when in self._claims.values() if now - when <= 2 * timing.ask]
         deaf = 1 + fresh.count(False)
-        is_majority = 2 * deaf > 2 + len(self.peers) if len(self.peers) <= JURY else deaf >= JURY_MAJORITY
+        is_majority = (
+            2 * deaf > 2 + len(self.peers) if len(self.peers) <= SAMPLE_MAX else deaf >= SAMPLE_MAJORITY
+        )
         if not is_majority:
             return self._leave(self._cut_off(now))
         self.is_headless = True
@@ -477,13 +479,13 @@ class MemberDirectory:
 
     def _ask_all(self, now: float) -> list[MemberAction]:
         self._asked_at = now
-        return [Ask(peer, HEAD) for peer in self._jury()]
+        return [Ask(peer, HEAD) for peer in self._sample()]
 
-    def _jury(self) -> list[int]:
+    def _sample(self) -> list[int]:
         """Return the members to be asked: all of them, or a sample that is another one for each member that asks."""
-        if len(self.peers) <= JURY:
+        if len(self.peers) <= SAMPLE_MAX:
             return sorted(self.peers)
-        return sorted(self.peers, key=lambda peer: hash((self.number, peer)))[:JURY]
+        return sorted(self.peers, key=lambda peer: hash((self.number, peer)))[:SAMPLE_MAX]
 
     def _cut_off(self, now: float) -> str:
         return f"is cut off: the head has confirmed nothing for {now - self.head.confirmed:.1f} s"

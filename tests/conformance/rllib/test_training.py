@@ -72,13 +72,17 @@ class Scaled(ConnectorV2):
         super().__init__(*args, **kwargs)
         self.by, self.count = by, 0
 
-    def __call__(self, *, rl_module: Any, batch: Any, episodes: Any, explore: Any = None, **kwargs: Any) -> Any:
+    def __call__(
+        self, *, rl_module: Any, batch: Any, episodes: Any, explore: Any = None, **kwargs: Any
+    ) -> Any:
         for episode in self.single_agent_episode_iterator(episodes):
             self.count += 1
             episode.set_observations(at_indices=-1, new_data=episode.get_observations(-1) / self.by)
         return batch
 
-    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **kwargs: Any
+    ) -> dict[str, Any]:
         return {"count": self.count}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -88,7 +92,9 @@ class Scaled(ConnectorV2):
 class Greedy(ConnectorV2):
     """Sends the first action always."""
 
-    def __call__(self, *, rl_module: Any, batch: Any, episodes: Any, explore: Any = None, **kwargs: Any) -> Any:
+    def __call__(
+        self, *, rl_module: Any, batch: Any, episodes: Any, explore: Any = None, **kwargs: Any
+    ) -> Any:
         batch[Columns.ACTIONS_FOR_ENV] = [0 * np.asarray(each) for each in batch[Columns.ACTIONS]]
         return batch
 
@@ -98,7 +104,9 @@ class OfLearner(ConnectorV2):
 
     calls = 0
 
-    def __call__(self, *, rl_module: Any, batch: Any, episodes: Any, explore: Any = None, **kwargs: Any) -> Any:
+    def __call__(
+        self, *, rl_module: Any, batch: Any, episodes: Any, explore: Any = None, **kwargs: Any
+    ) -> Any:
         OfLearner.calls += 1
         return batch
 
@@ -149,7 +157,9 @@ def test_a_module_of_a_user(session: None, request: Any, tmp_path: Path) -> None
     after = algorithm.get_module().get_state()
     assert any(not np.array_equal(before[name], after[name]) for name in before)
     path = Path(algorithm.save_to_path(str(tmp_path / "saved")))
-    module = RLModule.from_checkpoint(str(path / "learner_group" / "learner" / "rl_module" / "default_policy"))
+    module = RLModule.from_checkpoint(
+        str(path / "learner_group" / "learner" / "rl_module" / "default_policy")
+    )
     assert type(module) is Mine and np.array_equal(module.get_state()["layer.bias"], after["layer.bias"])
 
 
@@ -317,7 +327,8 @@ def for_pair() -> PPOConfig:
         small()
         .environment(Pair)
         .multi_agent(
-            policies={"of_left", "of_right"}, policy_mapping_fn=lambda agent_id, *args, **kwargs: f"of_{agent_id}"
+            policies={"of_left", "of_right"},
+            policy_mapping_fn=lambda agent_id, *args, **kwargs: f"of_{agent_id}",
         )
         .rl_module(
             rl_module_spec=MultiRLModuleSpec(
@@ -363,7 +374,11 @@ def test_only_the_named_modules_learn(pair: Any) -> None:
 def test_modules_have_settings_of_their_own(pair: Any) -> None:
     algorithm, _ = pair
     widths = {
-        name: next(value.shape[0] for key, value in algorithm.get_module(name).get_state().items() if "mlp.0.weight" in key)
+        name: next(
+            value.shape[0]
+            for key, value in algorithm.get_module(name).get_state().items()
+            if "mlp.0.weight" in key
+        )
         for name in ("of_left", "of_right")
     }
     assert widths == {"of_left": 3, "of_right": 6}
@@ -387,7 +402,9 @@ def test_a_module_is_added_and_removed(pair: Any) -> None:
         "later",
         RLModuleSpec.from_module(old),
         module_state=old.get_state(),
-        new_agent_to_module_mapping_fn=lambda agent_id, *args, **kwargs: "later" if agent_id == "right" else "of_left",
+        new_agent_to_module_mapping_fn=lambda agent_id, *args, **kwargs: (
+            "later" if agent_id == "right" else "of_left"
+        ),
         new_should_module_be_updated=["later"],
     )
     assert added is not None
