@@ -44,11 +44,11 @@ def test_a_message_larger_than_a_frame_arrives_in_order(nodes: MeshCluster) -> N
 
 
 def test_a_large_message_binds(nodes: MeshCluster) -> None:
-    """What follows from it reaches its receiver later, also by way of a third node."""
+    """Nothing that follows from it reaches its receiver before it, also by way of a third node."""
     head, one, other = nodes.nodes
     big = (m.HOLD, b"x" * (3 * FRAME_MAX))
     one.fabric.send(one.id_of(other), big)
-    one.send(head, 99, "go on")
+    one.send(head, 99, "next")
     nodes.until(lambda: bool(head.got(one)))
     head.send(other, 99, "after it")
     nodes.until(lambda: bool(other.got(head)) and bool(other.got(one)))

@@ -48,9 +48,7 @@ def run_broadcast(seed: int) -> Mesh:
         made = ("put", True) if rng.random() < 0.3 else ("submit", large(mesh, rng.randrange(count)))
         driver.todo.append(made)
         for number in range(READS):
-            spec = Spec(
-                f"read{number}", retries=rng.choice((0, 2)), strategy=on(mesh, 1 + number % (count - 1))
-            )
+            spec = Spec(f"read{number}", retries=rng.choice((0, 2)), strategy=on(mesh, number % count))
             driver.todo.append(("submit", spec, (-1 - number,)))
         if rng.random() < 0.3:
             driver.todo.append(("get", -1 - READS))

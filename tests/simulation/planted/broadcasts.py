@@ -27,5 +27,11 @@ BUGS = tuple(
             "self._send_source(cid, record, remote.place)",
             "pass",
         ),
+        (
+            "a lost node still reads a value",
+            "skate.core.cluster.remote_objects:RemoteObjects.node_left",
+            "remote.readers.pop(peer, None)",
+            "pass",
+        ),
     )
 )

@@ -74,7 +74,7 @@ class RemoteObject:
             choices += self._others(reader, failed)
             if own_pull is not None and reader.passes_on:
                 choices.append((own_pull, RANK_OF_COPY))
-            if place in failed and len(choices) > 1:
+            if (place in failed or place is reader) and len(choices) > 1:
                 del choices[0]
         loads = Counter(reading.source for reading in self.readers.values())
         loads[place] += own_pull is not None

@@ -386,6 +386,10 @@ class RemoteObjects:
             if remote is None:
                 assert record.kind != m.REMOTE, f"{record} is nowhere"
                 continue
+            for peer in remote.readers:
+                assert remote.owner is None and peer.alive and peer.cid in record.holders, (
+                    f"{peer} does not read {record}"
+                )
             if remote.grants:
                 others = (
                     any(cid != remote.owner.cid for cid in record.holders)

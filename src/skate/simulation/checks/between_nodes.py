@@ -58,6 +58,7 @@ def check_objects(node: Node, holder: Node) -> None:
         remote = record.remote
         if remote is None:
             continue
+        assert not remote.readers, f"{holder} waits for {list(remote.readers)} to read {record}"
         grants = remote.grants if remote.owner is not None and remote.owner.cid == at else 0
         grants += sum(place.cid == at for place in (remote.place, *remote.copies) if place is not None)
         if grants:

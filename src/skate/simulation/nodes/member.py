@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skate.simulation.nodes.world import World
 
 HEAD = 0
-IMPATIENT = 0.05  # how often a node is not made to wait for a value that is on its way
+IMPATIENT = 0.15  # how often a node is not made to wait for a value that is on its way
 VALUE_BYTES = 1  # of a value, as far as its transfer matters here
 CIDS = 100_000  # each node numbers its processes from a different start, so that the observer can tell them apart
 
