@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from skate.core.object.object_table import ObjectTable
-from tests.simulation.planted import BUGS, RUNS, SEEDS, SEEDS_OF_LANES, SEEDS_OF_NODES, SEEDS_OF_WATCHES, Bug
+from tests.simulation.planted import (
+    BUGS,
+    RUNS,
+    SEEDS,
+    SEEDS_OF_BROADCASTS,
+    SEEDS_OF_LANES,
+    SEEDS_OF_NODES,
+    SEEDS_OF_WATCHES,
+    Bug,
+)
 from tests.simulation.planted.bug import FEW, Outdated, found, noticed, planted, source
 from tests.simulation.planted.reach import changed, seeds_of
 
@@ -30,6 +39,7 @@ def passed() -> Iterator[dict[str, dict[str, list[int]]]]:
         "cluster": SEEDS_OF_NODES,
         "lanes": SEEDS_OF_LANES,
         "watch": SEEDS_OF_WATCHES,
+        "broadcast": SEEDS_OF_BROADCASTS,
         **FEW,
     }
     yield {

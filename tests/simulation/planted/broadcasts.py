@@ -5,9 +5,11 @@ from __future__ import annotations
 from tests.simulation.planted.bug import Bug
 
 BROADCAST = ("broadcast",)
+#: What needs reads that fail in a certain order: only a long run is sure to notice.
+RARE = {"nodes wait for each other's reads whatever their ranks are"}
 
 BUGS = tuple(
-    Bug(name, where, old, new, BROADCAST)
+    Bug(name, where, old, new, BROADCAST, name in RARE)
     for name, where, old, new in (
         (
             "those who wait for a value that does not come are not answered",
@@ -25,12 +27,6 @@ BUGS = tuple(
             "an owner that reads a value itself gives no place to others",
             "skate.core.cluster.remote_objects:RemoteObjects.deliver_early",
             "self._send_source(cid, record, remote.place)",
-            "pass",
-        ),
-        (
-            "a lost node still reads a value",
-            "skate.core.cluster.remote_objects:RemoteObjects.node_left",
-            "remote.readers.pop(peer, None)",
             "pass",
         ),
     )

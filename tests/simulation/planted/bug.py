@@ -66,7 +66,7 @@ RUNS: dict[str, Callable[[int], object]] = {
     "broadcast": run_broadcast,
 }
 #: Kinds of which only the first runs differ.
-FEW = {"case": len(CASES), "borrowed": 4, "broadcast": 32}
+FEW = {"case": len(CASES), "borrowed": 4}
 
 
 class Outdated(Exception):
