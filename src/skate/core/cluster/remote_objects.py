@@ -257,6 +257,10 @@ class RemoteObjects:
         _, oid, kind, payload, held = message
         record = self.objects.get(oid)
         if record is None or record.kind != m.PENDING or record.remote is None or record.writer is not None:
+            if kind in (m.ARENA, m.REMOTE) and (record is None or record.writer != PULLING):
+                self.emit(
+                    cid, m.Copy(m.COPY, oid, CopyState.READ)
+                )  # it came in another way, or is not needed
             return
         if kind in (m.INLINE, m.ERROR):
             self.objects.fill(record, kind, payload, held)
@@ -299,9 +303,7 @@ class RemoteObjects:
         record = objects.get(request.oid)
         if record is not None and record.writer == PULLING:
             record.writer = None
-            owner = record.remote.owner
-            if owner is not None and owner.alive:
-                self.emit(owner.cid, m.Copy(m.COPY, request.oid, CopyState.READ))
+            self._stop_reading(record)
             objects.fill(record, m.ERROR, error, ())
             objects.drop_if_unused(record)
         for other in held:
@@ -320,6 +322,8 @@ class RemoteObjects:
                 self.copies.keep(record)
         else:
             self.spill_manager.release(offset)
+            if record is not None and not waited:
+                self._stop_reading(record)
         if record is not None and waited and not success:
             record.writer = None
             self._ask_again(record)
@@ -327,6 +331,12 @@ class RemoteObjects:
             objects.unpin(other)
         if record is not None:
             objects.drop_if_unused(record)
+
+    def _stop_reading(self, record: ObjectRecord) -> None:
+        """Tell the owner of a value that this node no longer reads it."""
+        owner = None if record.remote is None else record.remote.owner
+        if owner is not None and owner.alive:
+            self.emit(owner.cid, m.Copy(m.COPY, record.oid, CopyState.READ))
 
     def _ask_again(self, record: ObjectRecord) -> None:
         """Find another source because the node that was to send a value is lost or no longer has it."""
@@ -345,6 +355,7 @@ class RemoteObjects:
         elif remote.tries > TRIES_MAX:
             node = remote.owner.node_id.hex()
             lost = f"asked {TRIES_MAX} times, its owner, node {node}, named only places that no longer exist"
+            self._stop_reading(record)
             self.objects.fail(record, "ObjectLostError", message=record.oid.hex(), detail=lost)
         else:
             remote.wanted = False
