@@ -34,8 +34,11 @@ def hold(seconds: float) -> None:
 class Driver:
     """A driver on a machine: see `tests.cluster.driver`."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.program = machine.start(sys.executable, "-m", driver.__name__)
+    def __init__(self, machine: Machine, address: str = "") -> None:
+        words = (address,) if address else ()
+        self.program = machine.start(
+            sys.executable, "-m", driver.__name__, *words, SKATE_AUTH_TOKEN_PATH=TOKEN
+        )
         self.program.wait_for_output("^attached$")
         self.number = 0
 

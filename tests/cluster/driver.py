@@ -1,7 +1,8 @@
 """A driver for a machine that runs one line of Python after another, and says which machines live.
 
-`python -m tests.cluster.driver` attaches to the node of its machine. For each line on stdin it prints "done N VALUE" or
-"failed N TYPE: MESSAGE", where N counts the lines, and "SECONDS alive NAMES" whenever the living machines change.
+`python -m tests.cluster.driver` attaches to the node of its machine, or joins the cluster at an address. For each line on stdin
+it prints "done N VALUE" or "failed N TYPE: MESSAGE", where N counts the lines, and "SECONDS alive NAMES" whenever the living
+machines change.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def report() -> None:
 
 
 def main() -> None:
-    ray.init("auto", log_to_driver=False)
+    ray.init(sys.argv[1] if sys.argv[1:] else "auto", log_to_driver=False)
     threading.Thread(target=report, daemon=True).start()
     names: dict[str, Any] = dict(globals())
     print("attached", flush=True)

@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.cluster_scene, pytest.mark.timeout(300)]
 ALL = ("machine1", "machine2", "machine3", "machine4")
 #: A node that is silent for this long is dead; the verdict takes up to a second more.
 SILENCE_S, VERDICT_S = 5.0, 1.0
+#: The same for the node of a program that reaches only the head.
+CLIENT_SILENCE_S = 30.0
 GIGABYTE = 1_000_000_000
 
 
@@ -307,6 +309,29 @@ def test_a_head_stopped_for_long_is_gone_and_buries_nobody_alive(cluster: Cluste
     cluster.send(cluster.head, signal.SIGCONT)
     driver.alive("machine1")
     assert driver.ask("ray.get(where.remote())") == "'machine1'"
+    cluster.down(driver)
+
+
+@pytest.mark.parametrize("seconds", [15.0, 60.0])
+def test_a_program_behind_the_head_connects_again(cluster: Cluster, seconds: float) -> None:
+    driver = cluster.up(2)
+    laptop = cluster.nodes[2]
+    client = Driver(laptop, f"ray://{cluster.address}")
+    client.ask("counter = Counter.options(**on('machine2')).remote()")
+    assert client.ask("ray.get(counter.add.remote(1))") == "1"
+    cluster.network.cut(laptop)
+    during = client.submit("ray.get(counter.add.remote(1))")
+    hold(seconds)
+    cluster.network.heal(laptop)
+    if seconds < CLIENT_SILENCE_S:
+        assert client.answer(during, 60) == "2"
+        assert client.ask("ray.get(counter.add.remote(1))") == "3"
+        client.program.ok()
+    else:
+        said = client.program.wait_for_output(f"^(done|failed) {during} .*$", 60)
+        assert said.startswith("failed"), said
+        client.program.end()
+    cluster.gone(laptop)
     cluster.down(driver)
 
 

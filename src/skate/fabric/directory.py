@@ -146,6 +146,8 @@ class Member:
     registered: bool = True
     deadline: float | None = None  # of a drain
     reason: str = ""
+    #: Seconds for which it may be silent beyond the usual: nothing of the cluster runs there.
+    patience: float = 0.0
     asked_at: float | None = None
     asked: tuple[int, ...] = ()
     answers: dict[int, bool] = field(default_factory=dict)
@@ -169,10 +171,10 @@ class HeadDirectory:
 
     # -- what the carrier tells
 
-    def register(self, number: int, now: float) -> None:
+    def register(self, number: int, now: float, patience: float = 0.0) -> None:
         """Add one who wants to join: it is a member when it is heard."""
         if number not in self.members:
-            self.members[number] = Member(number, JOINING, Contact(now))
+            self.members[number] = Member(number, JOINING, Contact(now), patience=patience)
 
     def heard(self, number: int, now: float) -> list[HeadAction]:
         """Handle anything that has come from a member, by whatever path."""
@@ -228,9 +230,8 @@ class HeadDirectory:
         member.registered &= registered
         if member.connected or member.registered:
             return []
-        if self._was_stopped(now):  # the kernel ends what a stopped head does not read; `tick` looks again
-            return []
-        return self._bury(member, ENDED)
+        # The kernel ends what a stopped head does not read; `tick` looks again.
+        return [] if self._was_stopped(now) else self._bury(member, ENDED)
 
     def _was_stopped(self, now: float) -> bool:
         """Return True if this head has not run lately, or has begun again just now: members may have to connect again."""
@@ -277,7 +278,6 @@ class HeadDirectory:
         if self.is_in_doubt(now):
             self.doubted = now
         actions: list[HeadAction] = []
-        stopped = self._was_stopped(now)
         for member in living:
             if now - member.contact.wrote >= timing.beat:
                 member.contact.wrote = now
@@ -285,11 +285,11 @@ class HeadDirectory:
             if member.deadline is not None and now >= member.deadline:
                 text = f"was drained ({member.reason}), and did not end by the deadline"
                 actions += self._bury(member, text, expected=True)
-            elif stopped:
+            elif self._was_stopped(now):
                 continue
             elif not (member.connected or member.registered):
                 actions += self._bury(member, ENDED)
-            elif now - member.contact.heard >= timing.silence and len(self._turns) >= timing.turns:
+            elif self._is_silent(member, now):
                 actions += self._suspect(member, now)
         for member in [each for each in self.members.values() if each.state == JOINING]:
             if now - member.contact.heard >= timing.silence:
@@ -297,9 +297,14 @@ class HeadDirectory:
                 actions.append(Refuse(member.number))
         return actions
 
+    def _is_silent(self, member: Member, now: float) -> bool:
+        """Return True if a member was silent for too long, by a clock that can be trusted."""
+        patience = self.timing.silence + member.patience
+        return now - member.contact.heard >= patience and len(self._turns) >= self.timing.turns
+
     def is_in_doubt(self, now: float) -> bool:
-        """Return True if less than half of the members, the head counted, are in contact."""
-        living = [member for member in self.members.values() if member.is_living]
+        """Return True if less than half of the members, the head counted, are in contact; programs behind it do not count."""
+        living = [member for member in self.members.values() if member.is_living and not member.patience]
         near = sum(now - member.contact.confirmed <= self.timing.reach for member in living)
         return 2 * (1 + near) < 1 + len(living)
 

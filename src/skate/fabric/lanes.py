@@ -24,6 +24,8 @@ GREETING_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 0.2
 #: In the description of a node that only dials the head, and that no other node can dial.
 BEHIND_HEAD: Final = "behind_head"
+#: How much longer such a node may be silent than others: until then its program connects again.
+CLIENT_PATIENCE_SECONDS: Final = 25.0
 
 
 class Lanes:

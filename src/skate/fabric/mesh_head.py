@@ -24,6 +24,7 @@ from skate.fabric.directory import (
     Relay,
     Timing,
 )
+from skate.fabric.lanes import BEHIND_HEAD, CLIENT_PATIENCE_SECONDS
 from skate.fabric.mesh import ASK, BEAT, Mesh
 from skate.fabric.order import Order
 from skate.fabric.order_lane import base_of
@@ -123,7 +124,7 @@ class MeshHead(Mesh):
         self.numbered(number)
         members = self._known()
         self._announce(number, info, address)
-        self._welcome(connection, number, members)
+        self._welcome(connection, number, members, bool(info.get(BEHIND_HEAD)))
         self.add(number, info, address)
 
     def _announce(self, number: int, info: dict[str, Any], address: str) -> None:
@@ -141,10 +142,14 @@ class MeshHead(Mesh):
         return found + [(number, *known, False) for number, known in self._awaited.items()]
 
     def _welcome(
-        self, connection: Connection, number: int, members: list[tuple[int, dict[str, Any], str, bool]]
+        self,
+        connection: Connection,
+        number: int,
+        members: list[tuple[int, dict[str, Any], str, bool]],
+        is_client: bool,
     ) -> None:
         now = self.clock()
-        self.directory.register(number, now)
+        self.directory.register(number, now, CLIENT_PATIENCE_SECONDS if is_client else 0.0)
         self.directory.heard(number, now)
         base = base_of(self.epoch)
         connection.push(WELCOME, self.epoch, self.order.view, base, number, self.config, members)
@@ -185,7 +190,8 @@ class MeshHead(Mesh):
         if lane is not None:
             lane.close()
         self.order.return_to(number)
-        self._welcome(connection, number, [each for each in self._known() if each[0] != number])
+        known = [each for each in self._known() if each[0] != number]
+        self._welcome(connection, number, known, bool(hello[8].get(BEHIND_HEAD)))
 
     def returned(self, number: int, members: tuple[Any, ...]) -> None:
         """Tell the others of a member that has returned, and before of those that only it knows."""

@@ -11,7 +11,7 @@ import resource
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from skate.node.driver.address import CLUSTER_NAME, TOKEN_NAME, cluster_of, find
@@ -82,7 +82,7 @@ def connect(
         # with Dask.distributed, which takes half a second
         from skate.fabric.dask import carrier
         from skate.fabric.directory import Timing
-        from skate.fabric.lanes import BEHIND_HEAD
+        from skate.fabric.lanes import BEHIND_HEAD, CLIENT_PATIENCE_SECONDS
         from skate.fabric.mesh_head import MeshHead, Predecessor
         from skate.fabric.mesh_member import GRACE, MeshMember
     except ImportError as error:
@@ -100,9 +100,11 @@ def connect(
         name = info["node_id"].hex()
         member = carrier.MemberCarrier(pump, name, network.head, network.ip, token=token)
         member.start(network.timeout)
+        timing = Timing(grace=GRACE_SECONDS)
         if network.behind_head:
             info = {**info, BEHIND_HEAD: True}
-        joining = MeshMember(pump, info, member, timing=Timing(grace=GRACE_SECONDS))
+            timing = replace(timing, silence=timing.silence + CLIENT_PATIENCE_SECONDS)
+        joining = MeshMember(pump, info, member, timing=timing)
         joining.on_end = lambda: leave(joining.reason)
         try:
             _check_python(joining.greet(network.timeout).get("python"))

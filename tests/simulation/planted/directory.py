@@ -28,7 +28,7 @@ BUGS = tuple(
             "watch",
             "a member continues without a head, though few others do not hear it",
             MEMBER + "_fence",
-            "if 2 * deaf <= 2 + len(self.peers):",
+            "if not is_majority:",
             "if False:",
         ),
         (
@@ -55,9 +55,16 @@ BUGS = tuple(
         (
             "case",
             "a head that was stopped declares everybody dead",
-            HEAD + "tick",
-            "and len(self._turns) >= timing.turns",
+            HEAD + "_is_silent",
+            "and len(self._turns) >= self.timing.turns",
             "",
+        ),
+        (
+            "case",
+            "a head that was stopped believes that its members have ended",
+            HEAD + "_was_stopped",
+            "return stands or now - self._resumed < timing.silence",
+            "return False",
         ),
         (
             "case",
