@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from skate.client.session.submitted_job import JOURNAL_VARIABLE, SUBMISSION_VARIABLE
 from skate.job_submission.journal import DuplicateJob, Journal
 from skate.job_submission.models import JobStatus
 
@@ -76,6 +77,21 @@ def test_a_supervisor_that_was_killed_is_noticed(journal: Journal) -> None:
     assert found["status"] == "FAILED" and str(process.pid) in found["message"]
     assert found["error_type"] == "JOB_SUPERVISOR_ACTOR_DIED" and found["end_time"]
     assert journal.job("a") == found
+
+
+def test_what_a_killed_supervisor_has_left_is_killed(journal: Journal) -> None:
+    def left(job: str) -> subprocess.Popen[bytes]:
+        variables = {**os.environ, SUBMISSION_VARIABLE: job, JOURNAL_VARIABLE: journal.path}
+        return subprocess.Popen(["sleep", "1000"], env=variables, start_new_session=True)
+
+    locks = [journal.create({"id": job, **NEW}) for job in ("a", "b")]
+    with left("a") as dead, left("b") as living:
+        os.close(locks[0])  # as if its supervisor had ended
+        assert journal.jobs()["a"]["status"] == "FAILED"
+        assert dead.wait(20) == -signal.SIGKILL
+        assert living.poll() is None and journal.jobs()["b"]["status"] == "PENDING"
+        living.kill()
+    os.close(locks[1])
 
 
 def test_many_jobs_leave_a_short_journal(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

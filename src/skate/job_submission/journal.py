@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from skate.client.session.submitted_job import locked
+from skate.job_submission import remains
 from skate.job_submission.models import JobErrorType, JobStatus
 
 #: A supervisor that was killed is noticed by the next reader, at the latest.
@@ -191,6 +192,7 @@ class Journal:
                 pid = file.read()
         except FileNotFoundError:
             pid = ""
+        remains.kill_all(job, self.path)
         message = DIED.format(pid=pid or "unknown")
         self.end(job, JobStatus.FAILED, message, error_type=JobErrorType.JOB_SUPERVISOR_ACTOR_DIED.value)
         self.forget_supervisor(job)

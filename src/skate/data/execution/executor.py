@@ -47,6 +47,8 @@ class Executor:
         self._moved_at = time.monotonic()
         self.limits = Limits(LOCAL_BYTES, 1 << 30)
         self._name = name
+        #: The operators with results that the current wait may read.
+        self._read: set[int] = set()
         #: The label of its metrics.
         self.label = run_figures.label_of(name)
         self._progress = progress_of(topology, context, name)
@@ -192,11 +194,16 @@ class Executor:
 
     def _wait(self) -> None:
         held_back = [operator for operator in self.topology.operators if operator.has_work()]
+        self._read.clear()
         begun = time.perf_counter()
         self._take_events()
         waited = time.perf_counter() - begun
         for operator in held_back:
             operator.counters.held_back_s += waited
+        if not self.local.busy:
+            for operator in self.topology.operators:
+                if operator.running and id(operator) not in self._read:
+                    operator.counters.unread_s += waited
 
     def _take_events(self) -> None:
         """Wait for the next events, and process them."""
@@ -233,7 +240,10 @@ class Executor:
         return found
 
     def _readable(self, work: Work) -> bool:
-        return policy.readable(work.operator, work.sequence, self.topology, self.limits)
+        found = policy.readable(work.operator, work.sequence, self.topology, self.limits)
+        if found:
+            self._read.add(id(work.operator))
+        return found
 
     def _take(self, event: Event) -> None:
         what, work, value = event

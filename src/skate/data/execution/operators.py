@@ -130,6 +130,7 @@ class OperatorCounters:
         "with_results",
         "failed",
         "held_back_s",
+        "unread_s",
     )
 
     def __init__(self) -> None:
@@ -147,6 +148,7 @@ class OperatorCounters:
         self.with_results = 0  # pieces with at least one result
         self.failed = 0  # pieces
         self.held_back_s = 0.0  # seconds in which work was queued, and none could start
+        self.unread_s = 0.0  # seconds in which pieces ran, and no result of theirs was read
 
     def give(self, bundle: Bundle) -> None:
         """Count an output block."""

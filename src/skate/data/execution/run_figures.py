@@ -212,6 +212,11 @@ _FIGURES: dict[str, tuple[str, Callable[[Running], float]]] = {
     "num_tasks_finished": ("Ended tasks.", lambda op: len(op.counters.seconds)),
     "num_tasks_failed": ("Failed tasks.", lambda op: op.counters.failed),
     "block_generation_time": ("Seconds of work.", lambda op: sum(op.counters.seconds)),
+    "block_transform_time_s": ("Seconds of making blocks.", lambda op: sum(op.counters.seconds_of_blocks)),
+    "task_output_backpressure_time": (
+        "Seconds in which tasks ran, and none of their results was read.",
+        lambda op: op.counters.unread_s,
+    ),
     "task_submission_backpressure_time": (
         "Seconds in which work was queued, and none could start.",
         lambda op: op.counters.held_back_s,
