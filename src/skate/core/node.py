@@ -240,7 +240,9 @@ class NodeCore:
         self.wait_explainer = WaitExplainer(tables, self.wait_registry.by_client, self.memory_pressure)
         self.inventory = Inventory(tables, self.wait_explainer)
         self.metrics = MetricTable()
-        self.inventory.add("metrics", NodeMetrics(tables, self.metrics).scan)
+        made = NodeMetrics(tables, self.metrics)
+        self.inventory.add("metrics", made.scan)
+        self.inventory.add("attempts", made.attempts.scan)
         self.surveys = Surveys(tables, self.inventory, self.later)
         self.queries = Queries(
             tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics

@@ -100,6 +100,27 @@ def find(
     return Found(make(parts), missing)
 
 
+def attempt_counts(timeout: float) -> Found:
+    """Return the number of attempts at tasks by name, type and state, without listing them.
+
+    Raises RuntimeError if no session is running.
+    """
+    process = current_or_none()
+    if process is None:
+        raise RuntimeError("no session is running, so there is nothing to count; call init() first")
+    parts, silent = survey.ask(process, ("attempts",), timeout, {}, 0, False)
+    counts: dict[tuple[str, str, str], int] = {}
+    for part in parts:
+        for each in part.get("attempts", ()):
+            key = each["name"], TYPES[each["kind"]], each["state"]
+            counts[key] = counts.get(key, 0) + each["number"]
+    rows = [
+        {"name": name, "type": kind, "state": state, "number": number}
+        for (name, kind, state), number in counts.items()
+    ]
+    return Found(rows, [holdings.process_text(each) for each in silent])
+
+
 def _conditions(kind: str, filters: Sequence[Filter]) -> Where:
     """Return the conditions on the rows of nodes that follow from filters on those of the state API, one for each column."""
     known = COLUMNS.get(kind, {})

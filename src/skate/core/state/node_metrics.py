@@ -14,6 +14,7 @@ from skate.core.ids import job_of
 from skate.core.resource.resources import UNIT
 from skate.core.schedule.worker_history import NAMES_MAX, OTHER_NAMES
 from skate.core.state import task_counts
+from skate.core.state.attempt_counts import AttemptCounts
 from skate.core.state.inventory import Row, Rows, names_of
 from skate.core.state.metric_table import MetricTable, Series, row
 from skate.core.task.task import Template
@@ -48,6 +49,8 @@ class NodeMetrics:
         self._names: set[str] = set()
         #: The job of the program that hosts the node, whose templates do not name it.
         self._own_job = ""
+        #: Of the attempts at tasks, which summaries show.
+        self.attempts = AttemptCounts(tables)
         tables.functions.dropped = self._keep
 
     def scan(self, where: Where, detail: bool) -> Rows:
@@ -69,6 +72,7 @@ class NodeMetrics:
     def _keep(self, template: Template) -> None:
         """Keep the numbers of a function that is dropped."""
         self._add_ended(self._ended, template)
+        self.attempts.keep(template)
 
     def _add_ended(self, found: Counts, template: Template) -> None:
         for state, number, again in (

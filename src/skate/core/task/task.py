@@ -15,8 +15,8 @@ class Template:
     __slots__ = (
         "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
         "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
-        "constructs", "entered", "finished", "left", "finished_again", "failed", "failed_again", "unready", "lined", "called",
-        "at_once", "away",
+        "constructs", "entered", "finished", "left", "finished_again", "made_again", "tried_again", "failed",
+        "failed_again", "unready", "lined", "called", "at_once", "away",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: TemplateFields) -> None:
@@ -51,6 +51,8 @@ class Template:
         self.entered = self.finished = self.left = 0
         #: How many have failed for good, run or not; and how many have succeeded or failed after the first attempt.
         self.failed = self.finished_again = self.failed_again = 0
+        #: How many attempts have succeeded or failed in a worker, and were followed by another one.
+        self.made_again = self.tried_again = 0
         #: Of its tasks in progress, those that miss arguments, and those that another node has.
         self.unready = self.away = 0
         #: Of its calls in progress: those in the lanes of their actors, those sent to actors here, and those of them whose actor

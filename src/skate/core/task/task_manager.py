@@ -175,7 +175,9 @@ class TaskManager:
         if kind == CREATION:
             template.finished += status == m.OK
             template.finished_again += status == m.OK and attempt > 0
+            failed = template.failed
             self.actor_manager.constructed(task, worker, status, returns)
+            template.tried_again += status != m.OK and template.failed == failed
             return
         if kind == METHOD:
             task.left_actor()
@@ -190,11 +192,13 @@ class TaskManager:
                     template.finished_again += 1
             else:
                 again = True
+                template.made_again += 1
         elif status == m.CANCELLED:
             self.fail(task, cancelled_error(task))
         elif retriable and task.retries != 0 and not task.cancelled:
             task.retries -= task.retries > 0
             again = True
+            template.tried_again += 1
         else:
             self.fail(task, returns, made)
         if again:

@@ -6,6 +6,7 @@ They share their arguments and errors, which `list_actors` describes.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from skate import lazy_loader
@@ -71,8 +72,22 @@ def columns_of(
     conditions = checked(kind, filters, limit)
     schema = SCHEMAS[kind]
     detail = detail or any(key in schema.detail_columns() for key, _, _ in conditions)
+    found = complete(
+        lambda: inventory.find(kind, timeout, conditions, limit, detail),
+        kind,
+        timeout,
+        raise_on_missing_output,
+    )
+    rows = [row for row in found.rows if all(holds(row, each) for each in conditions)]
+    return rows[:limit], schema.list_columns(detail=detail)
+
+
+def complete(
+    ask: Callable[[], inventory.Found], kind: str, timeout: float, raise_on_missing_output: bool
+) -> inventory.Found:
+    """Return what a question finds; raise or warn if processes have not answered."""
     try:
-        found = inventory.find(kind, timeout, conditions, limit, detail)
+        found = ask()
     except RuntimeError as error:
         raise ServerUnavailable(str(error)) from None
     if found.missing:
@@ -82,9 +97,8 @@ def columns_of(
         )
         if raise_on_missing_output:
             raise RayStateApiException(f"{text}. Pass raise_on_missing_output=False for partial results")
-        warnings.warn(text, stacklevel=4)
-    rows = [row for row in found.rows if all(holds(row, each) for each in conditions)]
-    return rows[:limit], schema.list_columns(detail=detail)
+        warnings.warn(text, stacklevel=5)
+    return found
 
 
 def checked(kind: str, filters: list[Filter] | None, limit: int) -> list[Filter]:

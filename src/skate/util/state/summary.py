@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from skate.client.state import inventory
 from skate.util.state import rest
-from skate.util.state.api import find
+from skate.util.state.api import complete, find
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
 
 COUNTED = {
@@ -82,13 +83,15 @@ def _count(counts: dict[str, int], key: Any) -> None:
     counts[str(key)] = counts.get(str(key), 0) + 1
 
 
-def _of_tasks(rows: list[Any]) -> TaskSummaries:
+def _of_tasks(timeout: float, raise_on_missing_output: bool) -> TaskSummaries:
+    """Summarize from the numbers that nodes keep, which are those of all attempts since their start."""
     whole = TaskSummaries({})
-    for row in rows:
-        one = whole.summary.setdefault(row.name, TaskSummaryPerFuncOrClassName(row.name, row.type))
-        _count(one.state_counts, row.state)
-        name = COUNTED[row.type]
-        setattr(whole, name, getattr(whole, name) + 1)
+    found = complete(lambda: inventory.attempt_counts(timeout), "tasks", timeout, raise_on_missing_output)
+    for row in found.rows:
+        one = whole.summary.setdefault(row["name"], TaskSummaryPerFuncOrClassName(row["name"], row["type"]))
+        one.state_counts[row["state"]] = one.state_counts.get(row["state"], 0) + row["number"]
+        name = COUNTED[row["type"]]
+        setattr(whole, name, getattr(whole, name) + row["number"])
     return whole
 
 
@@ -130,10 +133,12 @@ def summarize(
     if rest.is_url(address):
         assert address is not None
         return rest.summary(address, kind, timeout)
+    if kind == "tasks":
+        return {"cluster": asdict(_of_tasks(timeout, raise_on_missing_output))}
     rows = find(
         kind, None, RAY_MAX_LIMIT_FROM_API_SERVER, timeout, kind == "objects", raise_on_missing_output
     )
-    made: Any = {"tasks": _of_tasks, "actors": _of_actors, "objects": _of_objects}[kind](rows)
+    made: Any = {"actors": _of_actors, "objects": _of_objects}[kind](rows)
     return {"cluster": asdict(made)}
 
 
