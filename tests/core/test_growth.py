@@ -9,6 +9,8 @@ import pytest
 
 from skate.core.cluster.head_groups import PAUSE_SECONDS_PER_NODE, PLAIN_NODES_MAX, HeadGroups
 from skate.core.placement.placement_table import REMOVED_MAX
+from skate.core.schedule.feasibility import Feasibility
+from skate.core.schedule.node_selector import NodeSelector
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
 from skate.simulation.scale.head import Head
@@ -111,3 +113,43 @@ def test_among_very_many_nodes_a_group_is_planned_seldom_but_soon(monkeypatch: p
     head.run([])
     head.run(head.reservations())
     assert group.state == "CREATED"
+
+
+def test_nodes_that_join_or_leave_between_tasks_do_not_have_all_nodes_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[Any] = []
+    candidates = NodeSelector._candidates
+    judge = Feasibility._judge
+    monkeypatch.setattr(NodeSelector, "_candidates", lambda *given: searched.append(0) or candidates(*given))
+    head = Head(10)
+    head.run(head.submits([b"plain"] * 8 + [b"spread"] * 8))
+    judged: list[Any] = []
+    monkeypatch.setattr(Feasibility, "_judge", lambda *given: judged.append(0) or judge(*given))
+    assert len(searched) == 2
+    for number in range(10, 40):
+        head.join(number)
+        head.run(head.submits([b"plain", b"spread"]))
+    assert len({cid for cid, _ in head.running} & set(head.cids[10:])) > 25
+    assert (len(searched), judged) == (2, [])
+    head.run(head.answers())
+    lost = head.cids.pop()
+    head.core.step(m.SHELL, se.PeerLeft(se.PEER_LEFT, lost, "was lost"), head.now)
+    head.run(head.reports(head.cids))
+    head.run(head.submits([b"plain"] * 78 + [b"spread"] * 78))
+    assert {cid for cid, _ in head.running} == set(head.cids)
+    assert len(searched) == 2
+
+
+def test_a_node_that_joins_is_the_only_one_that_gets_a_report() -> None:
+    head = Head(10, 1)
+    head.now += 60.0
+    head.core.tick(head.now)
+    head.core.tick(head.now + 60.0)
+    head.core.effects.clear()
+    head.join(10)
+    head.now += 120.0
+    head.core.tick(head.now)
+    head.core.tick(head.now + 60.0)
+    reports = [cid for cid, message in head.core.effects if message[0] == m.REPORT]
+    assert reports == [head.cids[-1]]

@@ -152,7 +152,7 @@ class Cluster:
         follows = bool(info.get("head")) and self._follow(peer)
         if not members.active:
             self.activate()
-        self._peers.members_changed(lost=False)
+        self._peers.joined(peer)
         self.registry.node_joined(peer)
         self._drains.joined(peer)
         if follows:
@@ -171,7 +171,7 @@ class Cluster:
             return
         self._members.mark_dead(peer, peer.leaving or reason)
         peers.clients.pop(cid, None)
-        peers.members_changed(lost=True)
+        peers.left(peer)
         self.registry.node_left(peer)
         self._remote_objects.node_left(peer)
         for task in list(peer.outstanding.values()):

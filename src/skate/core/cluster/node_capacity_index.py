@@ -56,6 +56,16 @@ class Ranking:
         self._heap: list[tuple[float, int]] = []
         self._ranks: dict[int, float] = {}
 
+    def add(self, node: Peer) -> None:
+        """Add a node."""
+        self._nodes[node.cid] = node
+        self._push(node)
+
+    def remove(self, node: Peer) -> None:
+        """Remove a node."""
+        del self._nodes[node.cid]
+        self._ranks.pop(node.cid, None)
+
     def best(self, has_room: Callable[[Peer], bool]) -> Peer | None:
         """Return the node with the lowest rank among those with room."""
         self._catch_up()
@@ -100,14 +110,34 @@ class Ranking:
 class Choices:
     """The nodes that could run a template's tasks when idle."""
 
-    __slots__ = ("nodes", "others", "cids", "here", "many", "rankings", "turns")
+    __slots__ = ("nodes", "others", "cids", "here", "linear_max", "many", "rankings", "turns")
 
     def __init__(self, nodes: list[Peer], here: Peer, linear_max: int = LINEAR_MAX) -> None:
         self.nodes = nodes
         self.others = [node for node in nodes if node is not here]
         self.cids = {node.cid for node in nodes}
         self.here = here if here.cid in self.cids else None
+        self.linear_max = linear_max
         self.many = len(nodes) > linear_max  # too many to check each
         #: By scheduling class, since room depends on its tasks in progress.
         self.rankings: dict[Any, Ranking] = {}
         self.turns: dict[int, int] = {}  # when each node was chosen last to spread tasks
+
+    def add(self, node: Peer) -> None:
+        """Add a node that has joined."""
+        self.nodes.append(node)
+        self.others.append(node)
+        self.cids.add(node.cid)
+        self.many = len(self.nodes) > self.linear_max
+        for ranking in self.rankings.values():
+            ranking.add(node)
+
+    def remove(self, node: Peer) -> None:
+        """Remove a node that is lost."""
+        self.nodes.remove(node)
+        self.others.remove(node)
+        self.cids.discard(node.cid)
+        self.turns.pop(node.cid, None)
+        self.many = len(self.nodes) > self.linear_max
+        for ranking in self.rankings.values():
+            ranking.remove(node)

@@ -51,6 +51,7 @@ class NodeDrains:
         self.log = log
         #: Nodes whose drains are recorded and have not begun.
         self._recorded: set[bytes] = set()
+        self._draining: list[Peer] = []  # also some that have left since
         #: Until when this node has to stop, which its head may not know.
         self._stops_by: float | None = None
         self._looks = False
@@ -110,8 +111,9 @@ class NodeDrains:
         """Tell a new node which others are draining."""
         if self.members.head is not self.members.here:
             return
-        for other in self.members.alive.values():
-            if other.draining and other is not peer:
+        self._draining = [other for other in self._draining if other.alive]
+        for other in self._draining:
+            if other is not peer:
                 left = self._seconds_until(other.deadline)
                 self.emit(peer.cid, m.Drain(m.DRAIN, other.node_id, other.draining, left))
 
@@ -135,9 +137,11 @@ class NodeDrains:
 
     def _mark(self, peer: Peer, reason: str, seconds: int) -> None:
         peer.draining = reason
+        if peer not in self._draining:
+            self._draining.append(peer)
         peer.deadline = None if seconds < 0 else self.tables.clock.now + seconds
         peers = self.tables.peers
-        peers.members_changed(lost=False)
+        peers.drains_changed()
         peers.pump()
         if peer is self.members.here and not self._looks:
             self._looks = True

@@ -66,20 +66,29 @@ class PeerTable:
         #: Tasks that wait for a node with room, by scheduling class.
         self.waiting: dict[Any, OrderedDict[bytes, Task]] = {}
         self._reported: Any = None
+        self._newcomers: list[Peer] = []  # which have had no report yet
         self._reported_at = 0.0
         self._changed_at = 0.0  # since when the last report is outdated; 0 if it is not
         self.reports = self.unreported = 0
         self._infeasible_at = 0.0
         self._pumping = False
 
-    def members_changed(self, lost: bool) -> None:
-        """Handle a joined or lost node; tasks that only a lost node could run wait a while for another one."""
+    def joined(self, peer: Peer) -> None:
+        """Handle a node that has joined."""
+        self.where.joined(peer)
+        self._newcomers.append(peer)
+
+    def left(self, peer: Peer) -> None:
+        """Handle a lost node: tasks that only that one could run wait a while for another one."""
+        self.scheduler.version += 1
+        self.where.left(peer)
+        self._infeasible_at = self.clock.now + INFEASIBLE_SECONDS
+
+    def drains_changed(self) -> None:
+        """Handle a node that takes no new work, or does again."""
         self.scheduler.version += 1
         self.where.members_changed()
-        if lost:
-            self._infeasible_at = self.clock.now + INFEASIBLE_SECONDS
-        else:
-            self._reported = None
+        self._reported = None
 
     # -- choice of nodes
 
@@ -180,7 +189,8 @@ class PeerTable:
                 self._give_up()
                 again = None
         state = (self.scheduler.capacity.available, self.placement.pools_free())
-        if state == self._reported and not self.unreported:
+        is_changed = state != self._reported or self.unreported
+        if not is_changed and not self._newcomers:
             self._changed_at = 0.0
             return again
         # A short task ends before its start is reported, and then nothing is.
@@ -195,7 +205,8 @@ class PeerTable:
         self.unreported = 0
         available, pools = self._reported = (dict(state[0]), state[1])
         self._reported_at = now
-        for peer in self.alive.values():
+        newcomers, self._newcomers = self._newcomers, []
+        for peer in list(self.alive.values()) if is_changed else [each for each in newcomers if each.alive]:
             self.emit(peer.cid, m.Report(m.REPORT, available, pools, peer.received))
         return again
 

@@ -30,8 +30,12 @@ class Feasibility:
     def refusal(self, task: Task) -> ErrorValue | None:
         """Return why a task can never run on the current cluster, or None; cached until the cluster changes."""
         template = task.template
-        if template.feasible_version != self.scheduler.version:
-            template.feasible_version = self.scheduler.version
+        version, nodes = template.judged
+        # What can run still can when another node has joined, so that changes no version.
+        if version != self.scheduler.version or (
+            template.refusal is not None and nodes != len(self.members.alive)
+        ):
+            template.judged = self.scheduler.version, len(self.members.alive)
             template.refusal = self._judge(task)
         return template.refusal
 
@@ -39,9 +43,9 @@ class Feasibility:
         template = task.template
         strategy = template.strategy
         what = "Task" if task.kind == PLAIN else "Actor"
-        totals = self.members.totals()
         if isinstance(strategy, BundleStrategy):
             return self._bundle_refusal(task, strategy.group_id, strategy.bundle)
+        totals = self.members.totals()
         if isinstance(strategy, NodeStrategy):
             _, wanted, soft = strategy
             if not soft and wanted not in self.members.ids():

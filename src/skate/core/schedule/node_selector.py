@@ -45,6 +45,41 @@ class NodeSelector:
         self._shared.clear()
         self.changes.resize(len(self._members.alive))
 
+    def joined(self, peer: Peer) -> None:
+        """Add a node that has joined; requests that prefer some nodes to others are computed again."""
+        outdated = set()
+        for shape, choices in self._shared.items():
+            request, placement, strategy = shape
+            if (
+                isinstance(strategy, NodeStrategy | LabelStrategy)
+                or DRIVER_NODE in peer.labels
+                or any(DRIVER_NODE in node.labels for node in choices.nodes[:1])
+            ):
+                outdated.add(shape)
+            elif _has(peer.total, dict(request)) and _has(peer.total, dict(placement)):
+                choices.add(peer)
+        self._forget(outdated)
+
+    def left(self, peer: Peer) -> None:
+        """Remove a node that is lost; requests that prefer some nodes to others are computed again."""
+        outdated = set()
+        for shape, choices in self._shared.items():
+            if peer.cid not in choices.cids:
+                continue
+            if isinstance(shape[2], NodeStrategy | LabelStrategy) or len(choices.nodes) == 1:
+                outdated.add(shape)
+            else:
+                choices.remove(peer)
+        self._forget(outdated)
+
+    def _forget(self, shapes: set[Any]) -> None:
+        """Have the nodes for some kinds of requests computed again when they are needed."""
+        if shapes:
+            gone = {id(self._shared.pop(shape)) for shape in shapes}
+            for key in [key for key, choices in self._choices.items() if id(choices) in gone]:
+                del self._choices[key]
+        self.changes.resize(len(self._members.alive))
+
     def choose(self, task: Task) -> Peer | None:
         """Return the node for a task, possibly this one; None if it must wait."""
         here = self._members.here

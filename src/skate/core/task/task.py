@@ -14,7 +14,7 @@ class Template:
 
     __slots__ = (
         "key", "fields", "name", "function", "request", "max_retries", "returns", "environment", "env_key", "strategy",
-        "seconds", "sched_class", "feasible_version", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
+        "seconds", "sched_class", "judged", "refusal", "max_calls", "streaming", "concurrent", "placement", "job",
         "constructs", "entered", "finished", "left", "finished_again", "made_again", "tried_again", "failed",
         "failed_again", "unready", "lined", "called", "at_once", "away",
     )  # fmt: skip
@@ -42,7 +42,7 @@ class Template:
         self.concurrent: bool = bool(fields.get("concurrent"))
         self.seconds = -1.0  # moving average of the run time; unknown at first
         self.sched_class: Any = None
-        self.feasible_version = -1
+        self.judged = (-1, 0)  # for which version of the cluster, and among how many nodes
         self.refusal: tuple[str, dict[str, Any]] | None = None
 
         #: It makes actors. Its tasks are counted with them, and not in the numbers of tasks in progress below.

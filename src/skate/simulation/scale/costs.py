@@ -9,6 +9,7 @@ from collections.abc import Callable
 from skate.protocol import messages as m
 from skate.protocol.shell_events import DRIVER_LEFT, PEER_LEFT, DriverLeft, PeerLeft
 from skate.protocol.states import ALIVE, DEAD
+from skate.simulation.scale import membership
 from skate.simulation.scale.head import CPUS, MICROS, Head, Member, Step, timed
 
 SECONDS = 1.0  # time limit for each measurement
@@ -215,8 +216,13 @@ FIGURES: dict[str, Callable[[int], float]] = {
     "node joins": join,
     "node joins, and the next task": first,
     "node is lost": left,
+    "all nodes join, with tasks, each": membership.all_join,
+    "a tenth is lost at once, each": membership.many_left,
     "group of 4, packed": grouped("PACK"),
     "group of 4, spread": grouped("SPREAD"),
+    "group over a tenth, each bundle": membership.large_group,
+    "news of 100 that join, each member told": membership.news,
+    "a look at the members, each": membership.directory,
 }
 
 
