@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
@@ -18,10 +19,12 @@ import skate
 from skate import serve
 from skate.resources import Resources
 from skate.serve.config.autoscaling import AutoscalingConfig
+from skate.serve.context import GangContext
 from skate.serve.controller import gangs
 from skate.serve.controller.actions import Start, Stop
 from skate.serve.controller.records import wanted_of
 from skate.serve.controller.states import ApplicationStatus, ReplicaState
+from skate.serve.llm.data_parallel import meet
 from skate.util.placement_group import placement_group_table
 from tests.conformance.waiting import wait_for
 from tests.serve.standing import free_port
@@ -181,13 +184,22 @@ def test_no_gang_is_ever_torn(steps: list[tuple[str, int]], size: int, share: fl
 # -- a real deployment
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session() -> Iterator[None]:
     skate.init(num_cpus=4, log_to_driver=False, preload=["skate.serve.replica.preload"])
     serve.start(http_options={"port": free_port()})
     yield
     serve.shutdown()
     skate.shutdown()
+
+
+def test_the_ranks_of_a_data_parallel_gang_meet(session: None) -> None:
+    async def ranks(gang: str) -> list[tuple[str, int]]:
+        places = [GangContext(gang, rank, 3, ["a", "b", "c"]) for rank in (1, 2, 0)]
+        return await asyncio.gather(*map(meet, places))
+
+    first, second = asyncio.run(ranks("first")), asyncio.run(ranks("second"))
+    assert len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
 
 
 def groups() -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("celery", reason="pip install 'skate[serve-async-inference]'")
+from kombu import pools
 
 import skate
 from skate import serve
@@ -79,11 +81,12 @@ def config(request: pytest.FixtureRequest, session: None, tmp_path: Path) -> Tas
 def adapter(config: TaskProcessorConfig) -> Iterator[Any]:
     made: Any = instantiate_adapter_from_config(config)
     yield made
-    made._app.close()
     client = getattr(made._app.backend, "client", None)
-    if client is not None:
+    if client is not None:  # Redis
         made._app.backend.result_consumer.stop()
-        client.close()
+        client.connection_pool.disconnect()
+    made._app.close()
+    pools.reset()
 
 
 @pytest.fixture
@@ -205,3 +208,13 @@ def test_the_autoscaling_policy_counts_waiting_tasks(tmp_path: Path) -> None:
 
     assert asyncio.run(scale()) == ((4.0, {"queue_length": 6}), (1, {"queue_length": 6}))
     file.close()
+
+
+def test_the_error_for_missing_celery_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "celery", None)
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    settings = CeleryAdapterConfig(broker_url=url, backend_url=url)
+    with pytest.raises(RuntimeError, match=r"pip install 'skate\[serve-async-inference\]'"):
+        instantiate_adapter_from_config(TaskProcessorConfig(queue_name="q", adapter_config=settings))

@@ -8,13 +8,14 @@ import time
 from typing import Any
 
 import skate
+from skate.experimental import internal_kv
 from skate.serve.config import AutoscalingConfig
 from skate.serve.config.deployment import (
     GangPlacementStrategy,
     GangRuntimeFailurePolicy,
     GangSchedulingConfig,
 )
-from skate.serve.context import get_replica_context
+from skate.serve.context import GangContext, get_replica_context
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.disaggregation import PDDecodeServer, PDPrefillServer
 from skate.serve.llm.server import LLMServer
@@ -22,21 +23,7 @@ from skate.serve.llm.server import LLMServer
 #: The timeout for the first rank's address, and the interval of checks for it, in seconds.
 _MEET_S = 120.0
 _LOOK_S = 0.1
-
-
-class _Meeting:
-    """The rendezvous at which the first rank of a group publishes its address."""
-
-    def __init__(self) -> None:
-        self._address: tuple[str, int] | None = None
-
-    def publish(self, address: str, port: int) -> None:
-        """Publish the first rank's address."""
-        self._address = (address, port)
-
-    def address(self) -> tuple[str, int] | None:
-        """Return the first rank's address and port; None before they are published."""
-        return self._address
+_NAMESPACE = b"serve"
 
 
 class DPServer(LLMServer):
@@ -52,9 +39,9 @@ class DPServer(LLMServer):
                 "DPServer must be part of a group of replicas that start together, but this one was started "
                 "alone; build it with build_dp_deployment and data_parallel_size above 1, which enables gang scheduling"
             )
-        address, port = await _meet(str(gang.gang_id), int(gang.rank))
+        address, port = await meet(gang)
         config = llm_config.model_copy(deep=True)
-        config.update_engine_kwargs(**rank_arguments(int(gang.rank), address, port))
+        config.update_engine_kwargs(**rank_arguments(gang.rank, address, port))
         await super().__init__(config, **more)
 
     @classmethod
@@ -119,25 +106,26 @@ def _bounds() -> dict[str, Any]:
     return {"min_replicas": default.min_replicas, "max_replicas": default.max_replicas}
 
 
-async def _meet(gang: str, rank: int) -> tuple[str, int]:
-    meeting: Any = (
-        skate.remote(_Meeting)
-        .options(name=f"skate-llm-gang-{gang}", get_if_exists=True, lifetime="detached", num_cpus=0)
-        .remote()
-    )
-    if rank == 0:
+async def meet(gang: GangContext) -> tuple[str, int]:
+    """Return the address and a free port of the first rank of a gang, which calls this as well.
+
+    Raises TimeoutError if it does not within two minutes.
+    """
+    key = f"llm_gang_{gang.gang_id}".encode()
+    if gang.rank == 0:
         with socket.socket() as found:
             found.bind(("", 0))
-            port = found.getsockname()[1]
+            port = int(found.getsockname()[1])
         address = skate.util.get_node_ip_address()
-        await meeting.publish.remote(address, port)
+        internal_kv._internal_kv_put(key, f"{address} {port}".encode(), namespace=_NAMESPACE)
         return address, port
     until = time.monotonic() + _MEET_S
-    while (published := await meeting.address.remote()) is None:
+    while (published := internal_kv._internal_kv_get(key, namespace=_NAMESPACE)) is None:
         if time.monotonic() > until:
             raise TimeoutError(
-                f"the first rank of the group {gang} did not publish its address within {_MEET_S:g} s"
+                f"the first rank of the group {gang.gang_id} did not publish its address within {_MEET_S:g} s"
             )
         # Poll, because another process publishes it and there is no event to wait for.
         await asyncio.sleep(_LOOK_S)
-    return tuple(published)
+    first, number = published.decode().split()
+    return first, int(number)
