@@ -230,10 +230,9 @@ def numbers_in(state: dict[Any, Any]) -> dict[str, Any]:
     assert list(state) == [None] and set(stats) >= {"num_pushes", "num_pushes_delta", *ARRAYS}
     return {
         **{key: held[key] for key in ("shape", "de_mean_to_zero", "de_std_to_one", "clip_by_value")},
-        "num_pushes": stats["num_pushes"],
-        "num_pushes_delta": stats["num_pushes_delta"],
+        **{key: stats[key] for key in ("num_pushes", "num_pushes_delta")},
         **{key: array_of(stats[key]) for key in ARRAYS},
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

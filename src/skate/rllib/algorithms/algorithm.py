@@ -141,6 +141,12 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         seen = [space for name, pair in self.spaces.items() if not name.startswith("__") for space in pair]
         return self.learner_group.has_own_connectors or any(hasattr(space, "spaces") for space in seen)
 
+    @property
+    def shows_samples(self) -> bool:
+        """True if sampled episodes are seen by a user's code: a callback, or a runner with a `sample` of its own."""
+        home = self.env_runner_group.runner_class.sample.__module__
+        return not home.startswith("skate.rllib.") or self.callbacks.has("on_sample_end")
+
     # -- an iteration
 
     def step(self) -> dict[str, Any]:
@@ -243,16 +249,23 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         Args:
             module_id: the id of the module.
 
+        Returns:
+            The module; None if there is none of that id among several.
+
         Raises:
-            KeyError: there is no such module.
+            KeyError: there is one module, and it is not of that id.
         """
         runner = self.env_runner
         modules = getattr(runner, "module", None)
         if modules is None:
             modules = self.learner_group._learner.module
-        if not self.config.is_multi_agent and not _has(modules, module_id):
-            return modules if module_id == DEFAULT_MODULE_ID else _unknown(module_id, [DEFAULT_MODULE_ID])
-        return modules[module_id] if _has(modules, module_id) else _unknown(module_id, list(modules.keys()))
+        if _has(modules, module_id):
+            return modules[module_id]
+        if self.config.is_multi_agent:
+            return None
+        if module_id != DEFAULT_MODULE_ID:
+            raise KeyError(f"there is no module {module_id!r}; the modules are: {DEFAULT_MODULE_ID}")
+        return modules
 
     def get_weights(self, policies: list[str] | None = None) -> dict[str, Any]:
         """Return the weights of each module, or of the named ones."""
@@ -363,10 +376,6 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
 
 def _has(modules: Any, module_id: str) -> bool:
     return hasattr(modules, "keys") and module_id in modules
-
-
-def _unknown(module_id: str, known: list[str]) -> Any:
-    raise KeyError(f"there is no module {module_id!r}; the modules are: {', '.join(known)}")
 
 
 def _health(group: Any) -> dict[str, int]:

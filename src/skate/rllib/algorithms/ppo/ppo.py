@@ -118,7 +118,7 @@ class PPO(Algorithm):
         """Sample a batch, update on it in epochs of minibatches, and send the weights to the runners."""
         config, metrics = self.config, self.metrics
         with metrics.log_time((TIMERS, ENV_RUNNER_SAMPLING_TIMER)):
-            own = self.needs_episodes
+            own = self.needs_episodes or self.shows_samples
             sample = self.env_runner_group.sample_episodes if own else self.env_runner_group.sample_rollouts
             samples, sampled = sample(total_steps=config.total_train_batch_size, explore=config.explore)
             metrics.aggregate(sampled, key=ENV_RUNNER_RESULTS)
