@@ -152,7 +152,7 @@ bench-rllib: $(VENV)/.dev $(RAY_VENV)/.made $(SB3_VENV)/.made  ## RLlib beside R
 	@echo "setting up .venv-ray-examples with the packages of Ray's examples of RLlib"
 	@rm -rf .venv-ray-examples
 	@$(PYTHON) $(PIP) --no-deps --target .venv-ray-examples dm-tree wrapt absl-py attrs ale-py opencv-python-headless pillow \
-		pettingzoo==1.25.0 pygame pymunk cffi scipy open_spiel ml_collections
+		pettingzoo==1.25.0 pygame 'pymunk<7' cffi scipy open_spiel ml_collections
 	@touch $@
 
 ray-examples: $(VENV)/.dev $(RAY_VENV)/.made .venv-ray-examples/.made  ## Ray's own examples of RLlib on Skate, one iteration each; ARGS="--only connectors"

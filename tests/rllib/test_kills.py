@@ -26,7 +26,7 @@ from skate.rllib.algorithms.sac import SACConfig
 from tests.rllib.test_ppo import digest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Troubled(gym.Env[Any, Any]):
@@ -204,14 +204,13 @@ operations = 10**6 - left
 print(operations, flush=True)
 for after in range(operations):
     left = 10**6
-    shutil.copytree(folder / "first", folder / "saved")
+    shutil.copytree(folder / "first", folder / f"saved-{after}")
     pid = os.fork()
     if pid == 0:
         left = after
-        algorithm.save_to_path(folder / "saved")
+        algorithm.save_to_path(folder / f"saved-{after}")
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    os.rename(folder / "saved", folder / f"saved-{after}")
 os._exit(0)
 """
 

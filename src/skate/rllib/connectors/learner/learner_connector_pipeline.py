@@ -97,8 +97,11 @@ def without_masked(columns: dict[str, Any], module: Any) -> dict[str, Any]:
 
 
 def nested(column: Any) -> bool:
-    """True for a dict of tensors, or of such dicts."""
-    return isinstance(column, dict) and all(torch.is_tensor(each) or nested(each) for each in column.values())
+    """True for a dict or a tuple of tensors, or of such dicts and tuples."""
+    if not isinstance(column, dict | tuple):
+        return False
+    parts = column.values() if isinstance(column, dict) else column
+    return all(torch.is_tensor(each) or nested(each) for each in parts)
 
 
 def copy_of(episode: Any, place: int) -> Any:

@@ -83,13 +83,15 @@ def steps_in(batch: Mapping[str, Any]) -> int:
 
 def select(batch: Mapping[str, Any], rows: Tensor) -> Batch:
     """Return the given rows of every column."""
-    chosen: Batch = {}
-    for name, value in batch.items():
-        if isinstance(value, Tensor):
-            chosen[name] = value.index_select(0, rows)
-        else:
-            chosen[name] = select(value, rows) if isinstance(value, Mapping) else value
-    return chosen
+    return {name: _selected(value, rows) for name, value in batch.items()}
+
+
+def _selected(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, Tensor):
+        return value.index_select(0, rows)
+    if isinstance(value, tuple):
+        return tuple(_selected(each, rows) for each in value)
+    return select(value, rows) if isinstance(value, Mapping) else value
 
 
 class _Stream:
