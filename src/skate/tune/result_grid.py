@@ -49,7 +49,8 @@ class ResultGrid:
             RuntimeError: no trial has a finite number for it.
         """
         analysis = self._experiment_analysis
-        if len(self) == 1 and not (metric or analysis.default_metric):
+        complete = (metric or analysis.default_metric) and (mode or analysis.default_mode)
+        if len(self) == 1 and not complete:
             return self[0]  # the only trial is the best, regardless of its metrics
         if not (metric or analysis.default_metric):
             raise ValueError(

@@ -147,6 +147,7 @@ def test_a_number_without_a_name_is_the_metric_of_a_mode(run, mode):
 def test_the_best_of_one_trial_needs_no_metric(tmp_path):
     results = Tuner(scoring, run_config=RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
     assert results.get_best_result().metrics["score"] == 0
+    assert results.get_best_result("score").metrics["score"] == 0
 
 
 @pytest.mark.parametrize(
