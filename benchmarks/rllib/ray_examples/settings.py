@@ -32,6 +32,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "multi_agent/rock_paper_scissors_heuristic_vs_learned": ["--num-agents", "2"],
     "multi_agent/rock_paper_scissors_learned_vs_learned": ["--num-agents", "2"],
     "multi_agent/two_step_game_with_grouped_agents": ["--num-agents", "2"],
+    "multi_agent/self_play_league_based_with_open_spiel": ["--num-episodes-human-play", "0"],
+    "multi_agent/self_play_with_open_spiel": ["--num-episodes-human-play", "0"],
     "rl_modules/pretraining_single_agent_training_multi_agent": ["--num-agents", "2"],
     "ray_serve/ray_serve_with_rllib": ["--no-render", "--checkpoint-freq", "1", "--num-episodes-served", "1"],
 }
