@@ -59,7 +59,7 @@ CHECKS_OF_THE_SIMULATOR = {
 REACH_THROUGHS = 18
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
-    "client": 16,
+    "client": 15,
     "command": 2,
     "core": 2,
     "dag": 23,
@@ -74,7 +74,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "private_names": 11,
     "rllib": 28,
     "runtime_env": 8,
-    "serve": 15,
+    "serve": 14,
     "simulation": 4,
     "train": 21,
     "tune": 24,
@@ -87,6 +87,8 @@ USED_BY_PROGRAMS_OR_TESTS = {
     # The end of a drain, for the carrier of a cluster.
     "skate.fabric.directory.drained",
     # Called by Dask.
+    "skate.client.session.dask_session.remove_client",
+    "skate.client.session.dask_session.remove_worker",
     "skate.fabric.dask.scheduler.remove_worker",
     "skate.fabric.dask.scheduler.start_http_server",
     "skate.fabric.dask.worker.handle_scheduler",

@@ -20,8 +20,8 @@ from skate import serve
 from skate.resources import Resources
 from skate.serve.config.autoscaling import AutoscalingConfig
 from skate.serve.context import GangContext
-from skate.serve.controller import gangs
 from skate.serve.controller.actions import Start, Stop
+from skate.serve.controller.gang import gangs
 from skate.serve.controller.records import wanted_of
 from skate.serve.controller.states import ApplicationStatus, ReplicaState
 from skate.serve.llm.data_parallel import meet

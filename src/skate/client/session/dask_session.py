@@ -2,7 +2,7 @@
 
 A plugin of Dask's scheduler starts a head of Skate beside it, and a node beside each worker, also beside those that come later.
 All of it belongs to this program: it ends with the session, and with the program's connection to the scheduler. Dask's own
-tasks go on meanwhile; neither side counts the CPUs of the other.
+tasks continue meanwhile; neither side counts the CPUs of the other.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Guest:
             self.node.forked()
 
     def end(self) -> None:
-        """End the nodes and the head; the cluster of Dask goes on. Safe to call more than once."""
+        """End the nodes and the head; the cluster of Dask stays. Safe to call more than once."""
         if self.node is not None:
             self.node.end()
             self.node = None

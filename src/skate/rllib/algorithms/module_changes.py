@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.rllib.policy.policy import PolicySpec
-from skate.rllib.utils.thawing import thawed
+from skate.rllib.utils.config_changes import thawed
 
 
 class ModuleChanges:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.resources import Resources
-from skate.serve.controller import gangs
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
+from skate.serve.controller.gang import gangs
 from skate.serve.controller.records import (
     RECOVERING,
     RUNNING,

@@ -10,7 +10,7 @@ import skate
 from skate.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 from skate.serve.controller import clock, spread
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
-from skate.serve.controller.gang_groups import GangGroups
+from skate.serve.controller.gang.gang_groups import GangGroups
 from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
 from skate.serve.controller.shared_actors import SharedActors

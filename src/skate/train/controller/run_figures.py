@@ -80,11 +80,13 @@ class RunFigures:
 
     def series(self) -> dict[str, dict[Labels, float]]:
         """Return the values by metric and labels."""
-        states = {
+        states: dict[Labels, float] = {
             (*self._labels, ("ray_train_controller_state", name)): float(state == self._state)
             for state, name in STATES.items()
         }
-        seconds = {name: {self._labels: value} for name, value in self._seconds.items()}
+        seconds: dict[str, dict[Labels, float]] = {
+            name: {self._labels: value} for name, value in self._seconds.items()
+        }
         ranks = {name: dict(values) for name, values in list(self._ranks.items())}
         return {"controller_state": states, **seconds, **ranks}
 

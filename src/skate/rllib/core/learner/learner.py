@@ -18,9 +18,9 @@ from skate.rllib.core.learner.optimizers import DEFAULT_OPTIMIZER, Optimizers
 from skate.rllib.core.rl_module.apis import SelfSupervisedLossAPI
 from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from skate.rllib.utils.checkpoints import Checkpointable
+from skate.rllib.utils.config_changes import thawed
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
-from skate.rllib.utils.thawing import thawed
 
 __all__ = ["DEFAULT_OPTIMIZER", "LR_KEY", "Learner"]
 

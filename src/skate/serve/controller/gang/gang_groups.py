@@ -6,7 +6,7 @@ from typing import Any
 
 from skate.resources import Resources
 from skate.serve.context import GangContext
-from skate.serve.controller.gangs import GROUP_PREFIX
+from skate.serve.controller.gang.gangs import GROUP_PREFIX
 from skate.serve.controller.records import DeploymentRecord, ReplicaRecord
 from skate.util.placement_group import (
     get_placement_group,

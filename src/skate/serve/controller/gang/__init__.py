@@ -1,0 +1,1 @@
+"""Gangs: replicas that start, fail and are replaced together, on one placement group."""
