@@ -8,7 +8,6 @@ tasks continue meanwhile; neither side counts the CPUs of the other.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import json
 import logging
@@ -27,7 +26,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from distributed.protocol.pickle import dumps
 from distributed.security import Security
 
-from skate.client.session import session
 from skate.client.session.attached import Attachment, OwnNode, join
 from skate.client.session.node_process import Facts, NodeProcess
 from skate.node.driver.address import to_address
@@ -326,7 +324,4 @@ def connect(address: str, given: dict[str, Any]) -> Attachment:
     except BaseException:  # also Ctrl-C: a part of it may run by now
         guest.end()
         raise
-    # Before Dask closes its clients: functions that are registered later run earlier.
-    atexit.unregister(session.shutdown)
-    atexit.register(session.shutdown, _exiting_interpreter=True)
     return attachment

@@ -198,7 +198,11 @@ def _join_dask(address: str, settings: dict[str, Any]) -> Host:
         raise ImportError(
             f"{address} needs Dask.distributed ({error}): pip install 'skate[cluster]'"
         ) from error
-    return dask_session.connect(address, settings)
+    attachment = dask_session.connect(address, settings)
+    # Before Dask closes its clients: functions that are registered later run earlier.
+    atexit.unregister(shutdown)
+    atexit.register(shutdown, _exiting_interpreter=True)
+    return attachment
 
 
 def _end_lost() -> None:
