@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from skate import procfs
 from skate.client.session import detached_node
 from skate.node.driver import address
 from skate.protocol.values import LOOPBACK
+from tests.conformance.waiting import wait_for
 
 START_SECONDS = 60.0
 END_SECONDS = 20.0
-POLL_SECONDS = 0.05
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -81,14 +80,16 @@ class HollowCluster:
         self.token_file = os.path.join(place, detached_node.TOKEN_NAME)
 
     def _status(self, place: str) -> dict[str, Any]:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
+        found: dict[str, Any] = {}
+
+        def answers() -> bool:
             assert self._head.poll() is None, "the head has not started"
-            try:
-                return dict(detached_node.status(detached_node.locate("auto", place)))
-            except OSError:
-                assert time.monotonic() < deadline, "the head does not answer"
-                time.sleep(POLL_SECONDS)
+            with contextlib.suppress(OSError):
+                found.update(detached_node.status(detached_node.locate("auto", place)))
+            return bool(found)
+
+        wait_for(answers, START_SECONDS, "the head")
+        return found
 
     def add(self, processes: int, count: int) -> list[dict[str, Any]]:
         """Start so many processes of so many nodes; return their figures once all have joined."""

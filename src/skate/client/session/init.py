@@ -39,8 +39,7 @@ def init(
     """Start a session: a node hosted in this process, with workers started as they are needed.
 
     Args:
-        address: None or "local" to start here; other addresses are for clusters: "auto", "HOST:PORT", "ray://HOST:PORT",
-            and "dask://HOST:PORT" of a scheduler of Dask that runs.
+        address: None or "local" to start here; for clusters "auto", "HOST:PORT", "ray://HOST:PORT" or Dask's "dask://HOST:PORT".
         num_cpus, num_gpus: to schedule by; default those this process may use. More GPUs than found are faked.
         resources, labels: amounts of custom resources by name; labels of the node, for label selectors.
         object_store_memory: bytes for large values; default 30 % of the memory.
