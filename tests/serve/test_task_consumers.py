@@ -49,6 +49,7 @@ def redis_url() -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
         wait_for(lambda: _listens(port), what="Redis")
         yield f"redis://127.0.0.1:{port}/0"
+        gc.collect()  # kombu's connections are in circles
         server.terminate()
 
 
@@ -88,7 +89,6 @@ def adapter(config: TaskProcessorConfig) -> Iterator[Any]:
         client.connection_pool.disconnect()
     made._app.close()
     pools.reset()
-    gc.collect()  # kombu's connections are in circles
 
 
 @pytest.fixture
