@@ -224,29 +224,32 @@ def test_async_handlers_are_refused_by_celery() -> None:
         instantiate_adapter_from_config(config).register_task_handle(handler, "t")
 
 
-@CELERY
-def test_tasks_on_celery(deploy: Callable[..., Any], tmp_path: Path) -> None:
-    names = ("in", "processed", "results")
-    folders = {name: tmp_path / name for name in names}
-    for folder in folders.values():
-        folder.mkdir()
+def of_files(folder: Path) -> TaskProcessorConfig:
+    """A queue whose messages are files in `folder / "in"`."""
+    for name in ("in", "results"):
+        (folder / name).mkdir()
     options = {
-        "data_folder_in": str(folders["in"]),
-        "data_folder_out": str(folders["in"]),
-        "control_folder": str(tmp_path / "control"),
+        "data_folder_in": str(folder / "in"),
+        "data_folder_out": str(folder / "in"),
+        "control_folder": str(folder / "control"),
         "polling_interval": 0.05,
     }
-    config = TaskProcessorConfig(
+    return TaskProcessorConfig(
         queue_name="work",
         max_retries=1,
         failed_task_queue_name="failed",
         unprocessable_task_queue_name="unknown",
         adapter_config=CeleryAdapterConfig(
             broker_url="filesystem://",
-            backend_url=f"file://{folders['results']}",
+            backend_url=f"file://{folder / 'results'}",
             broker_transport_options=options,
         ),
     )
+
+
+@CELERY
+def test_tasks_on_celery(deploy: Callable[..., Any], tmp_path: Path) -> None:
+    config = of_files(tmp_path)
     first, second, attempts = Gate(tmp_path / "first"), Gate(tmp_path / "second"), tmp_path / "attempts"
 
     @serve.deployment(max_ongoing_requests=2, **LIGHT)
@@ -292,7 +295,7 @@ def test_tasks_on_celery(deploy: Callable[..., Any], tmp_path: Path) -> None:
     assert state(unknown).status == "FAILURE"
 
     def kept(queue: str) -> int:
-        return len(list(folders["in"].glob(f"*.{queue}.msg")))
+        return len(list((tmp_path / "in").glob(f"*.{queue}.msg")))
 
     wait_for(lambda: (kept("failed"), kept("unknown")) == (1, 1), 40, "the dead letters")
 
