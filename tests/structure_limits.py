@@ -34,7 +34,7 @@ LIBRARY_ARROWS: dict[str, set[str]] = {
     "data": {"llm", "util"},
     "experimental": {"util"},
     "rllib": {"train", "tune"},
-    "serve": {"llm", "util"},
+    "serve": {"experimental", "llm", "util"},
     "train": {"air", "data", "util"},
     "tune": {"air", "train", "util"},
 }
