@@ -15,6 +15,7 @@ import ray
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.tune.registry import get_trainable_cls
 from ray.tune.schedulers import PopulationBasedTraining
 
 
@@ -104,8 +105,6 @@ def test_the_best_result_and_its_checkpoint(searched: Any, request: Any) -> None
 
 @pytest.mark.parametrize("trainable", ["PPO", PPO], ids=["name", "class"])
 def test_a_trial_asks_for_its_runners(trainable: Any) -> None:
-    from ray.tune.registry import get_trainable_cls
-
     kind = get_trainable_cls(trainable) if isinstance(trainable, str) else trainable
     request = kind.default_resource_request(small().env_runners(num_env_runners=3, num_cpus_per_env_runner=2))
     assert [bundle.get("CPU", 0) for bundle in request.bundles][-3:] == [2, 2, 2]

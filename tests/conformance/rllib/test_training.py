@@ -252,7 +252,7 @@ class First(RLlibCallback):
 
 
 class Second(RLlibCallback):
-    """As the first, and logs a figure."""
+    """Logs a figure, and writes what is called."""
 
     def on_algorithm_init(self, *, algorithm: Any, **kwargs: Any) -> None:
         CALLS.append("second on_algorithm_init")
