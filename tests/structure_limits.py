@@ -56,7 +56,7 @@ CHECKS_OF_THE_SIMULATOR = {
     "worker",
     "world",
 }
-REACH_THROUGHS = 18
+REACH_THROUGHS = 13
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
     "client": 15,

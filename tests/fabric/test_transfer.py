@@ -147,6 +147,7 @@ def test_without_a_connection_a_value_takes_the_lane(
 def test_transfers_are_bounded(mesh: MeshCluster) -> None:
     head, one, other = mesh.nodes
     third = mesh.add()
+    mesh.until(lambda: third.number in other.fabric.ids)
     most: list[int] = []
     for node in (head, one, third):
         for number in range(4):

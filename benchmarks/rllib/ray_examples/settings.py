@@ -37,7 +37,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "rl_modules/pretraining_single_agent_training_multi_agent": ["--num-agents", "2"],
     "ray_serve/ray_serve_with_rllib": ["--no-render", "--checkpoint-freq", "1", "--num-episodes-served", "1"],
 }
-#: Times the usual limit, for programs that go on until they have learnt something.
+#: Times the usual limit, for programs that run until they have learnt something.
 LONGER = {
     "envs/env_rendering_and_recording": 4.0,
     "ray_tune/custom_experiment": 3.0,

@@ -203,7 +203,7 @@ async def end(name: str, dask_scheduler: Scheduler) -> None:
 
 
 class Guest:
-    """What this program has on a cluster of Dask: its client there, and the node of this machine if it needs one."""
+    """The part of a program on a cluster of Dask: its client there, and the node of this machine if it needs one."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -47,7 +47,7 @@ class Ranking:
     __slots__ = ("_nodes", "_rank", "_changes", "_heap", "_ranks", "_cursor", "_epoch")
 
     def __init__(self, nodes: list[Peer], rank: Callable[[Peer], float], changes: Changes) -> None:
-        self._nodes = {node.cid: node for node in nodes}
+        self._nodes = {peer.cid: peer for peer in nodes}
         self._rank = rank
         self._changes = changes
         self._epoch = -1
@@ -56,15 +56,15 @@ class Ranking:
         self._heap: list[tuple[float, int]] = []
         self._ranks: dict[int, float] = {}
 
-    def add(self, node: Peer) -> None:
+    def add(self, peer: Peer) -> None:
         """Add a node."""
-        self._nodes[node.cid] = node
-        self._push(node)
+        self._nodes[peer.cid] = peer
+        self._push(peer)
 
-    def remove(self, node: Peer) -> None:
+    def remove(self, peer: Peer) -> None:
         """Remove a node."""
-        del self._nodes[node.cid]
-        self._ranks.pop(node.cid, None)
+        del self._nodes[peer.cid]
+        self._ranks.pop(peer.cid, None)
 
     def best(self, has_room: Callable[[Peer], bool]) -> Peer | None:
         """Return the node with the lowest rank among those with room."""
@@ -75,13 +75,13 @@ class Ranking:
             if ranks.get(cid) != rank:
                 heappop(heap)
                 continue
-            node = self._nodes[cid]
-            now = self._rank(node)
+            peer = self._nodes[cid]
+            now = self._rank(peer)
             if now != rank:
                 ranks[cid] = now
                 heapreplace(heap, (now, cid))
-            elif has_room(node):
-                return node
+            elif has_room(peer):
+                return peer
             else:
                 heappop(heap)
                 del ranks[cid]
@@ -91,20 +91,20 @@ class Ranking:
         changes = self._changes
         if self._epoch != changes.epoch:
             self._epoch = changes.epoch
-            self._ranks = {cid: self._rank(node) for cid, node in self._nodes.items()}
+            self._ranks = {cid: self._rank(peer) for cid, peer in self._nodes.items()}
             self._heap = [(rank, cid) for cid, rank in self._ranks.items()]
             heapify(self._heap)
         else:
-            for node in changes.log[self._cursor :]:
-                if node.cid in self._nodes:
-                    self._push(node)
+            for peer in changes.log[self._cursor :]:
+                if peer.cid in self._nodes:
+                    self._push(peer)
         self._cursor = len(changes.log)
 
-    def _push(self, node: Peer) -> None:
-        rank = self._rank(node)
-        if self._ranks.get(node.cid) != rank:
-            self._ranks[node.cid] = rank
-            heappush(self._heap, (rank, node.cid))
+    def _push(self, peer: Peer) -> None:
+        rank = self._rank(peer)
+        if self._ranks.get(peer.cid) != rank:
+            self._ranks[peer.cid] = rank
+            heappush(self._heap, (rank, peer.cid))
 
 
 class Choices:
@@ -114,8 +114,8 @@ class Choices:
 
     def __init__(self, nodes: list[Peer], here: Peer, linear_max: int = LINEAR_MAX) -> None:
         self.nodes = nodes
-        self.others = [node for node in nodes if node is not here]
-        self.cids = {node.cid for node in nodes}
+        self.others = [peer for peer in nodes if peer is not here]
+        self.cids = {peer.cid for peer in nodes}
         self.here = here if here.cid in self.cids else None
         self.linear_max = linear_max
         self.many = len(nodes) > linear_max  # too many to check each
@@ -123,21 +123,21 @@ class Choices:
         self.rankings: dict[Any, Ranking] = {}
         self.turns: dict[int, int] = {}  # when each node was chosen last to spread tasks
 
-    def add(self, node: Peer) -> None:
+    def add(self, peer: Peer) -> None:
         """Add a node that has joined."""
-        self.nodes.append(node)
-        self.others.append(node)
-        self.cids.add(node.cid)
+        self.nodes.append(peer)
+        self.others.append(peer)
+        self.cids.add(peer.cid)
         self.many = len(self.nodes) > self.linear_max
         for ranking in self.rankings.values():
-            ranking.add(node)
+            ranking.add(peer)
 
-    def remove(self, node: Peer) -> None:
+    def remove(self, peer: Peer) -> None:
         """Remove a node that is lost."""
-        self.nodes.remove(node)
-        self.others.remove(node)
-        self.cids.discard(node.cid)
-        self.turns.pop(node.cid, None)
+        self.nodes.remove(peer)
+        self.others.remove(peer)
+        self.cids.discard(peer.cid)
+        self.turns.pop(peer.cid, None)
         self.many = len(self.nodes) > self.linear_max
         for ranking in self.rankings.values():
-            ranking.remove(node)
+            ranking.remove(peer)

@@ -173,11 +173,7 @@ class TaskManager:
              task.actor, task.parent, task.since)
         )  # fmt: skip
         if kind == CREATION:
-            template.finished += status == m.OK
-            template.finished_again += status == m.OK and attempt > 0
-            failed = template.failed
-            self.actor_manager.constructed(task, worker, status, returns)
-            template.tried_again += status != m.OK and template.failed == failed
+            self._constructed(task, worker, status, returns)
             return
         if kind == METHOD:
             task.left_actor()
@@ -216,6 +212,15 @@ class TaskManager:
         self.scheduler.finished(worker, task)
         if again:
             self.scheduler.dispatch_all()
+
+    def _constructed(self, task: Task, worker: Worker, status: int, returns: Any) -> None:
+        """Count a constructor that has ended, and pass its result on."""
+        template = task.template
+        template.finished += status == m.OK
+        template.finished_again += status == m.OK and task.attempt > 0
+        failed = template.failed
+        self.actor_manager.constructed(task, worker, status, returns)
+        template.tried_again += status != m.OK and template.failed == failed
 
     def count_attempt(self, task: Task) -> None:
         """Count another attempt at a task in progress."""

@@ -57,13 +57,7 @@ class ModuleChanges:
             RuntimeError: The algorithm has one module without an id.
             ValueError: The id is taken, or the module would be nowhere.
         """
-        if not self.config.is_multi_agent:
-            raise RuntimeError(
-                f"add_module({module_id!r}) needs an algorithm with several modules; name them with "
-                ".multi_agent(policies={...}, policy_mapping_fn=...)"
-            )
-        if not (add_to_learners or add_to_env_runners or add_to_eval_env_runners):
-            raise ValueError(f"module {module_id!r} would be added nowhere; set one of the add_to_ arguments")
+        self._check_place(module_id, add_to_learners or add_to_env_runners or add_to_eval_env_runners)
         specs = None
         if add_to_learners:
             specs = self.learner_group.add_module(
@@ -88,6 +82,16 @@ class ModuleChanges:
 
         self._in_runners(add, add_to_env_runners, add_to_eval_env_runners)
         return specs
+
+    def _check_place(self, module_id: str, is_somewhere: bool) -> None:
+        """Raise an error if this algorithm has no modules by id, or none of its parts is to have the new one."""
+        if not self.config.is_multi_agent:
+            raise RuntimeError(
+                f"add_module({module_id!r}) needs an algorithm with several modules; name them with "
+                ".multi_agent(policies={...}, policy_mapping_fn=...)"
+            )
+        if not is_somewhere:
+            raise ValueError(f"module {module_id!r} would be added nowhere; set one of the add_to_ arguments")
 
     def remove_module(
         self,
