@@ -31,7 +31,6 @@ MAY_NAME_LOOPBACK = {
     "dashboard/__init__.py",
     "dashboard/__main__.py",
     "dashboard/access.py",
-    "launcher/dask_clusters.py",
     "node/dashboard_process.py",
     "util/http/token_client.py",
 }
