@@ -383,7 +383,7 @@ class Controller:
     def _commit(self, action: machines.Commit) -> None:
         assert self.group is not None
         checkpoint = self.history.take(action.reports, self.machine.attempt)
-        requested = action.reports[0].validation
+        requested = next(each.validation for each in action.reports if each is not None)
         if checkpoint is not None and requested:
             self.validations.add(self.history.kept[-1].name, checkpoint, requested)
         self.watchers.reported(action.number, action.reports, checkpoint)

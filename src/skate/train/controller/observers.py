@@ -58,5 +58,6 @@ class Observers:
         metrics = [{} if each is None else each.metrics for each in reports]
         self.progress.reported(metrics, checkpoint is not None)
         self.callbacks.reported(metrics, checkpoint)
-        self.figures.reported(self.spans.arrivals_of("report", number), [each.seconds for each in reports])
+        seconds = [0.0 if each is None else each.seconds for each in reports]
+        self.figures.reported(self.spans.arrivals_of("report", number), seconds)
         self.spans.released("report", number, reports, checkpoint)

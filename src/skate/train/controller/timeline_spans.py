@@ -44,7 +44,8 @@ class Spans:
         for rank, since in arrived.items():
             row = self._rows[rank]
             record_span(f"train.{kind} {number}", _CATEGORY, since, now - since, row, {**shown, "rank": rank})
-            seconds = reports[rank].seconds if reports else 0.0
+            report = reports[rank] if reports else None
+            seconds = 0.0 if report is None else report.seconds
             if seconds:
                 name = f"train.upload {number}"
                 record_span(name, _CATEGORY, since - seconds, seconds, row, {**shown, "rank": rank})
