@@ -345,7 +345,10 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.env.vector.vector_multi_agent_env": {"skate.rllib.env.multi_agent_vector": ("VectorMultiAgentEnv",)},
     "rllib.models": "skate.rllib.algorithms.not_available",
     "rllib.models.torch": {},
-    "rllib.models.torch.misc": "skate.rllib.core.models.torch.padding",
+    "rllib.models.torch.misc": {
+        "skate.rllib.core.models.torch.padding": ("same_padding", "valid_padding"),
+        "skate.rllib.core.models.torch.primitives": ("normc_initializer",),
+    },
     "rllib.models.torch.torch_action_dist": "skate.rllib.algorithms.not_available",
     "rllib.models.torch.torch_modelv2": "skate.rllib.algorithms.not_available",
     "rllib.models.utils": {
@@ -360,12 +363,12 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.utils.spaces": {},
     "rllib.utils.spaces.space_utils": {
         "skate.rllib.env.nested": ("BatchedNdArray", "batch", "unbatch"),
-        "skate.rllib.utils.space_values": (
+        "skate.rllib.env.spaces": (
             "clip_action", "flatten_space", "flatten_to_single_ndarray", "get_base_struct_from_space",
             "is_composite_space", "normalize_action", "unsquash_action",
         ),
     },
-    "rllib.utils.torch_utils": "skate.rllib.utils.tensors",
+    "rllib.utils.torch_utils": "skate.rllib.core.models.torch.tensor_functions",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The program whose metrics Ray's panels show, on Ray and on Skate: tasks, actors, objects, a group, Data, Train and Serve.
 
-It repeats its rounds until its standard input is closed, and prints a line after each.
+It repeats its rounds until its standard input is closed, and prints a line after each. Its tasks, batches and steps sleep:
+work has to take a good part of the second between two scrapes, or no scrape would see anything run.
 """
 
 from __future__ import annotations

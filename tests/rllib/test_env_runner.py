@@ -22,7 +22,7 @@ from skate.rllib.core.columns import Columns
 from skate.rllib.env.episode_buffer import equal
 from skate.rllib.env.lanes import Lanes
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.sampling.observation_feed import ObservationFeed
+from skate.rllib.env.sampling.env_to_module import EnvToModule
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
@@ -142,7 +142,7 @@ def test_connectors_at_once_and_one_by_one_give_the_same_bits(at_once: Any, alon
     for explore in (True, True, False):
         one, other = quick.sample_rollout(60, explore), slow.sample_rollout(60, explore)
         assert not quick.samples_columns and digest(one) == digest(other)
-    assert ObservationFeed(quick, {}).is_direct and not ObservationFeed(slow, {}).is_direct
+    assert EnvToModule(quick, {}).is_direct and not EnvToModule(slow, {}).is_direct
     for one, other in zip(quick.sample(num_timesteps=100), slow.sample(num_timesteps=100), strict=True):
         ours, theirs = one.get_state(), other.get_state()
         for name in ("observations", "actions", "rewards", "infos"):

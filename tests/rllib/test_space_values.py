@@ -9,10 +9,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from skate.rllib.core.models.torch.padding import normc_initializer, same_padding, valid_padding
+from skate.rllib.core.models.torch import tensor_functions as tensors
+from skate.rllib.core.models.torch.padding import same_padding, valid_padding
+from skate.rllib.core.models.torch.primitives import normc_initializer
+from skate.rllib.env import spaces as space_values
 from skate.rllib.policy.sample_batch import SampleBatch, concat_samples
 from skate.rllib.utils import numpy as arrays
-from skate.rllib.utils import space_values, tensors
 
 SPACE = spaces.Dict(
     {"b": spaces.Tuple((spaces.Box(-2.0, 4.0, (3,)), spaces.Discrete(3))), "a": spaces.Box(0.0, np.inf, (1,))}

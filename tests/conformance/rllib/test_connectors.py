@@ -13,7 +13,6 @@ gym = pytest.importorskip("gymnasium")
 pytest.importorskip("torch")
 import numpy as np
 import ray  # noqa: F401  (the alias of Skate, where Skate is under test)
-from answers import Answers, plain
 from ray.rllib.connectors.connector_pipeline_v2 import ConnectorPipelineV2
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.connectors.env_to_module import (
@@ -26,6 +25,7 @@ from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvTo
 from ray.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from recorded_answers import Answers, plain
 
 ANSWERS = Answers("connectors")
 BOX = gym.spaces.Box(-100, 100, (2,), np.float32)

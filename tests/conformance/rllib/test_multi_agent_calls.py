@@ -11,9 +11,9 @@ gym = pytest.importorskip("gymnasium")
 pytest.importorskip("torch")
 import numpy as np
 import ray  # noqa: F401  (the alias of Skate, where Skate is under test)
-from answers import Answers, answer
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.utils.error import MultiAgentEnvError
+from recorded_answers import Answers, answer
 
 ANSWERS = Answers("multi_agent_calls")
 AGENTS = ("a", "b", "c")

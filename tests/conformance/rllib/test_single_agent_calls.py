@@ -11,8 +11,8 @@ gym = pytest.importorskip("gymnasium")
 pytest.importorskip("torch")
 import numpy as np
 import ray  # noqa: F401  (the alias of Skate, where Skate is under test)
-from answers import Answers, answer
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from recorded_answers import Answers, answer
 
 ANSWERS = Answers("single_agent_calls")
 BOX = gym.spaces.Box(-100, 100, (2,), np.float32)

@@ -40,3 +40,8 @@ def test_two_readers_of_one_part_are_refused() -> None:
             break
     assert errors
     assert "Invalid iterator" in errors[0]
+    # A reader between two calls starts a session of its own, as on Ray; the fixture ends it once all readers have.
+    ray.shutdown()
+    for each in threads:
+        each.join(20)
+        assert not each.is_alive()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tests.simulation.planted.bug import Bug
 
 ORDER = "skate.fabric.order:Order."
+#: One seed in thousands notices; the next row is the same mistake at a place that a test notices at once.
+RARE = {"a stamp is removed when its frame is received, not delivered"}
 
 BUGS = tuple(
-    Bug(name, where, old, new, (run,))
+    Bug(name, where, old, new, (run,), name in RARE)
     for run, name, where, old, new in (
         (
             "borrowed",

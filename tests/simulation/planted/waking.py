@@ -105,8 +105,8 @@ BUGS = (
     Bug(
         "a node does not report freed resources",
         "skate.core.cluster.peer_table:PeerTable.tick",
-        "if state == self._reported and not self.unreported:",
-        "if (state == self._reported or self._reported is not None) and not self.unreported:",
+        "is_changed = state != self._reported or self.unreported",
+        "is_changed = self._reported is None or self.unreported",
         CLUSTER,
         rare=True,
     ),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate.rllib.policy.policy import PolicySpec
-from skate.rllib.utils.config_changes import thawed
 
 
 class ModuleChanges:
@@ -67,7 +66,7 @@ class ModuleChanges:
                 new_should_module_be_updated=new_should_module_be_updated,
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
-        with thawed(self.config) as config:
+        with self.config.thawed() as config:
             config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes)
             if config_overrides:
                 config.multi_agent(algorithm_config_overrides_per_module={module_id: dict(config_overrides)})
@@ -122,7 +121,7 @@ class ModuleChanges:
                 module_id, new_should_module_be_updated=new_should_module_be_updated
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
-        with thawed(self.config) as config:
+        with self.config.thawed() as config:
             left = {name: policy for name, policy in config.policies.items() if name != module_id}
             config.multi_agent(policies=left, **changes)
             if specs is not None:
@@ -157,5 +156,5 @@ def _changes(mapping: Callable[..., str] | None, updated: Any) -> dict[str, Any]
 
 def _note(runner: Any, changes: dict[str, Any]) -> None:
     if changes:
-        with thawed(runner.config) as config:
+        with runner.config.thawed() as config:
             config.multi_agent(**changes)

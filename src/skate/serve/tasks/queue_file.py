@@ -175,7 +175,7 @@ class QueueFile:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
-            except BaseException:
+            except BaseException:  # whatever ends the block, nothing of it is written
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")

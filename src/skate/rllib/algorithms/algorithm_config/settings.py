@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from skate.rllib.algorithms.algorithm_config import offline, reports, sampling, training
@@ -155,6 +156,16 @@ class Settings:
         evaluation = self.__dict__.get("evaluation_config")
         if isinstance(evaluation, Settings):
             evaluation.freeze()
+
+    @contextmanager
+    def thawed(self) -> Iterator[Self]:
+        """Let a frozen configuration be changed inside of the block; one that was never frozen stays so."""
+        frozen, self._is_frozen = self._is_frozen, False
+        try:
+            yield self
+        finally:
+            if frozen:
+                self.freeze()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a new dict, for example as the `param_space` of a `Tuner`."""

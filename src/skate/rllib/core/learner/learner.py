@@ -18,7 +18,6 @@ from skate.rllib.core.learner.optimizers import DEFAULT_OPTIMIZER, Optimizers
 from skate.rllib.core.rl_module.apis import SelfSupervisedLossAPI
 from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from skate.rllib.utils.checkpoints import Checkpointable
-from skate.rllib.utils.config_changes import thawed
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
@@ -276,7 +275,7 @@ class Learner(Optimizers, Checkpointable):
         spec.inference_only = False
         self.module.add_module(module_id, spec.build())
         if config_overrides is not None:
-            with thawed(self.config) as config:
+            with self.config.thawed() as config:
                 config.multi_agent(algorithm_config_overrides_per_module={module_id: config_overrides})
         self._set_modules_to_update(new_should_module_be_updated)
         if self.rl_module_is_compatible(self.module[module_id]):
@@ -307,7 +306,7 @@ class Learner(Optimizers, Checkpointable):
 
     def _set_modules_to_update(self, which: Any) -> None:
         if which is not None:
-            with thawed(self.config) as config:
+            with self.config.thawed() as config:
                 config.multi_agent(policies_to_train=which)
 
     def should_module_be_updated(self, module_id: str, multi_agent_batch: Any = None) -> bool:

@@ -76,8 +76,9 @@ class Peer:
         """Update on this learner's share."""
         try:
             return self._learner.update(rollouts, **kwargs)
-        except BaseException:
-            # The others would wait for this learner's gradients; without its sockets they end at once.
+        except (
+            BaseException
+        ):  # the others would wait for this learner's gradients; without its sockets they end at once
             self._learner.gradient_group.close()
             raise
 

@@ -14,9 +14,9 @@ from skate.rllib.env.lanes import Step
 from skate.rllib.env.nested import batch as put_together
 from skate.rllib.env.nested import map_nested, unbatch
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.sampling.action_feed import ActionFeed
+from skate.rllib.env.sampling.env_to_module import EnvToModule
 from skate.rllib.env.sampling.lane_episode import Acted, LaneEpisode
-from skate.rllib.env.sampling.observation_feed import ObservationFeed
+from skate.rllib.env.sampling.module_to_env import ModuleToEnv
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils import metrics as names
 
@@ -34,8 +34,8 @@ class EpisodeSampler:
         self.chunks: dict[str, list[SingleAgentEpisode]] = {}
         self.shared: dict[str, Any] = {"generator": runner._generator}
         self.to_module: dict[str, Any] | None = None
-        self.observations: ObservationFeed
-        self.actions: ActionFeed
+        self.observations: EnvToModule
+        self.actions: ModuleToEnv
         #: The steps of the present sample, and the episodes that read them.
         self.taken: list[Acted] = []
         self._attached: list[LaneEpisode] = []
@@ -58,8 +58,8 @@ class EpisodeSampler:
         """Prepare a sample: what is called when, and which connectors run at once, is decided for all of its steps."""
         runner = self.runner
         self._calls = {moment: runner._callbacks.calls(moment) for moment in EPISODE_MOMENTS}
-        self.observations = ObservationFeed(runner, self.shared)
-        self.actions = ActionFeed(runner, self.shared)
+        self.observations = EnvToModule(runner, self.shared)
+        self.actions = ModuleToEnv(runner, self.shared)
         self._close()
         self.taken, self._attached = [], []
         if anew or runner._needs_initial_reset or not self.episodes:

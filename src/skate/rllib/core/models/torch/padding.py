@@ -1,30 +1,13 @@
-"""Borders of convolutions and the first weights of layers, for modules that build their own networks."""
+"""Borders of convolutions, for modules that build their own networks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from skate.rllib.core.models.torch.primitives import padding_of
 
 Size = int | Sequence[int]
-
-
-def normc_initializer(std: float = 1.0) -> Callable[[torch.Tensor], None]:
-    """Return a function that fills a weight in place with normal numbers, each row scaled to one length.
-
-    Args:
-        std: The length of each row.
-    """
-
-    def fill(tensor: torch.Tensor) -> None:
-        with torch.no_grad():
-            tensor.normal_(0, 1)
-            tensor *= std / tensor.square().sum(1, keepdim=True).sqrt()
-
-    return fill
 
 
 def same_padding(in_size: Sequence[int], filter_size: Size, stride_size: Size) -> Any:

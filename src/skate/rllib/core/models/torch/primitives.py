@@ -53,6 +53,21 @@ def get_activation_fn(name: Activation = None, framework: str = "torch") -> Call
     return found
 
 
+def normc_initializer(std: float = 1.0) -> Callable[[torch.Tensor], None]:
+    """Return a function that fills a weight in place with normal numbers, each row scaled to one length.
+
+    Args:
+        std: The length of each row.
+    """
+
+    def fill(tensor: torch.Tensor) -> None:
+        with torch.no_grad():
+            tensor.normal_(0, 1)
+            tensor *= std / tensor.square().sum(1, keepdim=True).sqrt()
+
+    return fill
+
+
 def get_initializer_fn(name: Initializer, framework: str = "torch") -> Callable[..., Any] | None:
     """Return the function that fills a tensor in place.
 

@@ -15,7 +15,7 @@ from skate.rllib.env.sampling.action_source import ActionSource
 from skate.rllib.utils import metrics as names
 
 
-class ActionFeed:
+class ModuleToEnv:
     """Runs the module of a runner and makes actions of its outputs.
 
     Args:

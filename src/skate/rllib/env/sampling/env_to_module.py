@@ -21,7 +21,7 @@ from skate.rllib.utils import metrics as names
 PREFIX = (names.ENV_TO_MODULE_CONNECTOR,)
 
 
-class ObservationFeed:
+class EnvToModule:
     """Makes batches for a module of the newest observations of episodes.
 
     Default connectors at the end of the pipeline are not called one by one: they would add the newest observation of
