@@ -130,16 +130,16 @@ bench: $(VENV)/.dev  ## the benchmarks, as a table and a chart; compared with Ra
 
 bench-ray: $(RAY_VENV)/.made bench  ## install real Ray in its own environment, then run the benchmarks
 
-# Stable-Baselines3 in an environment of its own: its bounds on gymnasium are not ours. Box2D is for LunarLander.
+# Stable-Baselines3 in an environment of its own: its bounds on gymnasium are not ours. Box2D is for LunarLander, MuJoCo for HalfCheetah.
 $(SB3_VENV)/.made: pyproject.toml
 	@echo "setting up $(SB3_VENV) with Stable-Baselines3"
 	@$(PYTHON) -m venv $(SB3_VENV)
-	@$(SB3_VENV)/bin/python $(PIP) 'stable-baselines3>=2.9' torch==2.13.0 'gymnasium[box2d]>=1.1'
+	@$(SB3_VENV)/bin/python $(PIP) 'stable-baselines3>=2.9' torch==2.13.0 'gymnasium[box2d,mujoco]>=1.1'
 	@touch $@
 
 $(VENV)/.learning: $(VENV)/.dev pyproject.toml
 	@echo "setting up $(VENV) for learning curves"
-	@$(BIN)/python $(PIP) 'gymnasium[box2d]>=1.1' 'matplotlib>=3.8'
+	@$(BIN)/python $(PIP) 'gymnasium[box2d,mujoco]>=1.1' 'matplotlib>=3.8'
 	@touch $@
 
 bench-rllib: $(VENV)/.dev $(RAY_VENV)/.made $(SB3_VENV)/.made  ## RLlib beside Ray, Stable-Baselines3 and a bare loop; ARGS="--only dqn"

@@ -43,7 +43,7 @@ def ppo(
         minibatch: Rows in a minibatch.
         epochs: How often each row is used.
         lr: The learning rate.
-        more: `gamma`, `lambda_` and `entropy`, where they are not 0.99, 0.95 and 0.
+        more: `gamma`, `lambda_` and `entropy`, where they are not 0.99, 0.95 and 0; `continuous=1` if actions are numbers.
     """
     gamma, lambda_ = more.get("gamma", 0.99), more.get("lambda_", 0.95)
     entropy = more.get("entropy", 0.0)
@@ -72,7 +72,9 @@ def ppo(
         "vf_clip_param": 1e9,
         "use_kl_loss": False,
     }
-    return Task("PPO", env, steps, sb3, ours, {"fcnet_activation": "tanh"}, envs)
+    # Where actions are numbers, their spread is a parameter and not an output of the network, as in Stable-Baselines3.
+    spread = {"free_log_std": True} if more.get("continuous") else {}
+    return Task("PPO", env, steps, sb3, ours, {"fcnet_activation": "tanh", **spread}, envs)
 
 
 def dqn(env: str, steps: int, *, lr: float, minibatch: int, random: int, epsilon: int) -> Task:
@@ -152,6 +154,11 @@ TASKS = {
         lambda_=0.98,
         entropy=0.01,
     ),
+    "ppo_halfcheetah": ppo(
+        "HalfCheetah-v5", 1_000_000, envs=8, fragment=256, minibatch=64, epochs=10, lr=3e-4, continuous=1
+    ),
     "dqn_cartpole": dqn("CartPole-v1", 50_000, lr=5e-4, minibatch=64, random=1000, epsilon=10_000),
+    "dqn_lunarlander": dqn("LunarLander-v3", 100_000, lr=6.3e-4, minibatch=128, random=1000, epsilon=12_000),
     "sac_pendulum": sac("Pendulum-v1", 20_000, lr=1e-3, random=1000),
+    "sac_halfcheetah": sac("HalfCheetah-v5", 200_000, lr=3e-4, random=10_000),
 }  # fmt: skip
