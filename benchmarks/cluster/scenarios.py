@@ -78,8 +78,8 @@ def actors(ray: Any) -> Figures:
     return {"actor_sync": sync / SYNC * 1e6, "actor_in_flight": IN_FLIGHT / flight}
 
 
-def transfer(ray: Any) -> Figures:
-    """A value of the second machine as the argument of a call on the third."""
+def maker_and_taker(ray: Any) -> tuple[Any, Any]:
+    """Return the classes of an actor that makes a value and of one that is given it."""
 
     @ray.remote
     class Maker:
@@ -93,6 +93,13 @@ def transfer(ray: Any) -> Figures:
         def size(self, value: Any) -> int:
             return int(value.nbytes)
 
+    return Maker, Taker
+
+
+def transfer(ray: Any) -> Figures:
+    """A value of the second machine as the argument of a call on the third."""
+
+    Maker, Taker = maker_and_taker(ray)
     maker, taker = Maker.options(**on("machine2")).remote(), Taker.options(**on("machine3")).remote()
     rates = []
     for _ in range(1 + TRANSFERS):
@@ -125,18 +132,7 @@ def join(ray: Any) -> Figures:
 def broadcast(ray: Any) -> Figures:
     """A value of the second machine as the argument of calls on all later ones: the time, in those of one transfer."""
 
-    @ray.remote
-    class Maker:
-        def value(self, size: int) -> Any:
-            import numpy  # on the machine that makes it
-
-            return numpy.ones(size, dtype=numpy.uint8)
-
-    @ray.remote
-    class Taker:
-        def size(self, value: Any) -> int:
-            return int(value.nbytes)
-
+    Maker, Taker = maker_and_taker(ray)
     names = sorted(name for node in ray.nodes() for name in node["Resources"] if name.startswith("machine"))
     readers = [name for name in names if name not in ("machine1", "machine2")]
     maker = Maker.options(**on("machine2")).remote()
