@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.conformance.waiting import wait_for
+
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.timeout(300)
 
@@ -126,3 +128,14 @@ def test_ctrl_c_ends_it_at_once_and_whole(stage: str, tmp_path: Path) -> None:
     assert done.returncode == 130, done.stdout + done.stderr
     assert done.stdout.endswith("ended by Ctrl-C\n")
     assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_ctrl_c_while_libraries_are_imported(tmp_path: Path) -> None:
+    job = started(tmp_path)
+    try:
+        # The first of them that is compiled code; torch comes seconds later.
+        wait_for(lambda: "pydantic_core" in Path(f"/proc/{job.pid}/maps").read_text())
+    finally:
+        os.killpg(job.pid, signal.SIGINT)
+        done = ended(job, 60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "\nended by Ctrl-C\n", "")

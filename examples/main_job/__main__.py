@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -29,6 +30,15 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # shared by the ex
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is created here; nothing is downloaded
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+
+
+def ended_early(*_: object) -> None:
+    """End at once: while libraries are imported, nothing has been started."""
+    print("\nended by Ctrl-C", flush=True)
+    os._exit(130)
+
+
+signal.signal(signal.SIGINT, ended_early)
 
 import answer
 import fit
@@ -46,6 +56,7 @@ STEPS = 220
 def main() -> None:
     """Run the job with the arguments of the command line; Ctrl-C ends it at any stage (status 130, or 0 once
     the job is done)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = arguments()
     # A recording contains the printed text and the last state of each animation, so nothing is repainted during it.
     console = Console(
