@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from skate.command.row_formats import formatted, yaml_text
+from skate.command.state.row_formats import formatted, yaml_text
 
 ROWS = [
     {

@@ -44,7 +44,7 @@ ARROWS: dict[str, set[str]] = {
     "simulation": {"protocol", "core", "client", "fabric", "wire", "worker"},
 }
 # Modules that import nothing of Skate; all but the pure layers may import them.
-BELOW_ALL = {"lazy_loader", "procfs", "resources"}
+BELOW_ALL = {"lazy_loader", "procfs", "resources", "stack_dumps"}
 PURE = {"core", "protocol", "simulation"}
 ARROWS.update(dict.fromkeys(BELOW_ALL, set()))
 ENGINE = {"protocol", "core", "wire", "fabric", "node", "client", "worker"}

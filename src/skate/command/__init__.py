@@ -14,6 +14,7 @@
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
+    skate stack                       the line that each worker, driver and node is at
     skate start --head                start a standing node; `skate status` shows it, `skate stop` ends it
     skate symmetric-run -- COMMAND    on every machine: start a cluster, run a command on its head, end it
     skate up CLUSTER.yaml             start a cluster by SSH; down, exec, attach, submit, rsync-up, rsync-down
@@ -39,13 +40,13 @@ VERBS = {
     "down": "skate.command.machines.down",
     "drain-node": "skate.command.drain_node",
     "exec": "skate.command.machines.exec",
-    "get": "skate.command.get_row",
+    "get": "skate.command.state.get_row",
     "get-auth-token": "skate.command.auth_token",
     "get-head-ip": "skate.command.machines.head_ip",
     "get-worker-ips": "skate.command.machines.worker_ips",
     "health-check": "skate.command.health_check",
     "job": "skate.command.job",
-    "list": "skate.command.list_rows",
+    "list": "skate.command.state.list_rows",
     "logs": "skate.command.logs",
     "manifest": "skate.command.machines.manifest",
     "memory": "skate.command.memory",
@@ -54,11 +55,12 @@ VERBS = {
     "rsync-up": "skate.command.machines.rsync_up",
     "run": "skate.command.run",
     "serve": "skate.serve.command.verbs",
+    "stack": "skate.command.stack",
     "start": "skate.command.start",
     "status": "skate.command.status",
     "stop": "skate.command.stop",
     "submit": "skate.command.machines.submit",
-    "summary": "skate.command.summary",
+    "summary": "skate.command.state.summary",
     "symmetric-run": "skate.command.machines.symmetric_run",
     "timeline": "skate.command.timeline",
     "tune": "skate.tune.command",

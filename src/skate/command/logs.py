@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from skate.command.row_formats import yaml_text
 from skate.command.session import add_options, run_in
+from skate.command.state.row_formats import yaml_text
 from skate.util.state.common import DEFAULT_LOG_LIMIT, DEFAULT_RPC_TIMEOUT
 from skate.util.state.logs import get_log, list_logs
 

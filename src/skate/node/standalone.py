@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from skate import stack_dumps
 from skate.node.driver import address
 from skate.node.driver.drivers import Drivers
 from skate.node.host import NodeHost
@@ -96,6 +97,7 @@ def run(
     descriptor of the process that it is for, the node ends with that process.
     """
     os.environ.pop("SKATE_ADDRESS", None)  # this process hosts a node instead of joining one
+    stack_dumps.offer()
     log = LogFile(os.path.join(place.folder, address.LOG_NAMES[0]))
     stream: Any = log
     terminal = sys.stderr

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.command import broken_pipe
-from skate.command.row_formats import table
+from skate.command.state.row_formats import table
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.metrics import AUTO_KEYS, flat, users
 

@@ -11,6 +11,7 @@ import threading
 from functools import partial
 from typing import Any
 
+from skate import stack_dumps
 from skate.client.process import Process
 from skate.client.session import session
 from skate.client.session.link import Throttle
@@ -104,6 +105,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
     signal.signal(signal.SIGTERM, executor.departure.on_terminate)
+    stack_dumps.offer()
     pump.add(channel.fd, partial(_readable, channel, process, pump))
     pump.before_poll = partial(_before_poll, process, channel)
     # One thread may answer while another polls, and a task may begin before everything is written.

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from skate.command.row_formats import FORMATS, NO_ROWS, formatted
 from skate.command.session import add_options, print_of
+from skate.command.state.row_formats import FORMATS, NO_ROWS, formatted
 from skate.util.state.api import find
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, SCHEMAS
 

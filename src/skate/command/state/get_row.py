@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from skate.command.list_rows import shown
-from skate.command.row_formats import formatted
 from skate.command.session import add_options, print_of
+from skate.command.state.list_rows import shown
+from skate.command.state.row_formats import formatted
 from skate.util.state.api import ID_COLUMNS, rows_of
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT
 

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from skate.command.row_formats import table
 from skate.command.session import add_options, print_of
+from skate.command.state.row_formats import table
 from skate.util.state.summary import summarize
 
 SUMMARY = "print counts of tasks, actors or objects"

@@ -1,0 +1,1 @@
+"""Commands that print what the state API knows: rows, one row, counts."""
