@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import skate
+from skate.dashboard import mask
 from skate.dashboard.app import guarded
 from skate.dashboard.guard import Guard
 from tests.dashboard.asking import Answer, access, ask, bearer
@@ -25,6 +26,12 @@ class Actor:
         return 1
 
 
+@skate.remote(runtime_env={"env_vars": {"KEY": "a-secret"}})
+class Keeper:
+    def go(self) -> int:
+        return 1
+
+
 @skate.remote
 def fails() -> None:
     raise ValueError("no")
@@ -33,14 +40,14 @@ def fails() -> None:
 @pytest.fixture(scope="module")
 def app() -> Iterator[Guard]:
     skate.init(num_cpus=2, object_store_memory=10**8, log_to_driver=False)
-    actor = Actor.options(name="named").remote()
-    skate.get(actor.go.remote())
+    actor, keeper = Actor.options(name="named").remote(), Keeper.remote()
+    skate.get([actor.go.remote(), keeper.go.remote()])
     with pytest.raises(ValueError, match="no"):
         skate.get(fails.remote())
     skate.get(skate.util.placement_group([{"CPU": 1}], name="group").ready())
     kept = skate.put(b"x" * 10**6)
     yield guarded(access())
-    del kept, actor
+    del kept, actor, keeper
     skate.shutdown()
 
 
@@ -122,6 +129,42 @@ def test_one_node_and_one_actor(app: Guard) -> None:
     node_id = node["raylet"]["nodeId"]
     assert get(app, f"/nodes/{node_id}").json["data"]["detail"]["raylet"]["state"] == "ALIVE"
     assert get(app, "/nodes/00").status == 404 and get(app, "/nodes").status == 400
-    (actor_id,) = get(app, "/logical/actors").json["data"]["actors"]
+    found = get(app, "/logical/actors").json["data"]["actors"]
+    (actor_id,) = (each for each, row in found.items() if row["name"] == "named")
     detail = get(app, f"/logical/actors/{actor_id}").json["data"]["detail"]
     assert (detail["name"], detail["state"], detail["actorClass"]) == ("named", "ALIVE", "Actor")
+
+
+@pytest.mark.parametrize("kind", ["actors", "tasks", "runtime_envs"])
+def test_variables_are_shown_to_whom_may_submit_jobs_alone(app: Guard, kind: str) -> None:
+    path = f"/api/v0/{kind}?detail=1"
+    assert b"a-secret" in ask(app, path, headers=[bearer("submit")]).body
+    for scope in ("read", "control"):
+        body = ask(app, path, headers=[bearer(scope)]).body
+        assert b"a-secret" not in body and b"***" in body and b"KEY" in body
+    guess = "/api/v0/runtime_envs?filter_keys=runtime_env&filter_predicates=%3D&filter_values=x"
+    assert get(app, guess).status == 400 and ask(app, guess, headers=[bearer("submit")]).status == 200
+
+
+def test_secrets_in_texts_are_hidden() -> None:
+    row = {
+        "runtime_env": {
+            "pip": ["--index-url", "https://me:pw@host/simple"],
+            "config": {"api_key": "k", "n": 3},
+        },
+        "serialized_runtime_env": '{"env_vars": {"A": "b"}}',
+        "user_config": {"hf_token": "t", "tokenizer": "gpt2"},
+        "deployments": [{"args": {"password": "p"}, "name": "password"}],
+        "name": "https://me:pw@host",
+    }
+    shown = mask.without_secrets(row)
+    assert shown == {
+        "runtime_env": {
+            "pip": ["--index-url", "https://***@host/simple"],
+            "config": {"api_key": "***", "n": 3},
+        },
+        "serialized_runtime_env": '{"env_vars": {"A": "***"}}',
+        "user_config": {"hf_token": "***", "tokenizer": "gpt2"},
+        "deployments": [{"args": {"password": "***"}, "name": "password"}],
+        "name": "https://me:pw@host",
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,34 @@ def test_a_name_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
         LogFolder(str(tmp_path)).open(name)
     with pytest.raises(ValueError, match="not the name"):
         log_folder.read(str(tmp_path), name, 0, 1)
+
+
+def test_a_full_disk_is_counted_in_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = LogFolder(str(tmp_path))
+    stream, other = folder.open("worker-a-01-7.out"), folder.open("worker-b-01-8.out")
+    really = os.write
+    room = 20
+
+    def write_what_fits(fd: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = really(fd, bytes(data)[:room])
+        room -= written
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skate.node.output.log_folder.os.write", write_what_fits)
+        stream.write(b"123456789\n" * 2)
+        stream.write(b"lost\n")
+        other.write(b"gone\n")
+        room = 14
+        stream.write(b"lost too\n")  # the line about that needs more room
+    stream.write(b"after\n")
+    assert log_folder.read(folder.path, stream.name, 0, 1000) == (
+        b"123456789\n123456789\n[skate: 14 bytes of this log are lost: No space left on device]\nafter\n"
+    )
+    other.close()
+    assert b"5 bytes of this log are lost" in log_folder.read(folder.path, other.name, 0, 1000)
+    sizes = {entry.name: entry.size_bytes for entry in log_folder.entries(folder.path)}
+    assert stream.size_bytes == sizes[stream.name] and sum(sizes.values()) == folder._total

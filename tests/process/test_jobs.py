@@ -11,11 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import skate
 from skate.job_submission import JobStatus, JobSubmissionClient
+from skate.util import state
 from tests.conformance.waiting import wait_for
 from tests.process.programs import MARK, SOURCE
 from tests.process.standing import Node
@@ -115,8 +117,28 @@ os.system("python -c 'import ray.util; print(\\"child\\", ray.util.__name__)'")
 """
 
 
+def check_failures(client: JobSubmissionClient) -> None:
+    """Look at a command that fails, and at an environment that cannot be made."""
+    failed = client.submit_job(entrypoint="echo out; echo err >&2; exit 7")
+    assert "out\nerr\n" in followed(client, failed)
+    details = client.get_job_info(failed)
+    assert details.status is JobStatus.FAILED and details.driver_exit_code == 7
+    assert details.error_type == "JOB_ENTRYPOINT_COMMAND_ERROR" and "exit code 7" in (details.message or "")
+    assert "out\nerr\n" in (details.message or "")
+    broken = client.submit_job(entrypoint="true", runtime_env={"working_dir": "file:///no/such.zip"})
+    assert until(client, broken, JobStatus.FAILED, JobStatus.SUCCEEDED) is JobStatus.FAILED
+    assert client.get_job_info(broken).error_type == "RUNTIME_ENV_SETUP_FAILURE"
+
+
+def look_over_http(url: str, text: str) -> None:
+    """Look at a job with the token that reads, as the functions of the state API do."""
+    (row,) = state.list_jobs(url, [("submission_id", "=", "here")], detail=True)
+    assert row["runtime_env"]["env_vars"] == {"COLOUR": "***"} and row["status"] == "SUCCEEDED"
+    assert "".join(state.get_log(url, submission_id="here", follow=True)) == text
+
+
 def test_a_job_from_a_folder_to_its_end(
-    node: Node, client: Callable[..., JobSubmissionClient], tmp_path: Path
+    node: Node, client: Callable[..., JobSubmissionClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = client()
     work = tmp_path / "work"
@@ -129,10 +151,8 @@ def test_a_job_from_a_folder_to_its_end(
         remote = JobSubmissionClient(url, headers=bearer(TOKEN), metadata={"by": "http"})
         for each, job in ((local, "here"), (remote, "there")):
             assert each.get_version() == "4" and each.list_jobs() == local.list_jobs()
-            named = each.submit_job(
-                entrypoint="python program.py 3", submission_id=job, runtime_env=env, metadata={"who": job}
-            )
-            assert named == job
+            asked: dict[str, Any] = {"submission_id": job, "runtime_env": env, "metadata": {"who": job}}
+            assert each.submit_job(entrypoint="python program.py 3", **asked) == job
             text = followed(each, job)
             details = each.get_job_info(job)
             assert details.status is JobStatus.SUCCEEDED, text
@@ -155,19 +175,12 @@ def test_a_job_from_a_folder_to_its_end(
                     ask("nothing")
             with pytest.raises(RuntimeError, match="404"):
                 followed(each, "nothing")
-            failed = each.submit_job(entrypoint="echo out; echo err >&2; exit 7")
-            assert "out\nerr\n" in followed(each, failed)
-            details = each.get_job_info(failed)
-            assert details.status is JobStatus.FAILED and details.driver_exit_code == 7
-            assert details.error_type == "JOB_ENTRYPOINT_COMMAND_ERROR" and "exit code 7" in (
-                details.message or ""
-            )
-            assert "out\nerr\n" in (details.message or "")
-            broken = each.submit_job(entrypoint="true", runtime_env={"working_dir": "file:///no/such.zip"})
-            assert until(each, broken, JobStatus.FAILED, JobStatus.SUCCEEDED) is JobStatus.FAILED
-            assert each.get_job_info(broken).error_type == "RUNTIME_ENV_SETUP_FAILURE"
+            check_failures(each)
         reader = JobSubmissionClient(url, headers=bearer(read_token))
         assert (reader.get_job_info("here").runtime_env or {})["env_vars"] == {"COLOUR": "***"}
+        with monkeypatch.context() as patch:
+            patch.setenv("RAY_AUTH_TOKEN", read_token)
+            look_over_http(url, local.get_job_logs("here"))
         with pytest.raises(skate.exceptions.AuthenticationError, match="the token is for read"):
             reader.submit_job(entrypoint="true")
         assert remote.delete_job("here") is True
@@ -279,6 +292,11 @@ def test_the_command_line_and_its_exit_codes(node: Node, client: Callable[..., J
     node.command("job", "submit", "--no-wait", "--submission-id", "long", "--", "sleep", "1000")
     assert "was stopped" in node.command("job", "stop", "long").stdout
     assert "submission_id='long'" in node.command("job", "list").stdout
+    assert "SUBMISSION" in node.command("list", "jobs", "--filter", "submission_id=long").stdout
+    assert "exit code 1" in node.command("get", "jobs", "bad").stdout
+    files = node.command("logs").stdout
+    assert "job-driver-good.log" in files and "job-driver-long.log" in files
+    assert node.command("logs", "job-driver-good.log", "--tail", "1").stdout.endswith("\na b --no-wait\n")
     node.command("job", "delete", "long")
     gone = node.command("job", "status", "long", check=False)
     assert gone.returncode == 1 and "does not exist" in gone.stderr

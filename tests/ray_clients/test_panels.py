@@ -33,6 +33,8 @@ pytestmark = [
 ]
 TOKEN = "the-token"
 ROUNDS = 3
+#: On a busy machine, real Ray alone takes minutes to start, run and be read often enough.
+TEST_S = 900
 SCRAPES = 20
 DOCS = Path(__file__).parents[2] / "docs" / "observe.md"
 
@@ -125,6 +127,7 @@ def on_skate(texts: list[str], folder: Path) -> set[str]:
         return observe(found, out, texts)
 
 
+@pytest.mark.timeout(TEST_S)
 def test_expressions_of_rays_panels_have_data(tmp_path: Path) -> None:
     texts = expressions(tmp_path)
     assert len(texts) > 200

@@ -109,7 +109,7 @@ def cluster_metadata(request: Request) -> Response:
 
 def component_activities(request: Request) -> Response:
     """Return if programs are connected, which decides about the end of an idle cluster."""
-    count = len(state.list_jobs())
+    count = sum(row.status in ("PENDING", "RUNNING") for row in state.list_jobs(limit=10_000))
     return JSONResponse(
         {
             "driver": {

@@ -12,17 +12,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from skate.dashboard.access import SUBMIT, allows
+from skate.dashboard.mask import masked
 from skate.job_submission.manager import JobManager, of_session, status_of
-from skate.job_submission.models import JobDetails
 from skate.job_submission.request import JobSubmitRequest
 from skate.util import state
-from skate.util.state.common import DEFAULT_RPC_TIMEOUT
+from skate.util.state.common import RAY_MAX_LIMIT_FROM_API_SERVER
 
 REQUEST_BYTES_MAX = 1 << 20
 #: How often a followed log is looked at.
 LOOK_SECONDS = 0.1
-HIDDEN = "***"
+#: How long programs may take to answer that they run; those that do not are left out.
+LIST_SECONDS = 5.0
+#: Ray's client explains 401 and 403 as a wrong token.
+NOT_ACCEPTED = 501
 
 
 def refusal(request: Request) -> Response | None:
@@ -32,7 +34,7 @@ def refusal(request: Request) -> Response | None:
     return PlainTextResponse(
         "this server accepts no jobs, because it was started without --jobs; `skate job submit` without an address needs no "
         "server",
-        403,
+        NOT_ACCEPTED,
     )
 
 
@@ -79,28 +81,22 @@ submit, stop, delete = answered(_submit), answered(_stop), answered(_delete)
 
 def rows(request: Request) -> Response:
     """Return all jobs: those that were submitted, and the programs that run now."""
-    return JSONResponse(listed(request, DEFAULT_RPC_TIMEOUT))
-
-
-def listed(request: Request, timeout: float) -> list[dict[str, Any]]:
-    """Return the jobs that were submitted, and the programs that run now and belong to none of them, in Ray's shape."""
-    submitted = _submitted()
-    drivers = {row.job_id for row in submitted}
-    found = [_row(request, row) for row in submitted]
-    programs = state.list_jobs(detail=True, timeout=timeout)
-    return found + [row.asdict() for row in programs if row.job_id not in drivers]
+    found = state.list_jobs(
+        detail=True, limit=RAY_MAX_LIMIT_FROM_API_SERVER, timeout=LIST_SECONDS, raise_on_missing_output=False
+    )
+    return JSONResponse(masked(request, [row.asdict() for row in found]))
 
 
 def row(request: Request) -> Response:
     """Return one job."""
     wanted = _id(request)
     try:
-        return JSONResponse(_row(request, of_session().details(wanted)))
-    except (LookupError, ConnectionError):
-        for driver in state.list_jobs(detail=True):
-            if driver.job_id == wanted:
-                return JSONResponse(driver.asdict())
-    return PlainTextResponse(f"Job {wanted} does not exist", 404)
+        return JSONResponse(masked(request, of_session().details(wanted).dict()))
+    except (LookupError, ConnectionError):  # it may be a program that was not submitted
+        driver = state.get_job(wanted, timeout=LIST_SECONDS)
+    if driver is None:
+        return PlainTextResponse(f"Job {wanted} does not exist", 404)
+    return JSONResponse(masked(request, driver.asdict()))
 
 
 def log(request: Request) -> Response:
@@ -136,19 +132,3 @@ async def follow(stream: WebSocket) -> None:
 
 def _id(request: Request) -> str:
     return str(request.path_params["job_id"])
-
-
-def _submitted() -> list[JobDetails]:
-    try:
-        return of_session().all_details()
-    except ConnectionError:
-        return []
-
-
-def _row(request: Request, details: JobDetails) -> dict[str, Any]:
-    """Return a job in Ray's shape. Variables, which may be secrets, are shown only to who may submit jobs."""
-    found = details.dict()
-    env = found["runtime_env"]
-    if env and env.get("env_vars") and not allows(request.scope["skate.scope"], SUBMIT):
-        found["runtime_env"] = {**env, "env_vars": dict.fromkeys(env["env_vars"], HIDDEN)}
-    return found

@@ -75,6 +75,7 @@ def _reader(request: Request) -> Reader:
         None if pid is None else int(pid),
         asked.get("suffix", "out"),
         timeout_of(request),
+        asked.get("submission_id"),
     )
 
 

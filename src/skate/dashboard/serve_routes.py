@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from skate.dashboard.job_routes import refusal
+from skate.dashboard.mask import masked
 from skate.job_submission.manager import of_session
 
 PATH = "/api/serve/applications/"
@@ -19,7 +20,10 @@ _changing = threading.Lock()
 
 def applications(request: Request) -> Response:
     """Return the state of Serve and its applications, as `serve status` reads it."""
-    return _act("GET", b"")
+    from skate.serve import rest  # most servers are never asked for it, and it loads Serve
+
+    status, answer = rest.act("GET", PATH, b"")
+    return JSONResponse(masked(request, answer), status)
 
 
 async def apply(request: Request) -> Response:
@@ -55,12 +59,8 @@ def _refusal(request: Request) -> Response | None:
 
 
 def _change(method: str, body: bytes) -> Response:
+    from skate.serve import rest  # see above
+
     with _changing:
-        return _act(method, body)
-
-
-def _act(method: str, body: bytes) -> Response:
-    from skate.serve import rest  # most servers are never asked for it, and it loads Serve
-
-    status, answer = rest.act(method, PATH, body)
+        status, answer = rest.act(method, PATH, body)
     return JSONResponse(answer, status)

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import skate
-from skate.dashboard import job_routes
+from skate.dashboard.mask import COLUMNS, masked, sees_everything
 from skate.util import state
-from skate.util.state.api import checked, columns_of, holds
+from skate.util.state.api import columns_of
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER, SCHEMAS
 from skate.util.state.exception import RayStateApiException
 
@@ -63,22 +63,13 @@ def rows(request: Request) -> Response:
         return Response("404: Not Found", 404)
     try:
         limit, detail = _limit(request), request.query_params.get("detail", "") in TRUE
-        if kind == "jobs":
-            found = _jobs(request, limit)
-        else:
-            found, _ = columns_of(kind, _filters(request), limit, timeout_of(request), detail, True)
+        found, _ = columns_of(kind, _filters(request), limit, timeout_of(request), detail, True)
     except (ValueError, TypeError, RayStateApiException) as error:
         return refusal(error)
     own = OWN_COLUMNS.get(kind, frozenset())
     names = [name for name in SCHEMAS[kind].list_columns(detail=detail) if name not in own]
-    return reply(counted([{name: row[name] for name in names} for row in found], len(found)))
-
-
-def _jobs(request: Request, limit: int) -> list[dict[str, Any]]:
-    """Return the jobs that pass the filters. Submitted ones are in the node's journal, and no process reports them."""
-    conditions = checked(kind="jobs", filters=_filters(request), limit=limit)
-    rows = job_routes.listed(request, timeout_of(request))
-    return [row for row in rows if all(holds(row, each) for each in conditions)][:limit]
+    shown = masked(request, [{name: row[name] for name in names} for row in found])
+    return reply(counted(shown, len(found)))
 
 
 def summary(request: Request) -> Response:
@@ -124,4 +115,7 @@ def _filters(request: Request) -> list[tuple[str, str, Any]]:
     parts = [parameters.getlist(f"filter_{each}") for each in ("keys", "predicates", "values")]
     if len({len(each) for each in parts}) != 1:
         raise ValueError("filter_keys, filter_predicates and filter_values must have the same number")
+    hidden = COLUMNS.intersection(parts[0])
+    if hidden and not sees_everything(request):
+        raise ValueError(f"a filter by {', '.join(sorted(hidden))} needs the token for everything")
     return list(zip(*parts, strict=True))

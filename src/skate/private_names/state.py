@@ -79,6 +79,7 @@ def jobs() -> list[dict[str, Any]]:
             "EndTime": each.end_time or 0,
         }
         for each in list_jobs(limit=_ALL, detail=True)
+        if each.job_id is not None  # a submitted command that is no driver has none
     ]
 
 

@@ -3,6 +3,8 @@
 Each stream of a worker, and each job's driver, has a file. A stream that reaches an eighth of the budget continues in a new file;
 the full one becomes `NAME.1`. When the folder is full, the files of ended streams are removed, oldest first, then full parts.
 Readers need no writer: `entries` and `read` look at the folder itself, in any process.
+
+A disk that is full holds up nobody: lines that it does not take are counted, and a line in the file says how many bytes are lost.
 """
 
 from __future__ import annotations
@@ -40,15 +42,18 @@ class LogPart(NamedTuple):
 class LogStream:
     """One open file of a folder; from `LogFolder.open`."""
 
-    __slots__ = ("_folder", "name", "size_bytes")
+    __slots__ = ("_folder", "name", "size_bytes", "lost_bytes", "why")
 
     def __init__(self, folder: LogFolder, name: str, size_bytes: int) -> None:
         self._folder = folder
         self.name = name
         self.size_bytes = size_bytes
+        #: What the disk has not taken since the last line about that, and the reason.
+        self.lost_bytes = 0
+        self.why = ""
 
     def write(self, lines: bytes) -> None:
-        """Append whole lines. They are lost if the disk cannot take them."""
+        """Append whole lines. Lines that the disk cannot take are counted in a later line."""
         self._folder.append(self, lines)
 
     def close(self) -> None:
@@ -122,20 +127,29 @@ class LogFolder:
                 return
             if stream.size_bytes and stream.size_bytes + len(lines) > self.budget_bytes // SHARE_OF_A_STREAM:
                 self._rotate(stream)
-            try:
-                written = _append(path_in(self.path, stream.name), lines[-self.budget_bytes :])
-            except OSError:
-                # There is nowhere to report the error.
-                return
-            stream.size_bytes += written
-            self._total += written
+            self._put(stream, lines[-self.budget_bytes :])
             if self._total > self.budget_bytes:
                 self._make_room()
+
+    def _put(self, stream: LogStream, lines: bytes) -> None:
+        """Write a line about what was lost before, if anything was, and then the lines."""
+        note = b""
+        if stream.lost_bytes:
+            note = f"[skate: {stream.lost_bytes} bytes of this log are lost: {stream.why}]\n".encode()
+        written, error = _append(path_in(self.path, stream.name), note + lines)
+        if written >= len(note):
+            stream.lost_bytes = len(note)
+        stream.lost_bytes += len(lines) - written
+        stream.why = error or stream.why
+        stream.size_bytes += written
+        self._total += written
 
     def end(self, stream: LogStream) -> None:
         """End a stream; see `LogStream.close`."""
         with self._lock:
             if self._open.get(stream.name) is stream:
+                if stream.lost_bytes:
+                    self._put(stream, b"")
                 del self._open[stream.name]
                 self._ended[stream.name] = stream.size_bytes
 
@@ -234,9 +248,22 @@ def opened(folder: str, name: str) -> BinaryIO:
     return cast(BinaryIO, os.fdopen(fd, "rb", buffering=0))
 
 
-def _append(path: str, data: bytes) -> int:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def _append(path: str, data: bytes) -> tuple[int, str]:
+    """Append whole lines, as many as the disk takes; return their bytes, and the error if that is not all of them."""
+    written, error = 0, ""
     try:
-        return os.write(fd, data)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as refused:
+        return 0, refused.strerror or str(refused)
+    try:
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+    except OSError as refused:
+        error = refused.strerror or str(refused)
+        whole = data.rfind(b"\n", 0, written) + 1
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, os.fstat(fd).st_size - (written - whole))
+            written = whole
     finally:
         os.close(fd)
+    return written, error

@@ -11,7 +11,7 @@ from typing import Any
 
 from skate import lazy_loader
 from skate.client.state import inventory
-from skate.util.state import rest
+from skate.util.state import jobs, rest
 from skate.util.state.common import (
     DEFAULT_LIMIT,
     DEFAULT_RPC_TIMEOUT,
@@ -78,7 +78,8 @@ def columns_of(
         timeout,
         raise_on_missing_output,
     )
-    rows = [row for row in found.rows if all(holds(row, each) for each in conditions)]
+    listed = jobs.with_submitted(found.rows) if kind == "jobs" else found.rows
+    rows = [row for row in listed if all(holds(row, each) for each in conditions)]
     return rows[:limit], schema.list_columns(detail=detail)
 
 
@@ -126,8 +127,12 @@ def holds(row: dict[str, Any], condition: Filter) -> bool:
 
 
 def rows_of(kind: str, row_id: str, timeout: float, address: str | None = None) -> Any:
-    """Return all rows with an id, in detail."""
-    return find(kind, [(ID_COLUMNS[kind], "=", row_id)], DEFAULT_LIMIT, timeout, True, False, address)
+    """Return all rows with an id, in detail. A job has two: that of its program, and that under which it was submitted."""
+    for column in (ID_COLUMNS[kind], *(("submission_id",) if kind == "jobs" else ())):
+        rows = find(kind, [(column, "=", row_id)], DEFAULT_LIMIT, timeout, True, False, address)
+        if rows:
+            break
+    return rows
 
 
 def get_actor(
@@ -257,7 +262,7 @@ def list_jobs(
     raise_on_missing_output: bool = True,
     _explain: bool = False,
 ) -> list[JobState]:
-    """List the jobs, which are the running drivers; arguments as for `list_actors`."""
+    """List the jobs: those submitted to the node, and the running drivers; arguments as for `list_actors`."""
     return find("jobs", filters, limit, timeout, detail, raise_on_missing_output, address)
 
 

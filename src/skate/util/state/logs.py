@@ -7,14 +7,14 @@ printed something itself.
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 from skate.client.state import worker_output
-from skate.util.state import log_files, rest
+from skate.util.nodes import get_node_ip_address
+from skate.util.state import jobs, log_files, rest
 from skate.util.state.api import get_actor, get_task, list_nodes
 from skate.util.state.common import DEFAULT_RPC_TIMEOUT
 from skate.util.state.exception import RayStateApiException
@@ -35,7 +35,8 @@ def list_logs(
 ) -> dict[str, list[str]]:
     """Return the names of worker outputs for `get_log`, by "worker_out" and "worker_err".
 
-    A node that keeps log files (`skate start --log-dir`) lists those, also the ones of ended workers, under Ray's names.
+    A node that keeps log files (`skate start --log-dir`) lists those, also the ones of ended workers, under Ray's names. The
+    output of a submitted job is `job-driver-<id>.log`.
 
     With the URL of a dashboard as address, the names that it lists. Raises RayStateApiException if there is no such node.
     """
@@ -54,6 +55,8 @@ def list_logs(
     for row in log_files.on_node(worker_output.kept(timeout), node_of):
         if (row["node_id"], (row["pid"], row["stream"])) not in in_files:
             names.append((f"worker_{row['stream']}", f"worker-{row['pid']}.{row['stream']}"))
+    if node_ip is None or node_ip == get_node_ip_address():
+        names += [(jobs.GROUP, row["file"]) for row in jobs.files() if node_id in (None, row["node_id"])]
     found: dict[str, list[str]] = {}
     for group, name in names:
         if glob_filter is None or fnmatch.fnmatch(name, glob_filter):
@@ -89,8 +92,12 @@ def reader_of(
     pid: int | None = None,
     suffix: str = "out",
     timeout: float = DEFAULT_RPC_TIMEOUT,
+    submission_id: str | None = None,
 ) -> Reader:
-    """Return the reader of a log file, if a node has one of this name, else of what nodes keep in memory; see `LogReader`."""
+    """Return the reader of a job, of a log file if a node has one of this name, or of what nodes keep; see `LogReader`."""
+    job = submission_id or (None if filename is None else jobs.submission_of(filename))
+    if job is not None:
+        return jobs.JobReader(job)
     if filename is not None and log_files.has(node, filename, timeout):
         return log_files.FileReader(node, filename, timeout)
     return LogReader(node, filename, actor_id, task, pid, suffix, timeout)
@@ -232,7 +239,7 @@ def get_log(
     Args:
         address: the URL of a dashboard to ask; by default, the session of this process is asked.
         task_id, attempt_number: only the lines that this attempt of a task has printed.
-        submission_id: the output of a job; only with the URL of a dashboard.
+        submission_id: the output of a submitted job.
         tail: the number of lines; -1 for all kept lines (64 KiB per worker).
         suffix: "out" for its standard output, "err" for its standard error.
         encoding: None for bytes.
@@ -246,17 +253,13 @@ def get_log(
         asked = {
             "node_id": node_id, "node_ip": node_ip, "filename": filename, "actor_id": actor_id, "task_id": task_id, "pid": pid,
             "lines": tail, "interval": _interval, "timeout": int(timeout), "suffix": suffix, "attempt_number": attempt_number,
+            "submission_id": submission_id,
         }  # fmt: skip
-        if submission_id is not None:
-            texts = _of_job(address, submission_id, timeout)
-        else:
-            query = [(name, value) for name, value in asked.items() if value is not None]
-            texts = _over_http(address, query, follow)
-    elif submission_id is not None:
-        raise ValueError("submission_id needs the URL of a dashboard as address; or use `skate job logs`")
+        query = [(name, value) for name, value in asked.items() if value is not None]
+        texts = _over_http(address, query, follow)
     else:
         task = None if task_id is None else (task_id, attempt_number)
-        reader = reader_of((node_id, node_ip), filename, actor_id, task, pid, suffix, timeout)
+        reader = reader_of((node_id, node_ip), filename, actor_id, task, pid, suffix, timeout, submission_id)
         texts = _read(reader, tail, pause if follow else None)
     for text in texts:
         shown = without_colours(text) if filter_ansi_code else text
@@ -284,8 +287,3 @@ def _over_http(address: str, query: list[tuple[str, Any]], follow: bool) -> Iter
     with rest.opened(address, f"/api/v0/logs/{kind}", waits, query) as answer:
         for line in answer:
             yield line.decode(errors="replace")
-
-
-def _of_job(address: str, submission_id: str, timeout: float) -> Iterator[str]:
-    with rest.opened(address, f"/api/jobs/{submission_id}/logs", timeout + rest.ANSWER_SECONDS) as answer:
-        yield json.load(answer)["logs"] or ""
