@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from skate.client.session.detached_node import METRICS_TOKEN_NAME
 from skate.command import main
 from skate.dashboard.access import SUBMIT, tokens_from_environment
 from skate.job_submission.remote import RemoteJobs
@@ -42,6 +43,13 @@ def test_the_verb_makes_a_token_once(home: Path, capsys: pytest.CaptureFixture[s
     assert tokens_from_environment()[SUBMIT] == token
     with pytest.raises(FileExistsError):
         auth_token.generate()
+
+
+def test_the_token_that_reads_is_that_of_the_node(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["get-auth-token", "--scope", "read", "--temp-dir", str(home)]
+    assert main(words) == 1 and "--include-dashboard" in capsys.readouterr().err
+    (home / METRICS_TOKEN_NAME).write_text("reads-only")
+    assert main(words) == 0 and capsys.readouterr().out == "reads-only"
 
 
 def test_the_environment_comes_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,7 @@ WRITING = ("POST", "PUT", "DELETE")
 OPEN, READ = "open", "read"
 #: Each route: a request of it, and the scope that a GET needs.
 ROWS: dict[str, tuple[str, str]] = {
+    "/": ("/", OPEN),
     "/metrics": ("/metrics", READ),
     "/nodes": ("/nodes?view=summary", READ),
     "/nodes/{node_id}": ("/nodes/NODE", READ),
@@ -175,6 +177,40 @@ def test_allowed_requests(path: str) -> None:
     assert ask(app, url.replace("NODE", node_id), "GET", origin, "localhost:8265").status == answer.status
     proxied = [("x-ray-authorization", bearer("read")[1])]
     assert ask(app, url.replace("NODE", node_id), "GET", proxied).status == answer.status
+
+
+def test_the_front_page_opens_by_a_link_from_anywhere_and_shows_nothing() -> None:
+    app = guarded(access())
+    site = ("sec-fetch-site", "cross-site")
+    click = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")]
+    page = ask(app, "/", headers=click)
+    assert page.status == 200 and page.headers["content-type"].startswith("text/html")
+    assert HOST in page.body.decode() and "<script" not in page.body.decode()
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    framed = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")]
+    assert ask(app, "/", headers=framed).status == 403
+    assert (
+        ask(app, "/", headers=[site, ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")]).status
+        == 403
+    )
+    for path in ("/metrics", "/api/healthz"):
+        assert ask(app, path, headers=[*click, bearer("submit")]).status == 403
+    assert ask(app, "/", "POST", [*click, bearer("submit")]).status == 403
+
+
+def test_changes_are_written_down() -> None:
+    lines: list[str] = []
+    app = guarded(access(), accepts_jobs=True, audit=lines.append)
+    kind = ("content-type", "application/json")
+    ask(app, "/api/jobs/", "POST", [bearer("submit"), kind])
+    ask(app, "/api/jobs/a%0Ab", "DELETE", [bearer("submit"), kind])
+    ask(app, "/api/v0/tasks", "POST", [bearer("control"), kind])
+    ask(app, "/api/v0/tasks", headers=[bearer("submit")])
+    ask(app, "/api/jobs/", "POST", [("authorization", "Bearer wrong"), kind])
+    assert [line.split(" ", 2)[2].rpartition(" ")[0] for line in lines] == [
+        "submit POST /api/jobs/", "submit DELETE /api/jobs/a%0Ab", "control POST /api/v0/tasks"
+    ]  # fmt: skip
+    assert all(re.fullmatch(r"audit: \S+:\d+ .* \d{3}", line) for line in lines), lines
 
 
 def test_unknown_paths_need_a_token_too() -> None:

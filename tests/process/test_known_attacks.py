@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.conformance.waiting import wait_for
 from tests.process.standing import Node
 
 JOB = "/api/jobs/"
@@ -22,6 +23,7 @@ class Target(NamedTuple):
     port: int
     token: str
     file: Path
+    log: Path
 
     def ask(self, method: str, path: str, *headers: str, host: str = "", body: str = "") -> int:
         """Send a request, with each header as it is; return the status."""
@@ -51,7 +53,7 @@ def target(node: Node, tmp_path: Path) -> Iterator[Target]:
     said = node.start("--include-dashboard", "true", "--dashboard-port", "0", "--jobs")
     found = re.search(r"http://127\.0\.0\.1:(\d+)/#token=(\S+)", said)
     assert found is not None, said
-    yield Target(int(found[1]), found[2], tmp_path / "attacked")
+    yield Target(int(found[1]), found[2], tmp_path / "attacked", node.folder / "node.log")
     assert not (tmp_path / "attacked").exists()
     node.stop()
     node.gone()
@@ -83,3 +85,6 @@ def test_known_attacks(target: Target) -> None:
     assert target.ask("GET", "/api/version", f"Host: evil.test:{target.port}", target.own) in (400, 421)
     assert target.ask("GET", f"http://evil.test:{target.port}/api/version", target.own) in (400, 421)
     assert target.ask("GET", "/api/version", target.own) == 200
+    # A change with the token is in the node's log.
+    assert target.ask("DELETE", f"{JOB}attack", text, target.own) == 404
+    wait_for(lambda: " submit DELETE /api/jobs/attack 404\n" in target.log.read_text(), what="the line")

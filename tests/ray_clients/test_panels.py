@@ -34,7 +34,7 @@ pytestmark = [
 TOKEN = "the-token"
 ROUNDS = 3
 #: On a busy machine, real Ray alone takes minutes to start, run and be read often enough.
-TEST_S = 900
+ROUNDS_S, TEST_S = 900, 2000
 SCRAPES = 20
 DOCS = Path(__file__).parents[2] / "docs" / "observe.md"
 
@@ -80,7 +80,7 @@ def observe(found: Prometheus, out: Path, texts: list[str]) -> set[str]:
         assert "Traceback" not in text, text
         return f"round {ROUNDS}\n" in text and found.scrapes() >= SCRAPES
 
-    wait_for(is_done, 300, "the rounds of the program")
+    wait_for(is_done, ROUNDS_S, "the rounds of the program")
     return found.with_data(texts)
 
 

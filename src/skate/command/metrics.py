@@ -57,12 +57,18 @@ global:
   scrape_interval: 10s
   evaluation_interval: 10s
 scrape_configs:
-  - job_name: ray
+  - job_name: ray{_tls(folder)}
     authorization:
       credentials_file: {json.dumps(str(folder / detached_node.METRICS_TOKEN_NAME))}
     file_sd_configs:
       - files: [{json.dumps(str(folder / detached_node.DISCOVERY_NAME))}]
 """
+
+
+def _tls(folder: Path) -> str:
+    """Return the line for metrics over HTTPS: the certificate that Prometheus trusts."""
+    certificate = (detached_node.recorded(str(folder)) or {}).get("tls_cert")
+    return "" if certificate is None else f"\n    tls_config: {{ca_file: {json.dumps(certificate)}}}"
 
 
 def _launch(folder: Path, own: Path, port: int) -> int:

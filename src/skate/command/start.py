@@ -128,14 +128,17 @@ def _dashboard(given: argparse.Namespace) -> detached_node.DashboardPlace | None
             return None
     from skate.util.http.token_client import LOOPBACK  # few nodes have a dashboard
 
-    if given.dashboard_host not in LOOPBACK and not given.plain_http_behind_a_proxy:
+    if given.dashboard_host not in LOOPBACK and not (
+        given.dashboard_tls_cert or given.plain_http_behind_a_proxy
+    ):
         raise ValueError(
             f"--dashboard-host {given.dashboard_host}: other machines would reach the dashboard, and read the token on its way; "
-            "keep 127.0.0.1, or add --plain-http-behind-a-proxy if a proxy encrypts the connections"
+            "keep 127.0.0.1, or add --dashboard-tls-cert and --dashboard-tls-key, or --plain-http-behind-a-proxy if a proxy "
+            "encrypts the connections"
         )
     return detached_node.DashboardPlace(
         given.dashboard_host, given.dashboard_port, given.plain_http_behind_a_proxy, given.jobs, given.metrics_export_port,
-        not given.include_dashboard,
+        not given.include_dashboard, given.dashboard_tls_cert, given.dashboard_tls_key, tuple(given.dashboard_allowed_host),
     )  # fmt: skip
 
 
@@ -296,6 +299,25 @@ def _add_dashboard(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="PORT",
         help="serve metrics for Prometheus at --dashboard-host and this port, also without a dashboard; 0: any free one",
+    )
+    parser.add_argument(
+        "--dashboard-tls-cert",
+        type=os.path.abspath,
+        metavar="FILE",
+        help="serve HTTPS with this certificate (PEM)",
+    )
+    parser.add_argument(
+        "--dashboard-tls-key",
+        type=os.path.abspath,
+        metavar="FILE",
+        help="its key, if that is in a file of its own",
+    )
+    parser.add_argument(
+        "--dashboard-allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME:PORT",
+        help="another name by which clients reach it; may be repeated",
     )
     parser.add_argument("--jobs", action="store_true", help="(with a dashboard) accept jobs over HTTP")
     parser.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)

@@ -27,10 +27,10 @@ LOOK_SECONDS = 1.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until the session ends; return the exit status."""
     given = parser().parse_args(arguments)
-    if given.host not in LOOPBACK and not given.plain_http_behind_a_proxy:
+    if given.host not in LOOPBACK and not (given.tls_cert or given.plain_http_behind_a_proxy):
         print(
             f"--host {given.host}: other machines would reach the server, and read the token on its way; keep 127.0.0.1, or "
-            "add --plain-http-behind-a-proxy if a proxy encrypts the connections",
+            "add --tls-cert and --tls-key, or --plain-http-behind-a-proxy if a proxy encrypts the connections",
             file=sys.stderr,
         )
         return 2
@@ -48,14 +48,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ports = {name: each.getsockname()[1] for name, each in listeners.items()}
     app = application(given, ports, tokens)
-    settings = configured(app, _websockets(), access_log=False, server_header=False)
+    try:
+        settings = configured(
+            app, _websockets(), access_log=False, server_header=False, ssl_certfile=given.tls_cert, ssl_keyfile=given.tls_key
+        )  # fmt: skip
+        settings.load()
+    except OSError as error:  # ssl.SSLError is one
+        print(
+            f"skate dashboard: --tls-cert {given.tls_cert}, --tls-key {given.tls_key}: {error}",
+            file=sys.stderr,
+        )
+        return 1
     server = QuietServer(settings)
+    scheme = "https" if given.tls_cert else "http"
     host = f"[{given.host}]" if ":" in given.host else given.host
     facts: dict[str, object] = {
-        **{name: f"http://{host}:{port}" for name, port in ports.items()},
+        **{name: f"{scheme}://{host}:{port}" for name, port in ports.items()},
         "token": tokens[SUBMIT],
         "read_token": tokens[READ],
         "pid": os.getpid(),
+        **({"tls_cert": os.path.abspath(given.tls_cert)} if given.tls_cert else {}),
     }
     print(json.dumps(facts) if given.json else described(facts), flush=True)
     threading.Thread(target=_watch, args=(server, given.json), daemon=True).start()
@@ -72,11 +84,16 @@ def application(given: argparse.Namespace, ports: dict[str, int], tokens: dict[s
         name: Access(hosts_of(given.host, port, given.allowed_host), tokens) for name, port in ports.items()
     }
     if "metrics_url" not in ports:
-        return guarded(access["url"], given.jobs)
+        return guarded(access["url"], given.jobs, audit=_audit)
     metrics = guarded(access["metrics_url"], only_metrics=True)
     if "url" not in ports:
         return metrics
-    return ByPort({ports["metrics_url"]: metrics}, guarded(access["url"], given.jobs))
+    return ByPort({ports["metrics_url"]: metrics}, guarded(access["url"], given.jobs, audit=_audit))
+
+
+def _audit(line: str) -> None:
+    """Write a line about a change where a standing node finds it for its log."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -102,6 +119,8 @@ def parser() -> argparse.ArgumentParser:
         help="serve the metrics at a port of their own, too; 0: a free one",
     )
     made.add_argument("--metrics-only", action="store_true", help="serve nothing else, and at that port only")
+    made.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
+    made.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
     made.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
     made.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     return made

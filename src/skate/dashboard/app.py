@@ -13,10 +13,12 @@ from starlette.websockets import WebSocket
 
 from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, serve_routes, state_routes
 from skate.dashboard.access import Access
+from skate.dashboard.front import front
 from skate.dashboard.guard import Guard, Receive, Scope, Send
 
 #: The endpoint of each path that is read with GET.
 ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
+    "/": front,
     "/metrics": cluster_routes.metrics,
     "/nodes": cluster_routes.nodes,
     "/nodes/{node_id}": cluster_routes.node,
@@ -73,12 +75,17 @@ def routes() -> list[BaseRoute]:
 OF_METRICS = ("/metrics", "/api/prometheus/sd", "/api/healthz")
 
 
-def guarded(access: Access, accepts_jobs: bool = False, only_metrics: bool = False) -> Guard:
+def guarded(
+    access: Access,
+    accepts_jobs: bool = False,
+    only_metrics: bool = False,
+    audit: Callable[[str], object] | None = None,
+) -> Guard:
     """Return the application behind its guard. It reads the session of this process, and runs jobs on its node if it may."""
     found = [each for each in routes() if isinstance(each, Route) and each.path in OF_METRICS]
     app = Starlette(routes=found if only_metrics else routes())
     app.state.accepts_jobs = accepts_jobs
-    return Guard(app, access)
+    return Guard(app, access, audit)
 
 
 class ByPort:

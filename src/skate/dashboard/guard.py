@@ -19,15 +19,20 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 READING = frozenset({"GET", "HEAD"})
 WRITING = frozenset({"POST", "PUT", "DELETE"})
-#: Paths that need no token, because probes have none. They reveal nothing but that the session lives.
+#: Paths that need no token, because probes and new tabs have none. They reveal nothing but that the session lives.
 OPEN = frozenset(
-    {"/api/healthz", "/api/gcs_healthz", "/api/local_raylet_healthz", "/api/authentication_mode"}
+    {"/", "/api/healthz", "/api/gcs_healthz", "/api/local_raylet_healthz", "/api/authentication_mode"}
 )
 #: Changes below these paths run code, or prepare that.
 SUBMITTING = ("/api/jobs", "/api/packages/", "/api/serve/")
 #: Packages are the only bodies that are not JSON.
 PACKAGES = "/api/packages/"
 PACKAGE_TYPES = frozenset({"", "application/octet-stream", "application/zip"})
+#: What everybody may open by a link, also from a notebook's page: it has neither data nor scripts.
+FRONT = "/"
+#: The first word of a line about a change.
+AUDIT = "audit:"
+TARGET_CHARACTERS = 200
 #: The scope of a request's token is found under this name by the routes.
 GRANTED = "skate.scope"
 #: The headers with the token: the usual one, and the one that Ray's clients use behind proxies.
@@ -49,11 +54,16 @@ _TEXTS = {
 
 
 class Guard:
-    """An ASGI application that passes on what is allowed, and answers everything else itself."""
+    """An ASGI application that passes on what is allowed, and answers everything else itself.
 
-    def __init__(self, app: App, access: Access) -> None:
+    Args:
+        audit: called with a line about each change by a client with a token, once it is answered.
+    """
+
+    def __init__(self, app: App, access: Access, audit: Callable[[str], object] | None = None) -> None:
         self._app = app
         self._access = access
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection."""
@@ -67,6 +77,8 @@ class Guard:
         async def safely(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *SAFETY]
+                if self._audit is not None and scope["method"] not in READING and GRANTED in scope:
+                    self._audit(_line_about(scope, message["status"]))
             await send(message)
 
         status, reason = self.refusal(scope)
@@ -100,9 +112,10 @@ class Guard:
         origins = headers.get("origin", [])
         if origins and origins != [f"{scope['scheme']}://{hosts[0]}"]:
             return 403, "the request comes from another origin"
-        if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
-            return 403, "the request comes from another site"
         method = scope["method"]
+        if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
+            if not (method in READING and scope["path"] == FRONT and _opens_a_page(headers)):
+                return 403, "the request comes from another site"
         if method not in READING | WRITING:
             return 405, ""
         if method in READING and scope["path"] in OPEN:
@@ -129,6 +142,18 @@ class Guard:
             return 403, f"the token is for {scope}, but {needed} is needed"
         granted[GRANTED] = scope
         return 0, ""
+
+
+def _opens_a_page(headers: dict[str, list[str]]) -> bool:
+    """Return True for a click on a link: it shows a page, of which the other site sees nothing."""
+    return headers.get("sec-fetch-mode") == ["navigate"] and headers.get("sec-fetch-dest") == ["document"]
+
+
+def _line_about(scope: Scope, status: int) -> str:
+    """Return who has changed what, and how that was answered. The target is still encoded, so it has no line ends."""
+    host, port = scope.get("client") or ("?", 0)
+    target = scope.get("raw_path", b"").decode("ascii", "replace")[:TARGET_CHARACTERS]
+    return f"{AUDIT} {host}:{port} {scope[GRANTED]} {scope['method']} {target} {status}"
 
 
 def _body_refusal(headers: dict[str, list[str]], path: str) -> tuple[int, str]:

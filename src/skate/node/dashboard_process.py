@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from skate.node.driver import address
@@ -18,7 +18,9 @@ from skate.node.driver import address
 END_SECONDS = 5.0
 #: Pauses before the process is started again: the first, and the longest one; each is twice as long as that before it.
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 60.0
-#: The last lines of its error output that the node's log shows.
+#: The first word of lines about changes, all of which are in the node's log.
+AUDIT = "audit:"
+#: The last other lines of its error output that the node's log shows.
 SHOWN_LINES = 20
 
 #: The URL of a dashboard, its tokens, its pid; or the error with which it has ended.
@@ -37,6 +39,11 @@ class DashboardPlace(NamedTuple):
     metrics_port: int | None = None
     #: Serve nothing but metrics, only on that port.
     metrics_only: bool = False
+    #: Files with the certificate and with its key; without them, it serves plain HTTP.
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    #: Further names, with ports, by which clients reach it.
+    allowed_hosts: tuple[str, ...] = ()
 
 
 def spawn(node: str, place: DashboardPlace, errors: int | None = None) -> subprocess.Popen[bytes]:
@@ -52,6 +59,11 @@ def spawn(node: str, place: DashboardPlace, errors: int | None = None) -> subpro
         command += ["--metrics-export-port", str(place.metrics_port)]
     if place.metrics_only:
         command.append("--metrics-only")
+    for option, file in (("--tls-cert", place.tls_cert), ("--tls-key", place.tls_key)):
+        if file is not None:
+            command += [option, file]
+    for name in place.allowed_hosts:
+        command += ["--allowed-host", name]
     # Ctrl-C in a terminal is for the program.
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
@@ -124,13 +136,15 @@ class Dashboard:
                     self._place = self._place._replace(port=port_of(facts["url"]))
                 if "metrics_url" in facts:
                     self._place = self._place._replace(metrics_port=port_of(where))
-                target = {"labels": {"job": "ray"}, "targets": [where.partition("://")[2]]}
+                scheme, _, host = where.partition("://")
+                labels = {"job": "ray", **({"__scheme__": scheme} if scheme == "https" else {})}
+                target = {"labels": labels, "targets": [host]}
                 _write(os.path.join(folder, address.DISCOVERY_NAME), json.dumps([target]))
                 _write(os.path.join(folder, address.METRICS_TOKEN_NAME), facts["read_token"])
                 _write(file, json.dumps(facts))
                 self._report_once(facts)
             assert process.stderr is not None
-            last_lines = [line.decode(errors="replace") for line in deque(process.stderr, SHOWN_LINES)]
+            last_lines = self._copy(process.stderr)
             status = process.wait()
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file)
@@ -148,6 +162,17 @@ class Dashboard:
             if self._ended.wait(pause):
                 return
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    def _copy(self, stream: Iterable[bytes]) -> list[str]:
+        """Copy lines about changes to the node's log until the end; return the last other ones."""
+        last_lines: deque[str] = deque(maxlen=SHOWN_LINES)
+        for line in stream:
+            text = line.decode(errors="replace")
+            if text.startswith(AUDIT):
+                self._log(f"dashboard {text}")
+            else:
+                last_lines.append(text)
+        return list(last_lines)
 
     def _report_once(self, facts: Facts) -> None:
         report, self._report = self._report, _nobody

@@ -14,7 +14,7 @@ from skate.core.cluster.membership import GROWS_LABEL as GROWS_LABEL
 from skate.node.autoscaler_process import AutoscalerProcess as AutoscalerProcess
 from skate.node.dashboard_process import Dashboard as Dashboard
 from skate.node.dashboard_process import DashboardPlace as DashboardPlace
-from skate.node.dashboard_process import recorded
+from skate.node.dashboard_process import recorded as recorded
 from skate.node.driver import address, handshake
 from skate.node.driver.address import DISCOVERY_NAME as DISCOVERY_NAME
 from skate.node.driver.address import METRICS_TOKEN_NAME as METRICS_TOKEN_NAME
