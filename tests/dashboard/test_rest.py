@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import skate
+from skate.client.state import survey
 from skate.dashboard import mask
 from skate.dashboard.app import guarded
 from skate.dashboard.guard import Guard
@@ -122,6 +123,17 @@ def test_the_metrics_are_those_of_the_session(app: Guard) -> None:
     families = {each.name for each in text_string_to_metric_families(answer.body.decode())}
     assert {"ray_tasks", "ray_actors", "ray_resources", "ray_running_jobs", "ray_node_mem_used"} <= families
     assert get(app, "/api/prometheus/sd").json == [{"labels": {"job": "ray"}, "targets": ["127.0.0.1:8265"]}]
+
+
+def test_a_node_that_is_late_fails_the_scrape(app: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = survey.ask
+
+    def late(process: Any, kinds: tuple[str, ...], *rest: Any) -> Any:
+        return ([], ["node"]) if "metrics" in kinds else really(process, kinds, *rest)
+
+    monkeypatch.setattr(survey, "ask", late)
+    answer = get(app, "/metrics")
+    assert answer.status == 503 and b"no node has answered" in answer.body
 
 
 def test_one_node_and_one_actor(app: Guard) -> None:

@@ -41,7 +41,10 @@ def authentication_mode(request: Request) -> Response:
 def metrics(request: Request) -> Response:
     """Return the metrics in the text format of Prometheus."""
     of_machine = _machine.rows(skate.util.get_node_ip_address())
-    return Response(exposition(more=of_machine), headers={"content-type": CONTENT_TYPE})
+    try:
+        return Response(exposition(more=of_machine), headers={"content-type": CONTENT_TYPE})
+    except TimeoutError as error:  # Prometheus counts a scrape that has failed
+        return PlainTextResponse(str(error), 503)
 
 
 def service_discovery(request: Request) -> Response:

@@ -53,6 +53,7 @@ def exposition(timeout: float = 1.0, more: Iterable[Row] = ()) -> str:
 
     Raises:
         RuntimeError: no session is running.
+        TimeoutError: no node has answered.
     """
     return text([*metric_rows.collect(timeout), *more], {"SessionName": metric_rows.session_name()})
 

@@ -24,6 +24,8 @@ _PROCESSES = {
     "component_rss_bytes": "Bytes of memory that the process has.",
     "component_shared_bytes": "Bytes of that memory that other processes may have too.",
 }
+#: How long nodes may take, which have all the numbers. A scrape of Prometheus waits for 10 s.
+NODE_SECONDS = 5.0
 #: When each process was read last, and the seconds of CPU that it had used, by node and process.
 _last: dict[tuple[bytes, int], tuple[float, float]] = {}
 
@@ -31,14 +33,19 @@ _last: dict[tuple[bytes, int], tuple[float, float]] = {}
 def collect(timeout: float) -> list[Row]:
     """Return the metrics of all nodes, each with the node's address as "node_ip" and True as "is_head" for the head.
 
-    Processes that do not report within `timeout` seconds are present with their last report. Raises RuntimeError if no session
-    is running.
+    Processes that do not report within `timeout` seconds are present with their last report.
+
+    Raises:
+        RuntimeError: no session is running.
+        TimeoutError: no node has answered within 5 s.
     """
     process = session.current_or_none()
     if process is None:
         raise RuntimeError("no session is running, so there are no metrics; call init() first")
     processes, _ = survey.ask(process, ("reports", "jobs"), timeout, {}, 0, False)
-    parts, _ = survey.ask(process, ("metrics",), timeout, {}, 0, False)
+    parts, _ = survey.ask(process, ("metrics",), NODE_SECONDS, {}, 0, False)
+    if not parts:
+        raise TimeoutError(f"no node has answered within {NODE_SECONDS:g} s; this machine may be overloaded")
     found = [
         {**row, "node_ip": part["ip"], "is_head": part["head"]}
         for part in parts
