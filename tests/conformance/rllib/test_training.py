@@ -413,3 +413,50 @@ def test_a_module_is_added_and_removed(pair: Any) -> None:
         new_should_module_be_updated=["of_left"],
     )
     assert set(algorithm.train()["learners"]) >= {"of_left"}
+
+
+class Copycat(RLModule):
+    """Repeats the choice that it sees, and keeps what it was given."""
+
+    def _forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        seen = np.asarray(batch[Columns.OBS])
+        assert seen.ndim == 1 and set(seen.tolist()) <= {0, 1}, seen
+        return {Columns.ACTIONS: seen.astype(np.int64)}
+
+    def _forward_exploration(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return self._forward_inference(batch)
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        raise NotImplementedError("this module does not learn")
+
+
+class Echoes(Pair):
+    """One agent sees the rounds, the other the first one's last choice as a number; its reward is one for repeating it."""
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        self.observation_spaces = {**self.observation_spaces, "right": gym.spaces.Discrete(2)}
+
+    def seen(self) -> dict[str, Any]:
+        self.last = 0 if self.rounds == 0 else self.chosen
+        return {**super().seen(), "right": self.last}
+
+    def step(self, action_dict: dict[str, Any]) -> Any:
+        repeated = float(action_dict["right"] == self.last)
+        self.chosen = int(action_dict["left"])
+        seen, rewards, *rest = super().step(action_dict)
+        return (seen, {**rewards, "right": repeated}, *rest)
+
+
+def test_a_module_of_ones_own_beside_a_default_one_gets_choices_as_numbers(session: None) -> None:
+    specs = {
+        "of_left": RLModuleSpec(model_config={"fcnet_hiddens": [3]}),
+        "of_right": RLModuleSpec(module_class=Copycat),
+    }
+    config = for_pair().environment(Echoes).multi_agent(policies_to_train=["of_left"])
+    config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
+    algorithm = config.build_algo()
+    returns = algorithm.train()["env_runners"]["agent_episode_returns_mean"]
+    space = algorithm.get_module("of_right").observation_space
+    algorithm.stop()
+    assert returns["right"] == 5.0 and space == gym.spaces.Discrete(2)

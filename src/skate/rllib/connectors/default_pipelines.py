@@ -71,7 +71,7 @@ def build_env_to_module(
     if getattr(config, "add_default_connectors_to_env_to_module_pipeline", True):
         many = bool(getattr(config, "is_multi_agent", False))
         made.append(AddObservationsFromEpisodesToBatch())
-        made.append(FlattenForModule(flat=wants_flat(config), multi_agent=many))
+        made.append(FlattenForModule(flat=wants_flat(config), multi_agent=many, keep=nested_modules(config)))
         made.append(AddTimeDimToBatchAndZeroPad())
         made.append(AddStatesFromEpisodesToBatch())
         if many:
@@ -185,6 +185,14 @@ def wants_flat(config: Any) -> bool:
     """True if observations are made vectors: for default modules, but not for a user's own class."""
     spec = getattr(config, "_rl_module_spec", None)
     return getattr(spec, "module_class", None) is None
+
+
+def nested_modules(config: Any) -> set[str]:
+    """Return the ids of the modules that have a class of the user's own, which flattens for itself."""
+    specs = getattr(getattr(config, "_rl_module_spec", None), "rl_module_specs", None)
+    if not isinstance(specs, dict):
+        return set()
+    return {name for name, spec in specs.items() if getattr(spec, "module_class", None) is not None}
 
 
 def is_default(pipeline: ConnectorPipelineV2) -> bool:

@@ -63,7 +63,9 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         both = self.env.single_observation_space, self.env.single_action_space
         pipeline = self._env_to_module
         observations, actions = pipeline.observation_space, pipeline.action_space
-        found = getattr(observations, "spaces", {})
+        found = dict(getattr(observations, "spaces", {}))
+        for connector in pipeline["FlattenForModule"]:
+            found |= connector.spaces_kept(self.config.policy_mapping_fn)
         by_module = {module_id: (space, actions[module_id]) for module_id, space in found.items()}  # type: ignore[index]
         return {INPUT_ENV_SPACES: both, INPUT_ENV_SINGLE_SPACES: both, **by_module}
 

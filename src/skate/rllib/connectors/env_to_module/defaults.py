@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from typing import Any
 
 import gymnasium as gym
@@ -72,11 +73,15 @@ class FlattenForModule(ConnectorV2):
     Args:
         flat: False for modules that take nested observations.
         multi_agent: True if the spaces are by agent.
+        keep: Ids of modules of a user's own class, which get numbers, matrices and choices as they are.
     """
 
-    def __init__(self, flat: bool = True, multi_agent: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, flat: bool = True, multi_agent: bool = False, keep: Collection[str] = (), **kwargs: Any
+    ) -> None:
         self.flat = flat
         self.multi_agent = multi_agent
+        self.keep = frozenset(keep)
         self._plans: dict[Any, SpacePlan] = {}
         super().__init__(**kwargs)
 
@@ -103,10 +108,29 @@ class FlattenForModule(ConnectorV2):
 
         def flat(item: Any, episode_id: Any, agent_id: Any, module_id: Any) -> Any:
             plan = self._plans[agent_id]
-            return item if plan.keeps else plan.row(item)
+            if plan.keeps or (module_id in self.keep and not is_nested(plan.original)):
+                return item
+            return plan.row(item)
 
         self.foreach_batch_item_change_in_place(batch, Columns.OBS, flat)
         return batch
+
+    def spaces_kept(self, mapping: Any) -> dict[str, gym.Space[Any]]:
+        """Return the spaces of the modules that get observations as they are.
+
+        Args:
+            mapping: Returns the module's id for an agent's id and an episode.
+        """
+        space = self.input_observation_space
+        if not self.keep or not isinstance(space, gym.spaces.Dict):
+            return {}
+        found = by_module(space, sorted(self.keep), mapping)
+        return {name: each for name, each in found.spaces.items() if not is_nested(each)}  # type: ignore[attr-defined]
+
+
+def is_nested(space: gym.Space[Any]) -> bool:
+    """True for spaces of dicts and tuples."""
+    return isinstance(space, gym.spaces.Dict | gym.spaces.Tuple)
 
 
 class AddTimeDimToBatchAndZeroPad(InBothPipelines):
