@@ -359,7 +359,6 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.offline.offline_prelearner": "skate.rllib.algorithms.not_available",
     "rllib.policy.torch_policy_v2": "skate.rllib.algorithms.not_available",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
-    "rllib.utils.serialization": {"skate.rllib.utils.numpy": ("convert_numpy_to_python_primitives",)},
     "rllib.utils.spaces": {},
     "rllib.utils.spaces.space_utils": {
         "skate.rllib.env.nested": ("BatchedNdArray", "batch", "unbatch"),

@@ -90,3 +90,16 @@ def test_exploration_falls_with_the_steps() -> None:
     best = int(algorithm.compute_single_action(state, explore=False))
     algorithm.stop()
     assert actions == {best}
+
+
+def test_a_callback_at_the_end_of_a_sample_changes_no_bit() -> None:
+    seen: list[int] = []
+    digests = []
+    for config in (
+        small(),
+        small().callbacks(on_sample_end=lambda *, samples, **kwargs: seen.append(len(samples))),
+    ):
+        algorithm, _ = train(config, 1)
+        digests.append(digest(algorithm))
+        algorithm.stop()
+    assert digests[0] == digests[1] and len(seen) == 50

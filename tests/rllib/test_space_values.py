@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from skate.rllib.core.models.torch.primitives import normc_initializer
 from skate.rllib.env import spaces as space_values
 from skate.rllib.policy.sample_batch import SampleBatch, concat_samples
 from skate.rllib.utils import numpy as arrays
+from skate.rllib.utils.serialization import gym_space_from_dict, gym_space_to_dict
 
 SPACE = spaces.Dict(
     {"b": spaces.Tuple((spaces.Box(-2.0, 4.0, (3,)), spaces.Discrete(3))), "a": spaces.Box(0.0, np.inf, (1,))}
@@ -147,3 +149,12 @@ def test_a_game_of_openspiel_is_played_in_turns() -> None:
     observations, rewards, terminateds, truncateds, _ = env.step({1: 8})
     assert observations == {} and rewards[1] == pytest.approx(-rewards[0] - 0.1)
     assert terminateds == {0: True, 1: True, "__all__": True} and not any(truncateds.values())
+
+
+def test_a_space_of_texts_as_a_dict() -> None:
+    space = spaces.Text(5, charset="abc")
+    assert gym_space_from_dict(json.loads(json.dumps(gym_space_to_dict(space)))) == space
+    with pytest.raises(ValueError, match="has no form as a dict"):
+        gym_space_to_dict(spaces.Sequence(space))
+    with pytest.raises(ValueError, match="'shape' is not known; there are"):
+        gym_space_from_dict({"space": "shape"})

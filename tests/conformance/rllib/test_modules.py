@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -266,6 +267,60 @@ def test_a_spec_of_several() -> None:
     assert set(made.rl_module_specs) == {"a"}
     assert made.multi_rl_module_class is MultiRLModule
     assert type(made.build(module_id="a")) is Linear
+
+
+NESTED = gym.spaces.Dict(
+    {
+        "choices": gym.spaces.Tuple([gym.spaces.Discrete(2, start=1), gym.spaces.MultiBinary(3)]),
+        "row": gym.spaces.Box(np.array([-1, 0], np.float32), np.array([3, 9], np.float32)),
+        "several": gym.spaces.MultiDiscrete([2, 3]),
+    }
+)
+#: How Ray writes a Box of two numbers between -1 and 1: changing it would break files that others have written.
+BOX_AS_DICT = {
+    "space": "box", "shape": [2], "dtype": "<f4",
+    "low": "eJyb7BfqGxDJyFDGUK2eklqcXKRupaBuk2airqOgnpZfVFKUmBefX5SSChJ3S8wpTgWKF2ckFqQC+RpGOpo6CrUKFAAuBoaG/SAMADXmHdc=",
+    "high": "eJyb7BfqGxDJyFDGUK2eklqcXKRupaBuk2airqOgnpZfVFKUmBefX5SSChJ3S8wpTgWKF2ckFqQC+RpGOpo6CrUKFAAuBoYGexAGADLmHNc=",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("space", [BOX, NESTED, None], ids=["box", "nested", "none"])
+def test_a_spec_as_a_dict(space: Any) -> None:
+    made = spec()
+    made.observation_space = space
+    plain = json.loads(json.dumps(made.to_dict()))
+    assert (
+        plain["module_class"]
+        == "ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module.DefaultPPOTorchRLModule"
+    )
+    assert plain["catalog_class"] == "ray.rllib.algorithms.ppo.ppo_catalog.PPOCatalog"
+    assert plain["action_space"] == {"space": "discrete", "n": 2, "start": 0}
+    assert plain["model_config"] == {**SMALL, "vf_share_layers": False}
+    again = RLModuleSpec.from_dict(made.to_dict())
+    assert again == made and again.module_class is DefaultPPOTorchRLModule
+    if space is BOX:
+        assert set(again.build().get_state()) == set(made.build().get_state())
+
+
+def test_a_space_written_by_ray() -> None:
+    plain = {**spec().to_dict(), "observation_space": BOX_AS_DICT}
+    space = RLModuleSpec.from_dict(plain).observation_space
+    assert space == gym.spaces.Box(-1, 1, (2,), np.float32)
+
+
+def test_a_spec_of_several_as_a_dict() -> None:
+    made = MultiRLModuleSpec(rl_module_specs={"a": spec(), "b": spec(BOX)})
+    plain = json.loads(json.dumps(made.to_dict()))
+    assert plain["multi_rl_module_class"] == "ray.rllib.core.rl_module.multi_rl_module.MultiRLModule"
+    assert set(plain["rl_module_specs"]) == {"a", "b"}
+    again = MultiRLModuleSpec.from_dict(made.to_dict())
+    assert again.rl_module_specs == made.rl_module_specs and again.inference_only is made.inference_only
+    assert set(again.build().keys()) == {"a", "b"}
+
+
+def test_a_spec_without_a_class_is_no_dict() -> None:
+    with pytest.raises((ValueError, AttributeError)):
+        RLModuleSpec(observation_space=BOX).to_dict()
 
 
 LOGITS = torch.tensor([[0.3, -1.2, 0.5, 2.0], [0.0, 0.1, -0.7, 0.4]])

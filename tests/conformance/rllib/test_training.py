@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 import numpy as np
 import ray
 from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
@@ -460,3 +461,22 @@ def test_a_module_of_ones_own_beside_a_default_one_gets_choices_as_numbers(sessi
     space = algorithm.get_module("of_right").observation_space
     algorithm.stop()
     assert returns["right"] == 5.0 and space == gym.spaces.Discrete(2)
+
+
+@pytest.mark.parametrize("mode", ["truncate_episodes", "complete_episodes"])
+def test_sampled_episodes_of_a_replay_buffer_are_shown(session: None, mode: str) -> None:
+    shown: list[Any] = []
+
+    def show(*, samples: Any, env_runner: Any, **kwargs: Any) -> None:
+        shown.extend((len(each), each.get_return(), each.is_done) for each in samples)
+
+    config = DQNConfig().environment("CartPole-v1").callbacks(on_sample_end=show).debugging(seed=1)
+    config.env_runners(num_env_runners=0, batch_mode=mode)
+    config.reporting(min_sample_timesteps_per_iteration=90)
+    algorithm = config.rl_module(model_config={"fcnet_hiddens": [4]}).build_algo()
+    sampled = algorithm.train()["num_env_steps_sampled_lifetime"]
+    algorithm.stop()
+    assert sum(length for length, _, _ in shown) == sampled >= 90
+    assert all(returned == length for length, returned, _ in shown)
+    done = [is_done for _, _, is_done in shown]
+    assert all(done) if mode == "complete_episodes" else any(done) and not all(done)

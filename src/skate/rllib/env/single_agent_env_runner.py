@@ -174,14 +174,18 @@ class SingleAgentEnvRunner(EnvRunner):
         before = self._meter.num_episodes
         whole = getattr(self.config, "batch_mode", "truncate_episodes") == "complete_episodes"
 
+        shown: list[Any] | None = [] if self._callbacks.has("on_sample_end") else None
+
         def part(steps: int) -> Rollout:
             if self.samples_columns:
                 sampler = self._column_sampler()
                 return sampler.sample(steps, explore, *self._lifetime_and_growth(), random_actions)
-            return self._episode_sampler().sample_rollout(steps, explore, random_actions)
+            return self._episode_sampler().sample_rollout(steps, explore, random_actions, shown)
 
         with self.metrics.log_time(names.SAMPLE_TIMER):
             rollout = sample_whole(part, num_steps, self._meter) if whole else part(num_steps)
+            if shown is not None:
+                self._show(shown)
         if whole:
             self._begin_anew()
         rollout.weights_seq_no = self._weights_seq_no
@@ -247,6 +251,20 @@ class SingleAgentEnvRunner(EnvRunner):
             )
         self._log_end(steps, self._meter.num_episodes - before)
         return samples
+
+    def _show(self, samples: list[Any]) -> None:
+        """Call `on_sample_end` with the episodes of a fragment; its columns are learnt from as they are."""
+        whole: dict[str, Any] = {}
+        for episode in samples:
+            if episode.id_ in whole:
+                whole[episode.id_].concat_episode(episode)
+            else:
+                whole[episode.id_] = episode
+        if getattr(self.config, "episodes_to_numpy", True):
+            whole = {key: episode.to_numpy() for key, episode in whole.items()}
+        self._callbacks.run(
+            "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=list(whole.values())
+        )
 
     def sample_episodes(self, num_steps: int, explore: bool | None = None) -> list[Any]:
         """Sample a fragment as episodes.

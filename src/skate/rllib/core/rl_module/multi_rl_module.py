@@ -9,6 +9,12 @@ from collections.abc import Callable, Collection, ItemsView, Iterator, KeysView,
 from typing import Any, TypeVar
 
 from skate.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
+from skate.rllib.utils.serialization import (
+    deserialize_type,
+    gym_space_from_dict,
+    gym_space_to_dict,
+    serialize_type,
+)
 
 T = TypeVar("T")
 
@@ -314,6 +320,38 @@ class MultiRLModuleSpec:
             inference_only=module.inference_only,
             model_config=module.model_config,
             rl_module_specs={i: RLModuleSpec.from_module(m.unwrapped()) for i, m in module.items()},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this spec as a dict of plain values; see `RLModuleSpec.to_dict`."""
+        return {
+            "multi_rl_module_class": serialize_type(self.multi_rl_module_class),
+            "observation_space": gym_space_to_dict(self.observation_space),
+            "action_space": gym_space_to_dict(self.action_space),
+            "inference_only": self.inference_only,
+            "model_config": self.model_config,
+            "rl_module_specs": {module_id: spec.to_dict() for module_id, spec in self.specs.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> MultiRLModuleSpec:
+        """Return the spec that `to_dict` made a dict of.
+
+        Args:
+            d: The dict.
+
+        Raises:
+            ValueError: It names a class that does not exist.
+        """
+        return cls(
+            multi_rl_module_class=deserialize_type(d["multi_rl_module_class"], error=True),
+            observation_space=gym_space_from_dict(d.get("observation_space")),
+            action_space=gym_space_from_dict(d.get("action_space")),
+            inference_only=d["inference_only"],
+            model_config=d.get("model_config"),
+            rl_module_specs={
+                module_id: RLModuleSpec.from_dict(spec) for module_id, spec in d["rl_module_specs"].items()
+            },
         )
 
     def update(self, other: MultiRLModuleSpec | RLModuleSpec, override: bool = False) -> None:

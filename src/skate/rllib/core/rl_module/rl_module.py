@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate.rllib.core import DEFAULT_MODULE_ID
 from skate.rllib.utils.checkpoints import Checkpointable
+from skate.rllib.utils.serialization import (
+    deserialize_type,
+    gym_space_from_dict,
+    gym_space_to_dict,
+    serialize_type,
+)
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -247,6 +253,47 @@ class RLModuleSpec:
             learner_only=module.learner_only,
             model_config=module.model_config,
             catalog_class=None if module.catalog is None else type(module.catalog),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this spec as a dict of plain values: classes by their paths, spaces as dicts.
+
+        Raises:
+            ValueError: No class is set.
+        """
+        if self.module_class is None:
+            raise ValueError(
+                "RLModuleSpec.to_dict() without a module_class; set RLModuleSpec(module_class=...)"
+            )
+        return {
+            "module_class": serialize_type(self.module_class),
+            "observation_space": gym_space_to_dict(self.observation_space),
+            "action_space": gym_space_to_dict(self.action_space),
+            "inference_only": self.inference_only,
+            "learner_only": self.learner_only,
+            "model_config": self._get_model_config(),
+            "catalog_class": None if self.catalog_class is None else serialize_type(self.catalog_class),
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> RLModuleSpec:
+        """Return the spec that `to_dict` made a dict of.
+
+        Args:
+            d: The dict.
+
+        Raises:
+            ValueError: It names a class that does not exist.
+        """
+        catalog = d["catalog_class"]
+        return cls(
+            module_class=deserialize_type(d["module_class"], error=True),
+            observation_space=gym_space_from_dict(d["observation_space"]),
+            action_space=gym_space_from_dict(d["action_space"]),
+            inference_only=d["inference_only"],
+            learner_only=d["learner_only"],
+            model_config=d["model_config"],
+            catalog_class=None if catalog is None else deserialize_type(catalog, error=True),
         )
 
     def update(self, other: RLModuleSpec, override: bool = True) -> None:

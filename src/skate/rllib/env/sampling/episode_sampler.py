@@ -253,13 +253,20 @@ class EpisodeSampler:
             self.chunks.setdefault(chunk.id_, []).append(chunk)
         return chunks
 
-    def sample_rollout(self, num_steps: int, explore: bool, random_actions: bool = False) -> Rollout:
+    def sample_rollout(
+        self,
+        num_steps: int,
+        explore: bool,
+        random_actions: bool = False,
+        shown: list[SingleAgentEpisode] | None = None,
+    ) -> Rollout:
         """Sample a fragment of columns through the connectors.
 
         Args:
             num_steps: Steps of each lane.
             explore: True to explore.
             random_actions: True to act at random.
+            shown: Gets the episodes and chunks of the fragment, if somebody looks at them.
         """
         runner = self.runner
         self._open(explore, anew=False)
@@ -267,13 +274,17 @@ class EpisodeSampler:
         state_in = (
             None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
         )
-        taken = [
-            self._advance(explore, random_actions, index * runner.num_envs)[0] for index in range(num_steps)
-        ]
+        taken, done = [], []
+        for index in range(num_steps):
+            acted, ended = self._advance(explore, random_actions, index * runner.num_envs)
+            taken.append(acted)
+            done += ended
         made = columns_of(taken, state_in, runner.num_envs)
-        self._cut()
+        chunks = self._cut()
         self.chunks.clear()
         self._close()
+        if shown is not None:
+            shown += [*done, *chunks]
         return made
 
 
