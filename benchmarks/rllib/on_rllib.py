@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from benchmarks.rllib.settings import BEFORE_LEARNING, Settings
+from benchmarks.rllib.settings import BEFORE_LEARNING, SETTINGS, Settings
 
 
 def part(target: str, path: str, name: str) -> Any:
@@ -173,6 +173,41 @@ def by_default(target: str, config: Any) -> Any:
     return config.training(dueling=True, double_q=True, replay_buffer_config=buffer)
 
 
+def with_small_critics(target: str, config: Any) -> Any:
+    """Return SAC's configuration with the networks of Stable-Baselines3.
+
+    The default critic encodes observations and actions apart and has ten times as many parameters, which no setting of
+    `model_config` changes.
+    """
+    import torch  # this module is read by the runner of benchmarks too
+
+    encoder_out = part(target, "core.models.base", "ENCODER_OUT")
+
+    class Encoder(torch.nn.Module):
+        def __init__(self, inputs: int, hidden: tuple[int, ...]) -> None:
+            super().__init__()
+            layers: list[torch.nn.Module] = []
+            for width in hidden:
+                layers += [torch.nn.Linear(inputs, width), torch.nn.ReLU()]
+                inputs = width
+            self.layers = torch.nn.Sequential(*layers)
+
+        def forward(self, batch: Any) -> dict[str, Any]:
+            return {encoder_out: self.layers(torch.cat((batch["obs"], batch["actions"]), dim=-1))}
+
+    class Catalog(part(target, "algorithms.sac.sac_catalog", "SACCatalog")):  # type: ignore[misc]
+        def build_qf_encoder(self, framework: str) -> Any:
+            inputs = self.observation_space.shape[0] + self.action_space.shape[0]
+            return Encoder(inputs, SETTINGS["sac_small"].hidden)
+
+    module = part(target, "algorithms.sac.torch.default_sac_torch_rl_module", "DefaultSACTorchRLModule")
+    spec = part(target, "core.rl_module.rl_module", "RLModuleSpec")
+    return config.rl_module(
+        rl_module_spec=spec(module_class=module, catalog_class=Catalog),
+        model_config={"fcnet_hiddens": list(SETTINGS["sac_small"].hidden), "fcnet_activation": "relu"},
+    )
+
+
 SPECIAL = {
     "callback": with_callback,
     "mean_std_filter": with_filter,
@@ -180,4 +215,5 @@ SPECIAL = {
     "lstm": with_memory,
     "multi_agent": with_agents,
     "dqn_default": by_default,
+    "sac_small": with_small_critics,
 }

@@ -36,6 +36,7 @@ class Settings:
 BEFORE_LEARNING = 300
 PPO = Settings()
 DQN = Settings("DQN", envs=1, batch=100, minibatch=32, hidden=(256, 256), lr=5e-4)
+SAC = replace(DQN, algorithm="SAC", env="Pendulum-v1", minibatch=256, lr=3e-4)
 SETTINGS = {
     "ppo_local": PPO,
     "sampling": PPO,
@@ -50,7 +51,8 @@ SETTINGS = {
     "multi_agent": PPO,
     "dqn": DQN,
     "dqn_default": DQN,
-    "sac": replace(DQN, algorithm="SAC", env="Pendulum-v1", minibatch=256, lr=3e-4),
+    "sac": SAC,
+    "sac_small": SAC,
 }
 
 
