@@ -57,6 +57,15 @@ def test_each_task_has_its_own_lines() -> None:
         next(state.get_log(task_id="00" * 24))  # type: ignore[call-overload]
 
 
+def test_what_a_task_has_printed_is_there_once_its_result_is() -> None:
+    missing = []
+    for number in range(60):
+        task_id, _ = skate.get(say.remote(f"line {number}\n"))
+        if log(task_id=task_id) != f"line {number}\n":
+            missing.append(number)
+    assert not missing
+
+
 def test_each_attempt_has_its_own_lines(tmp_path: Path) -> None:
     @skate.remote(max_retries=2, retry_exceptions=True)
     def third_time_lucky() -> str:

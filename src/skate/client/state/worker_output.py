@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from skate.client.session import session
@@ -10,6 +11,8 @@ from skate.protocol.fields import Where
 from skate.wire.output import key_of
 
 Row = dict[str, Any]
+#: How often nodes are asked how far they have read; a round takes less than a millisecond.
+_SETTLE_SECONDS = 0.002
 
 
 def kept(timeout: float) -> list[Row]:
@@ -29,6 +32,22 @@ def lines_of_task(task_id: str, attempt: int, stream: str, timeout: float, since
     """Return the row of the stream with lines that an attempt of a task has printed, as `lines_of` does."""
     printer = key_of(bytes.fromhex(task_id), attempt)
     return _ask({"printer": printer, "stream": stream, "since": str(since)}, timeout)
+
+
+def settle(timeout: float) -> None:
+    """Wait until nodes have read what workers had printed before this call, for at most `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    wanted: dict[str, int] | None = None
+    while True:
+        behind = {row["node_id"]: row["rounds"] for row in _ask({"unread": "1"}, timeout) if row["unread"]}
+        if wanted is None:
+            wanted = {node: rounds + 2 for node, rounds in behind.items()}
+        if (
+            all(rounds >= wanted.get(node, 0) for node, rounds in behind.items())
+            or time.monotonic() > deadline
+        ):
+            return
+        time.sleep(_SETTLE_SECONDS)
 
 
 def files(timeout: float) -> list[Row]:

@@ -23,6 +23,7 @@ from skate.protocol.fields import Where
 from skate.wire.limits import start_thread
 from skate.wire.output import END_OF_MARK, MARK, NO_TASK
 
+#: As much as a pipe holds, so that one round over the pipes reads all that was in them.
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 1 << 20
 #: The number of seconds after which an incomplete line is printed.
@@ -112,6 +113,9 @@ class WorkerOutput:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller.register(self._wake, select.EPOLLIN)
         self._closing = False
+        #: Rounds over the pipes that have ended, and True during one.
+        self._rounds = 0
+        self._in_round = False
         self._reader: threading.Thread | None = None
         self._printer = Printer()
         #: The last lines of stdout and stderr by worker, in order, for the message about its death.
@@ -168,8 +172,10 @@ class WorkerOutput:
         """Return one row for each stream with kept output: pid and stream; its lines if a pid or a task is requested.
 
         `since` is the number of the first line that is wanted, `printer` the attempt of a task that has printed it. With `file`,
-        return the log files instead; see `log_rows`.
+        return the log files instead; see `log_rows`. With `unread`, return how far the pipes were read; see `_progress`.
         """
+        if "unread" in where:
+            return (self._progress(),)
         if "file" in where:
             return () if self.log_folder is None else log_rows.rows(self.log_folder, where)
         pid, stream, task = where.get("pid"), where.get("stream"), where.get("printer")
@@ -187,6 +193,18 @@ class WorkerOutput:
                     found.append(row)
         return tuple(found)
 
+    def _progress(self) -> dict[str, Any]:
+        """Return the number of rounds over the pipes that have ended, and False as "unread" if all that was printed was read.
+
+        Two rounds later at most, all is read that had been printed before this call.
+        """
+        poller = select.poll()
+        for fd in list(self._sources):
+            poller.register(fd, select.POLLIN)
+        # In this order: what leaves a pipe meanwhile is part of a round.
+        unread = bool(poller.poll(0)) or self._in_round
+        return {"pid": 0, "stream": "", "rounds": self._rounds, "unread": unread}
+
     # -- reading
 
     def _read_all(self) -> None:
@@ -194,6 +212,7 @@ class WorkerOutput:
             events = self._poller.poll(0.2 if self._closing else UNENDED_SECONDS if self._unended else -1)
             if self._closing and not events:
                 return
+            self._in_round = True
             if self._unended:
                 self._print_unended()
             for fd, _ in events:
@@ -204,6 +223,8 @@ class WorkerOutput:
                         continue
                 else:
                     self._read(self._sources[fd])
+            self._rounds += 1
+            self._in_round = False
             if self._closing and not self._sources:
                 return
 

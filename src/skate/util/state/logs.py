@@ -141,6 +141,7 @@ class LogReader:
 
     def first(self, tail: int) -> str:
         """Return the last lines that are kept; all of them if `tail` is negative. Raises RayStateApiException if none are."""
+        worker_output.settle(self._timeout)
         row = self._row()
         if row is None and not self._exists():
             raise RayStateApiException(f"no output is kept of {self._what}; see list_logs()")
@@ -150,6 +151,8 @@ class LogReader:
     def more(self) -> str | None:
         """Return the lines since the last call; None if no more come."""
         ended = self._ended()  # asked first, so that no line comes after it
+        if ended:
+            worker_output.settle(self._timeout)
         row = self._row()
         if row is None or not (row["lines"] or row["lost"]):
             return None if ended else ""
