@@ -4,6 +4,7 @@
     skate script.py [args...]         the same
     skate autoscale CLUSTER.yaml      start and stop the workers of a cluster file as demand changes
     skate dashboard                   serve state and metrics of a session over HTTP
+    skate debug                       attach Python's debugger to a task that waits at a breakpoint
     skate drain-node --reason ...     let a node take no new work, and leave
     skate get KIND ID                 one actor, task, object, node, ... with all details
     skate logs task --id ID           what a task has printed; actor, worker, job, cluster
@@ -37,6 +38,7 @@ VERBS = {
     "autoscale": "skate.autoscaler.command",
     "attach": "skate.command.machines.attach",
     "dashboard": "skate.command.dashboard",
+    "debug": "skate.command.debug",
     "down": "skate.command.machines.down",
     "drain-node": "skate.command.drain_node",
     "exec": "skate.command.machines.exec",

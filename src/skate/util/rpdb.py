@@ -1,4 +1,4 @@
-"""A debugger in tasks, under the name of Ray's older one."""
+"""A debugger in drivers, tasks and actors, under the name of Ray's older one."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from skate.client.runtime_context import in_worker
 
 
 def set_trace(breakpoint_uuid: bytes | None = None) -> None:
-    """Stop here in Python's debugger.
+    """Stop here in Python's debugger; the same as `breakpoint()`.
 
-    In a driver, and everywhere under `init(local_mode=True)`, the debugger uses the terminal. A worker process
-    has none:
-    there this raises RuntimeError, with instructions for running the task in the driver.
+    In a driver, and everywhere under `init(local_mode=True)`, the debugger uses the terminal. In a worker, which has none, the
+    task waits until `skate debug` attaches, from any terminal of the same user on the same machine.
 
     Args:
         breakpoint_uuid: accepted for compatibility.
     """
+    frame = sys._getframe(1)
     if in_worker() and not sys.stdin.isatty():
-        raise RuntimeError(
-            "set_trace() needs a terminal, but a worker process has none: run the program with "
-            "init(local_mode=True), which runs tasks and actors in the driver"
-        )
-    import pdb  # takes 20 ms, and only debugging needs it
+        from skate.client import debugger  # takes 20 ms, and only debugging needs it
 
-    pdb.Pdb().set_trace(sys._getframe(1))
+        debugger.set_trace(frame)
+        return
+    import pdb  # as above
+
+    pdb.Pdb().set_trace(frame)

@@ -271,6 +271,10 @@ class Executor(CallRunner):
         if self.departure.is_termination(error):
             return
         output.flush()
+        if os.environ.get("RAY_DEBUG_POST_MORTEM") == "1" and isinstance(error, Exception):
+            from skate.client import debugger  # takes 20 ms, and only debugging needs it
+
+            debugger.post_mortem(error)
         super().failed(running, error, started)
 
     def left(self, running: Running, error: BaseException) -> None:

@@ -73,6 +73,16 @@ class WorkerLink:
         self.executor.unblock(self._context.task_id())
 
 
+def _breakpoint(*args: Any, **options: Any) -> Any:
+    """Wait for `skate debug` in `breakpoint()`, because a worker has no terminal; PYTHONBREAKPOINT overrides it."""
+    if "PYTHONBREAKPOINT" in os.environ:
+        return sys.__breakpointhook__(*args, **options)
+    from skate.client import debugger  # takes 20 ms, and only debugging needs it
+
+    debugger.set_trace(sys._getframe(1))
+    return None
+
+
 def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
     environ = config.get("env_vars") or {}
@@ -106,6 +116,7 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     signal.signal(signal.SIGINT, executor.on_interrupt)
     signal.signal(signal.SIGTERM, executor.departure.on_terminate)
     stack_dumps.offer()
+    sys.breakpointhook = _breakpoint
     pump.add(channel.fd, partial(_readable, channel, process, pump))
     pump.before_poll = partial(_before_poll, process, channel)
     # One thread may answer while another polls, and a task may begin before everything is written.
