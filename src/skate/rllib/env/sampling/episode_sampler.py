@@ -266,7 +266,7 @@ class EpisodeSampler:
             num_steps: Steps of each lane.
             explore: True to explore.
             random_actions: True to act at random.
-            shown: Gets the episodes and chunks of the fragment, if somebody looks at them.
+            shown: Gets the episodes and chunks of the fragment, if a callback looks at them.
         """
         runner = self.runner
         self._open(explore, anew=False)
