@@ -12,10 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import skate
+from skate.autoscaler.report import status_text
 from skate.client.state import survey
 from skate.dashboard import mask
 from skate.dashboard.app import guarded
 from skate.dashboard.guard import Guard
+from tests.conformance.waiting import wait_for
 from tests.dashboard.asking import Answer, access, ask, bearer
 
 SHAPES: dict[str, Any] = json.loads((Path(__file__).parent / "ray_shapes.json").read_text())
@@ -134,6 +136,26 @@ def test_a_node_that_is_late_fails_the_scrape(app: Guard, monkeypatch: pytest.Mo
     monkeypatch.setattr(survey, "ask", late)
     answer = get(app, "/metrics")
     assert answer.status == 503 and b"no node has answered" in answer.body
+
+
+def test_the_status_of_the_cluster_names_what_waits(app: Guard) -> None:
+    never = [Actor.options(num_cpus=2).remote() for _ in range(3)]
+    group = skate.util.placement_group([{"CPU": 2}] * 2, strategy="SPREAD")
+    try:
+        report = get(app, "/api/cluster_status").json["data"]
+        fields = report["clusterStatus"]["loadMetricsReport"]
+        assert fields["usage"]["CPU"] == [1.0, 2.0]
+        assert fields["resourceDemand"] == [[{"CPU": 2.0}, 3]]
+        assert fields["pgDemand"] == [[{"strategy": "SPREAD", "bundles": [[{"CPU": 2.0}, 2]]}, 1]]
+        text = get(app, "/api/cluster_status?format=1").json["data"]["clusterStatus"]
+        for line in (" 1 head", " 1.0/2.0 CPU", " {'CPU': 2.0}: 3+ pending tasks/actors"):
+            assert line in text.splitlines(), text
+        assert "Total Usage:\n" in text and "+ pending placement groups" in text
+    finally:
+        for each in never:
+            skate.kill(each)
+        skate.util.remove_placement_group(group)
+    wait_for(lambda: "(no resource demands)" in status_text(), what="the end of the demand")
 
 
 def test_one_node_and_one_actor(app: Guard) -> None:

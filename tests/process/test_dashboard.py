@@ -207,6 +207,7 @@ def test_any_session_of_ones_own_can_be_asked(program: Callable[..., Program], n
     started = program(ASKED)
     _, pid, node_id = started.wait_for_output(r"^pid .*").split()
     assert f"(pid {pid})" in node.command("status", "--pid", pid).stdout
+    assert "Total Usage:\n" in node.command("status", "--pid", pid, "--ray-format").stdout
     assert node_id in node.command("list", "nodes", "--pid", pid).stdout
     trace = node.folder.parent / "trace.json"
     assert str(trace) in node.command("timeline", "--pid", pid, "-o", str(trace)).stdout

@@ -23,17 +23,30 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--pid", type=int, help=PID_HELP)
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--ray-format", action="store_true", help="as `ray status` prints it, for scripts")
     parser.add_argument("-v", "--verbose", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(list(arguments))
     try:
         where = given.address
         if given.pid is not None:
             where = detached_node.of_process(given.pid, given.temp_dir)
-        found = detached_node.status(detached_node.locate(where, detached_node.folder_of(given.temp_dir)))
-    except OSError as error:
+        path = detached_node.locate(where, detached_node.folder_of(given.temp_dir))
+        if given.ray_format:
+            return _print_as_ray(path)
+        found = detached_node.status(path)
+    except (OSError, ValueError) as error:
         print(f"skate status: {error}", file=sys.stderr)
         return 1
     print(json.dumps(found, indent=2) if given.json else "\n".join(described(found)))
+    return 0
+
+
+def _print_as_ray(path: str) -> int:
+    from skate.autoscaler.report import status_text  # only for scripts of Ray
+    from skate.command.session import joined
+
+    with joined(f"skate://{path}"):
+        print(status_text())
     return 0
 
 

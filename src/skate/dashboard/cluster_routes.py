@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import skate
+from skate.autoscaler.report import status_fields, status_text
+from skate.autoscaler.view import demand
 from skate.dashboard.machine import Machine
 from skate.dashboard.state_routes import reply
 from skate.util import state
@@ -92,14 +94,12 @@ def actor(request: Request) -> Response:
 
 
 def cluster_status(request: Request) -> Response:
-    """Return the resources of the cluster, used and in all."""
-    total, free = skate.cluster_resources(), skate.available_resources()
-    used = {name: [amount - free.get(name, 0.0), amount] for name, amount in total.items()}
-    lines = [f" {taken:g}/{amount:g} {name}" for name, (taken, amount) in sorted(used.items())]
-    text = "\n".join(["Resources", "---------", "Total Usage:", *lines])
+    """Return the nodes and resources of the cluster, and the demand that waits."""
+    waiting = demand()
+    text = status_text(waiting)
     if request.query_params.get("format") == "1":
         return reply({"clusterStatus": text}, "Got formatted cluster status.")
-    report = {"loadMetricsReport": {"usage": used, "resourceDemand": [], "pgDemand": [], "requestDemand": []}}
+    report = {"loadMetricsReport": status_fields(waiting)}
     data = {"autoscalingStatus": text, "autoscalingError": None, "clusterStatus": report}
     return reply(data, "Got cluster status.")
 
