@@ -59,6 +59,7 @@ CHECKS_OF_THE_SIMULATOR = {
 REACH_THROUGHS = 13
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
+    "autoscaler": 2,
     "client": 15,
     "command": 2,
     "core": 2,

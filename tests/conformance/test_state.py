@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,8 @@ def test_the_rest_of_the_cluster_is_listed() -> None:
     assert node.resources_total["CPU"] == 2
     [job] = list_jobs()
     assert (job.job_id, job.status, job.type) == (ray.get_runtime_context().get_job_id(), "RUNNING", "DRIVER")
+    [job] = list_jobs(detail=True)
+    assert 0 < time.time() - job.start_time / 1000 < 24 * 3600
     drivers = list_workers(filters=[("worker_type", "=", "DRIVER")])
     assert [row.pid for row in drivers] == [os.getpid()]
     group = placement_group([{"CPU": 1}], name="listed")

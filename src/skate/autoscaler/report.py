@@ -92,7 +92,7 @@ def _demand_lines(shapes: Iterable[Shape], what: str, none: str = "") -> list[st
     return lines or ([f" {none}"] if none else [])
 
 
-def _counted(values: Iterable[Any]) -> list[list[Any]]:
+def _counted(values: Iterable[object]) -> list[list[Any]]:
     """Return each different value with its number, in the order of their first ones."""
     found = Counter(json.dumps(value, sort_keys=True) for value in values)
     return [[json.loads(text), count] for text, count in found.items()]

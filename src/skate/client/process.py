@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -29,7 +30,7 @@ class Process(ClientCore):
     """The client core of this process, and its link to the node."""
 
     __slots__ = (
-        "_since_drain", "exported", "job_environment", "link", "lock", "looks", "mapping", "namespace", "node_id",
+        "_since_drain", "began_ms", "exported", "job_environment", "link", "lock", "looks", "mapping", "namespace", "node_id",
         "node_ip_address", "packages", "pump", "realm", "tensors", "unused",
     )  # fmt: skip
 
@@ -55,6 +56,8 @@ class Process(ClientCore):
         self.tensors: Any = None
         #: It only reads the state of the session, so lists of programs leave it out.
         self.looks = False
+        #: When this process joined the session, in milliseconds since the epoch.
+        self.began_ms = int(time.time() * 1000)
         self._since_drain = 0
         self.handlers[m.SURVEY] = self._survey
 

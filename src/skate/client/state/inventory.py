@@ -333,7 +333,7 @@ def _jobs(parts: list[Row]) -> list[Row]:
                 "entrypoint": part["entrypoint"],
                 "message": None,
                 "error_type": None,
-                "start_time": None,
+                "start_time": part["began_ms"],
                 "end_time": None,
                 "metadata": {},
                 "runtime_env": holdings.parsed(part["environment"]),

@@ -62,6 +62,7 @@ def answer(process: Process, message: m.Survey) -> None:
 
         part["entrypoint"] = " ".join(sys.argv)
         part["environment"] = json.dumps(process.job_environment or {})
+        part["began_ms"] = process.began_ms
     if "objects" in kinds:
         part["refs"] = _refs(process, where.get("object"))
         part["handles"] = _handles(process)
