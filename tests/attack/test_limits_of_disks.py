@@ -153,3 +153,57 @@ assert not results.errors and results[0].metrics["score"] == 19
 def test_journal_of_tune(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     run_under(tmp_path, JOURNAL, *small_disk(disk, "3m"), DISK=str(disk))
+
+
+LOGS = """
+import glob, os, subprocess, sys, time
+disk = os.environ["DISK"]
+node = [sys.executable, "-m", "skate"]
+subprocess.run([*node, "start", "--head", "--num-cpus=1", "--log-dir", disk + "/logs"], check=True)
+try:
+    with open(disk + "/filler", "wb") as file:
+        file.write(bytes(3 << 20))
+    ray.init("auto", log_to_driver=False)
+
+    @ray.remote
+    class Speaker:
+        def say(self, first, count):
+            for number in range(first, first + count):
+                print("line", number, "x" * 80)
+            return os.getpid()
+
+    speaker = Speaker.remote()
+    pid = ray.get(speaker.say.remote(0, 50_000))  # 4 MB, and the task does not wait for room
+
+    def text():
+        (path,) = glob.glob(f"{disk}/logs/worker-*-{pid}.out")
+        with open(path) as file:
+            return file.read()
+
+    os.unlink(disk + "/filler")
+    deadline = time.monotonic() + 60
+    number = 50_000
+    while f"line {number - 1} " not in text():
+        assert time.monotonic() < deadline, text()[-500:]
+        ray.get(speaker.say.remote(number, 1))
+        number += 1
+        time.sleep(0.1)
+    lines = text().splitlines()
+    (note,) = [line for line in lines if not line.startswith("line ")]
+    lost = int(note.split()[1])
+    assert note == f"[skate: {lost} bytes of this log are lost: No space left on device]", note
+    numbers = [int(line.split()[1]) for line in lines if line is not note]
+    assert numbers == sorted(set(numbers)) and all(line.endswith("x" * 80) for line in lines if line is not note)
+    missing = set(range(number)) - set(numbers)
+    assert lost == sum(len(f"line {each} " + "x" * 80) + 1 for each in missing), (lost, len(missing))
+    print("lost", len(missing))
+finally:
+    subprocess.run([*node, "stop"])
+"""
+
+
+def test_log_files_of_a_node(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    folder = tmp_path / "node"
+    said = run_under(tmp_path, LOGS, *small_disk(disk, "4m"), DISK=str(disk), SKATE_TMPDIR=str(folder))
+    assert "lost " in said
