@@ -173,44 +173,18 @@ def test_an_environment_that_hangs_is_replaced(tmp_path: Path, caplog: pytest.Lo
     assert "did not sample its part within sample_timeout_s=8.0" in caplog.text
 
 
-#: Saves an algorithm over its first checkpoint, and is killed before the operation on files of the given number. Forks of one
-#: process, which has loaded torch, do so for one number after another.
+#: Trains, saves, trains again, and saves over copies of the first save.
 SAVING = """
-import os, pathlib, shutil, signal, sys
+import os, pathlib, sys
+from tests.rllib.killed_saves import walk
 from tests.rllib.test_kills import configured
 
-folder, left = pathlib.Path(sys.argv[1]), 10**6
+folder = pathlib.Path(sys.argv[1])
 algorithm = configured("DQN", folder, 0).training(store_buffer_in_checkpoints=True).build_algo()
-
-def counted(operation):
-    def call(*args, **kwargs):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return operation(*args, **kwargs)
-    return call
-
 algorithm.train()
 algorithm.save_to_path(folder / "first")
-shutil.copytree(folder / "first", folder / "second")
 algorithm.train()
-for name in ("rename", "replace", "makedirs", "mkdir", "fsync", "chmod", "unlink", "rmdir", "open"):
-    setattr(os, name, counted(getattr(os, name)))
-for name in ("write_bytes", "write_text"):
-    setattr(pathlib.Path, name, counted(getattr(pathlib.Path, name)))
-algorithm.save_to_path(folder / "second")
-operations = 10**6 - left
-print(operations, flush=True)
-for after in range(operations):
-    left = 10**6
-    shutil.copytree(folder / "first", folder / f"saved-{after}")
-    pid = os.fork()
-    if pid == 0:
-        left = after
-        algorithm.save_to_path(folder / f"saved-{after}")
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+walk(folder, algorithm.save_to_path)
 os._exit(0)
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 gym = pytest.importorskip("gymnasium")
 torch = pytest.importorskip("torch")
 import numpy as np
-import ray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -39,14 +37,6 @@ NAMES = (
     "on_episode_end", "on_sample_end", "on_train_result", "on_evaluate_start", "on_evaluate_end",
 )  # fmt: skip
 Recording = type("Recording", (RLlibCallback,), {name: recorded(name) for name in NAMES})
-
-
-@pytest.fixture(scope="module")
-def session(own_cluster: None) -> Iterator[None]:
-    target = {"address": "local"} if os.environ.get("SKATE_CONFORMANCE_TARGET") == "ray" else {}
-    ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False, **target)
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture(scope="module")

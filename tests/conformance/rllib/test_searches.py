@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +9,19 @@ import pytest
 
 gym = pytest.importorskip("gymnasium")
 pytest.importorskip("torch")
-import ray
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
-from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.algorithms.ppo import PPO
 from ray.tune.registry import get_trainable_cls
 from ray.tune.schedulers import PopulationBasedTraining
+from small_ppo import small
 
-
-@pytest.fixture(scope="module")
-def session(own_cluster: None) -> Iterator[None]:
-    target = {"address": "local"} if os.environ.get("SKATE_CONFORMANCE_TARGET") == "ray" else {}
-    ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False, **target)
-    yield
-    ray.shutdown()
+# Ray starts a process with torch for each trial.
+pytestmark = pytest.mark.timeout(600)
 
 
 def create(context: Any) -> Any:
     return gym.make("CartPole-v1", max_episode_steps=context["length"])
-
-
-def small() -> PPOConfig:
-    return (
-        PPOConfig()
-        .environment("CartPole-v1")
-        .env_runners(num_env_runners=0)
-        .training(train_batch_size=64, minibatch_size=32, num_epochs=1)
-        .rl_module(model_config={"fcnet_hiddens": [4]})
-        .debugging(seed=1)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -110,23 +92,45 @@ def test_a_trial_asks_for_its_runners(trainable: Any) -> None:
     assert [bundle.get("CPU", 0) for bundle in request.bundles][-3:] == [2, 2, 2]
 
 
-@pytest.mark.long
-def test_a_population_explores_the_learning_rate(session: None, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def population(session: None, tmp_path_factory: Any) -> Any:
+    """The results of a population of two, of which the one with larger batches is always ahead."""
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
-        perturbation_interval=1,
-        hyperparam_mutations={"lr": [1e-3, 1e-4]},
+        perturbation_interval=2,
+        hyperparam_mutations={"lr": [1e-4, 1e-5]},
         resample_probability=1.0,
+        synch=True,
     )
-    results = tune.Tuner(
+    return tune.Tuner(
         "PPO",
-        param_space=small().training(lr=tune.grid_search([1e-3, 1e-4])),
+        param_space=small().training(lr=1e-3, train_batch_size=tune.grid_search([64, 192])),
         tune_config=tune.TuneConfig(
-            scheduler=scheduler, metric="env_runners/episode_return_mean", mode="max", reuse_actors=False
+            scheduler=scheduler, metric="num_env_steps_sampled_lifetime", mode="max", reuse_actors=False
         ),
         run_config=tune.RunConfig(
-            name="population", storage_path=str(tmp_path), stop={"training_iteration": 3}, verbose=0
+            name="population",
+            storage_path=str(tmp_path_factory.mktemp("populations")),
+            stop={"training_iteration": 4},
+            verbose=0,
         ),
     ).fit()
-    assert not results.errors and len(results) == 2
-    assert all(result.metrics["training_iteration"] == 3 for result in results)
+
+
+@pytest.mark.long
+def test_a_population_exchanges_checkpoints(population: Any) -> None:
+    assert not population.errors and len(population) == 2
+    for result in population:
+        assert result.metrics["training_iteration"] == 4
+        # Two batches of 64, and then the other's state, which had two batches of 192 behind it, and its size of batches.
+        assert 4 * 192 <= result.metrics["num_env_steps_sampled_lifetime"] < 4 * 192 + 20
+        assert result.config["train_batch_size"] == 192
+
+
+@pytest.mark.long
+def test_a_population_explores_the_learning_rate(population: Any) -> None:
+    rates = sorted(result.config["lr"] for result in population)
+    assert rates[0] in (1e-4, 1e-5) and rates[1] == 1e-3
+    for result in population:
+        learned = result.metrics["learners"]["default_policy"]
+        assert learned["default_optimizer_learning_rate"] == pytest.approx(result.config["lr"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,25 +27,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
-
-
-@pytest.fixture(scope="module")
-def session(own_cluster: None) -> Iterator[None]:
-    target = {"address": "local"} if os.environ.get("SKATE_CONFORMANCE_TARGET") == "ray" else {}
-    ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False, **target)
-    yield
-    ray.shutdown()
-
-
-def small() -> PPOConfig:
-    return (
-        PPOConfig()
-        .environment("CartPole-v1")
-        .env_runners(num_env_runners=0)
-        .training(train_batch_size=64, minibatch_size=32, num_epochs=1)
-        .rl_module(model_config={"fcnet_hiddens": [4]})
-        .debugging(seed=1)
-    )
+from small_ppo import small
 
 
 class Mine(TorchRLModule, ValueFunctionAPI):
