@@ -291,3 +291,19 @@ def test_an_algorithm_of_a_user() -> None:
     assert algorithm.train()["mine"] == 5
     assert pickle.loads(pickle.dumps(algorithm.config.lr)) == 3e-4
     algorithm.stop()
+
+
+@pytest.mark.parametrize("schedule", [False, True])
+def test_a_rate_that_was_changed_since_the_save_is_used_after_a_restore(
+    schedule: bool, tmp_path: Path
+) -> None:
+    rates: Any = [[0, 4e-4], [10**6, 0.0]] if schedule else 3e-4
+    first = small().training(lr=rates).build_algo()
+    first.train()
+    path = first.save_to_path(tmp_path / "saved")
+    first.stop()
+    other = small().training(lr=rates if schedule else 1e-5).build_algo()
+    other.restore_from_path(path)
+    rate = other.learner_group._learner.get_optimizer().param_groups[0]["lr"]
+    other.stop()
+    assert 3.9e-4 < rate < 4e-4 if schedule else rate == 1e-5

@@ -398,6 +398,8 @@ class Learner(Optimizers, Checkpointable):
             schedule = self._optimizer_lr_schedules.get(self._named_optimizers.get(name))
             if schedule is not None:
                 schedule.restore(value)
+        if not getattr(self.config, "_torch_lr_scheduler_classes", None):
+            self._set_fixed_rates()
         self._weights_seq_no = int(state.get("weights_seq_no", self._weights_seq_no))
         if state.get("should_module_be_updated") is not None:
             self._set_modules_to_update(state["should_module_be_updated"])

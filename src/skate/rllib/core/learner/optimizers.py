@@ -91,6 +91,12 @@ class Optimizers:
         mine = self._optimizer_parameters[optimizer]
         return {ref: param_dict[ref] for ref in mine if param_dict.get(ref) is not None}
 
+    def _set_fixed_rates(self) -> None:
+        """Give optimizers the configured rates: those of a restored state are older if a search has changed them."""
+        for optimizer, schedule in self._optimizer_lr_schedules.items():
+            if not schedule.use_schedule:
+                self._set_optimizer_lr(optimizer, schedule.get_current_value())
+
     def _forget_optimizers(self, module_id: str) -> None:
         for name in self._module_optimizers.pop(module_id, []):
             optimizer = self._named_optimizers.pop(name)
