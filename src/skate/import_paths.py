@@ -331,7 +331,39 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.connectors.common.add_observations_from_episodes_to_batch": {
         "skate.rllib.connectors.learner": ("AddObservationsFromEpisodesToBatch",),
     },
+    "rllib.connectors.common.add_states_from_episodes_to_batch": {
+        "skate.rllib.connectors.learner": ("AddStatesFromEpisodesToBatch",),
+    },
+    "rllib.connectors.common.add_time_dim_to_batch_and_zero_pad": {
+        "skate.rllib.connectors.learner": ("AddTimeDimToBatchAndZeroPad",),
+    },
+    "rllib.connectors.common.agent_to_module_mapping": {
+        "skate.rllib.connectors.learner": ("AgentToModuleMapping",),
+    },
+    "rllib.connectors.common.batch_individual_items": {
+        "skate.rllib.connectors.learner": ("BatchIndividualItems",),
+    },
+    "rllib.connectors.common.module_to_agent_unmapping": {
+        "skate.rllib.connectors.module_to_env": ("ModuleToAgentUnmapping",),
+    },
     "rllib.connectors.common.numpy_to_tensor": {"skate.rllib.connectors.learner": ("NumpyToTensor",)},
+    "rllib.connectors.common.tensor_to_numpy": {"skate.rllib.connectors.module_to_env": ("TensorToNumpy",)},
+    "rllib.connectors.env_to_module.env_to_module_pipeline": {
+        "skate.rllib.connectors.env_to_module": ("EnvToModulePipeline",),
+    },
+    "rllib.connectors.module_to_env.get_actions": {"skate.rllib.connectors.module_to_env": ("GetActions",)},
+    "rllib.connectors.module_to_env.listify_data_for_vector_env": {
+        "skate.rllib.connectors.module_to_env": ("ListifyDataForVectorEnv",),
+    },
+    "rllib.connectors.module_to_env.module_to_env_pipeline": {
+        "skate.rllib.connectors.module_to_env": ("ModuleToEnvPipeline",),
+    },
+    "rllib.connectors.module_to_env.normalize_and_clip_actions": {
+        "skate.rllib.connectors.module_to_env": ("NormalizeAndClipActions",),
+    },
+    "rllib.connectors.module_to_env.unbatch_to_individual_items": {
+        "skate.rllib.connectors.module_to_env": ("UnBatchToIndividualItems",),
+    },
     "rllib.core.learner.differentiable_learner_config": "skate.rllib.algorithms.not_available",
     "rllib.core.learner.torch.torch_differentiable_learner": "skate.rllib.algorithms.not_available",
     "rllib.core.learner.torch.torch_meta_learner": "skate.rllib.algorithms.not_available",

@@ -29,7 +29,15 @@ from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.policy.policy import PolicySpec
+from ray.rllib import MultiAgentEnv
+from ray.rllib.connectors.common.agent_to_module_mapping import AgentToModuleMapping
 from ray.rllib.connectors.common.numpy_to_tensor import NumpyToTensor
+from ray.rllib.connectors.common.tensor_to_numpy import TensorToNumpy
+from ray.rllib.connectors.env_to_module.env_to_module_pipeline import EnvToModulePipeline
+from ray.rllib.connectors.module_to_env.get_actions import GetActions
+from ray.rllib.connectors.module_to_env.module_to_env_pipeline import ModuleToEnvPipeline
+from ray.rllib.connectors.module_to_env.normalize_and_clip_actions import NormalizeAndClipActions
+from ray.rllib.core.learner import Learner, LearnerGroup as group
 from ray.rllib.core.learner.utils import make_target_network
 from ray.rllib.env.utils import try_import_pyspiel
 from ray.rllib.env.vector.vector_multi_agent_env import VectorMultiAgentEnv
@@ -38,7 +46,7 @@ from ray.rllib.models.utils import get_activation_fn
 from ray.rllib.policy.sample_batch import DEFAULT_POLICY_ID, SampleBatch
 from ray.rllib.utils.error import EnvError
 from ray.rllib.utils.numpy import convert_to_numpy, softmax
-from ray.rllib.utils.serialization import convert_numpy_to_python_primitives
+from ray.rllib.utils.serialization import convert_numpy_to_python_primitives, gym_space_to_dict
 from ray.rllib.utils.spaces.space_utils import batch, flatten_space, unbatch
 from ray.rllib.utils.torch_utils import FLOAT_MIN, one_hot
 from ray.rllib.utils.typing import AgentID, EpisodeType, ModuleID, NetworkType, ResultDict, TensorType
@@ -50,7 +58,7 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.tune.registry import get_trainable_cls, register_env
 
 assert ray.rllib.algorithms.ppo is module
-assert again is PPOConfig and columns is Columns and same is NotProvided
+assert again is PPOConfig and columns is Columns and same is NotProvided and group is LearnerGroup
 assert try_import_torch()[0].nn and try_import_tf() == (None, None, None)
 assert get_trainable_cls("PPO") is PPO
 assert PPO.__module__ == "skate.rllib.algorithms.ppo.ppo"

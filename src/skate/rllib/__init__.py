@@ -14,5 +14,10 @@ from __future__ import annotations
 from skate import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    globals(), {}, ("algorithms", "callbacks", "connectors", "core", "env", "policy", "utils")
+    globals(),
+    {
+        "skate.rllib.env.multi_agent_env": ("MultiAgentEnv",),
+        "skate.rllib.policy.sample_batch": ("SampleBatch",),
+    },
+    ("algorithms", "callbacks", "connectors", "core", "env", "policy", "utils"),
 )

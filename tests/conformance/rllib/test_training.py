@@ -461,3 +461,21 @@ def test_sampled_episodes_of_a_replay_buffer_are_shown(session: None, mode: str)
     assert all(returned == length for length, returned, _ in shown)
     done = [is_done for _, _, is_done in shown]
     assert all(done) if mode == "complete_episodes" else any(done) and not all(done)
+
+
+def test_a_pipeline_is_changed_by_the_method_that_builds_it(session: None, request: Any) -> None:
+    config = small()
+    default = config.build_env_to_module_connector
+
+    def build(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
+        pipeline = default(env=env, spaces=spaces, device=device)
+        pipeline.prepend(Scaled(by=4.0))
+        return pipeline
+
+    config.build_env_to_module_connector = build
+    algorithm = built(config, request)
+    learned_by(algorithm)
+    pipeline = algorithm.env_runner._env_to_module
+    names = [type(each).__name__ for each in pipeline.connectors]
+    assert names[:2] == ["Scaled", "AddObservationsFromEpisodesToBatch"]
+    assert pipeline["Scaled"][0].count >= 64

@@ -143,6 +143,31 @@ class AlgorithmConfig(ModuleSpecs):
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
         return LearnerGroup(config=self, module_spec=spec)
 
+    def build_env_to_module_connector(self, env: Any = None, spaces: Any = None, device: Any = None) -> Any:
+        """Return the connectors from episodes to the batch of a module: those of the user, and the default ones.
+
+        Args:
+            env: the vector of environments.
+            spaces: pairs of spaces by id, if there is no environment.
+            device: where tensors go.
+        """
+        # Imported here so that a configuration can be written without loading torch.
+        from skate.rllib.connectors.default_pipelines import build_env_to_module
+
+        return build_env_to_module(self, env, spaces, device)
+
+    def build_module_to_env_connector(self, env: Any = None, spaces: Any = None) -> Any:
+        """Return the connectors from a module's outputs to actions: default ones, and those of the user between them.
+
+        Args:
+            env: the vector of environments.
+            spaces: pairs of spaces by id, if there is no environment.
+        """
+        # Imported here so that a configuration can be written without loading torch.
+        from skate.rllib.connectors.default_pipelines import build_module_to_env
+
+        return build_module_to_env(self, env, spaces)
+
     def build_learner_connector(
         self, input_observation_space: Any = None, input_action_space: Any = None, device: Any = None
     ) -> Any:
