@@ -73,6 +73,7 @@ class MemberActors(ActorDirectory):
             if creation.deps or creation.held:
                 self.task_manager.drop_arguments(creation)
         self.actors.actors[actor.actor_id] = actor
+        self._resume(actor, "was lost")  # before it is entered, which may refuse it and fail its calls
         self.actor_manager.enter(actor)
 
     def entry(self, actor_id: bytes) -> Actor | None:
@@ -149,21 +150,29 @@ class MemberActors(ActorDirectory):
             )
             if not actor.lanes:
                 actor.in_order = fields["in_order"]
-        # One that was cancelled meanwhile has its result.
-        interrupted = [call for call in self._interrupted.pop(actor_id, ()) if call.task_id in self.tasks]
         if state == DEAD:
-            self.actor_manager.die(actor, fields["death"], interrupted)
+            self.actor_manager.die(actor, fields["death"], self._take_interrupted(actor_id))
             return
         actor.node = self.members.by_tag.get(node_id[:8]) if state == ALIVE else None
         if actor.node is not None and actor.node.alive:
             actor.state = ALIVE
         elif state != PENDING:  # an actor that was never alive is not restarting: calls wait for it
             actor.state = RESTARTING
-        if interrupted:
-            self.actor_manager.resume_elsewhere(actor, interrupted, fields.get("reason", "was lost"))
+        self._resume(actor, fields.get("reason", "was lost"))
         if actor.state == ALIVE:
             self.actor_manager.calls.flush(actor)
         self.sync(actor)
+
+    def _take_interrupted(self, actor_id: bytes) -> list[Task]:
+        """Return the calls that were at a lost node, but for those that were cancelled meanwhile: these have their results."""
+        return [call for call in self._interrupted.pop(actor_id, ()) if call.task_id in self.tasks]
+
+    def _resume(self, actor: Actor, reason: str) -> None:
+        """Retry the calls that were at a lost node, now that the head has chosen another one, or fail them."""
+        interrupted = self._take_interrupted(actor.actor_id)
+        for call in interrupted:
+            call.actor = actor
+        self.actor_manager.resume_elsewhere(actor, interrupted, reason)
 
     def host_lost(self, actor: Actor, calls: list[Task], reason: str) -> None:
         """Let the calls that were at an actor wait for the head's report."""
