@@ -104,6 +104,16 @@ def test_a_head_that_was_stopped_buries_nobody() -> None:
     assert not watch.buried and not any(member.is_headless for member in watch.members.values())
 
 
+def test_members_continue_without_a_head_whichever_of_them_has_heard_it_last() -> None:
+    for seed in range(20):
+        watch = steady(6, seed)
+        watch.run(20.0)
+        watch.stopped[HEAD] = watch.now + 20.0
+        watch.run(80.0)
+        watch.agree()
+        assert not watch.buried
+
+
 def test_the_clock_of_a_head_whose_loop_did_not_turn_is_not_trusted() -> None:
     head = HeadDirectory(1, 0.0)
     for number in (1, 2):

@@ -4,10 +4,10 @@ The head keeps a `HeadDirectory`, each other node a `MemberDirectory`. A carrier
 `tick` a few times a second from the loop that also runs the core, and carries out the actions. One verdict counts, the head's:
 a dead member is never heard again, and its tasks and actors may run elsewhere. So the verdict needs care on both sides.
 
-*Silence.* Every member writes to the head, and the head to every member, at least once in `beat` seconds; any write counts. A
-member that was silent for `silence` seconds is suspected. The head then asks three others (the indirect probes of SWIM, 2002).
-If one of them hears the member, their lanes go through it, and there is no verdict. The head trusts its clock only if its own
-loop has turned: a head that was stopped buries nobody.
+*Silence.* Every member writes to the head at least once in `beat` seconds, and the head answers; any write counts. A member
+that was silent for `silence` seconds is suspected. The head then asks three others (the indirect probes of SWIM, 2002). If one
+of them hears the member, their lanes go through it, and there is no verdict. The head trusts its clock only if its own loop has
+turned: a head that was stopped buries nobody.
 
 *Fence.* A member ends itself before the head may declare it dead, as with the leases of Gray and Cheriton (1989): its time runs
 from the sending of the last write that the head has confirmed, which is earlier than the head's hearing of it. Shortly before
@@ -44,6 +44,8 @@ DEAD: Final = "dead"
 #: The last dead members that are remembered.
 DEAD_MAX: Final = 1000
 PROBES: Final = 3
+#: The head's carrier answers each beat; without any for so many of them, the head writes by itself.
+ANSWER_BEATS: Final = 1.5
 ENDED: Final = "has died (its connections and its registration have ended)"
 #: The most members that are asked for a majority, and how many of them count as one, the asking member included.
 SAMPLE_MAX: Final = 48
@@ -146,8 +148,7 @@ class Member:
     registered: bool = True
     deadline: float | None = None  # of a drain
     reason: str = ""
-    #: Seconds for which it may be silent beyond the usual: nothing of the cluster runs there.
-    patience: float = 0.0
+    patience: float = 0.0  # seconds for which it may be silent beyond the usual
     asked_at: float | None = None
     asked: tuple[int, ...] = ()
     answers: dict[int, bool] = field(default_factory=dict)
@@ -279,7 +280,7 @@ class HeadDirectory:
             self.doubted = now
         actions: list[HeadAction] = []
         for member in living:
-            if now - member.contact.wrote >= timing.beat:
+            if now - member.contact.wrote >= ANSWER_BEATS * timing.beat:
                 member.contact.wrote = now
                 actions.append(Beat(member.number))
             if member.deadline is not None and now >= member.deadline:
@@ -305,7 +306,8 @@ class HeadDirectory:
     def is_in_doubt(self, now: float) -> bool:
         """Return True if less than half of the members, the head counted, are in contact; programs behind it do not count."""
         living = [member for member in self.members.values() if member.is_living and not member.patience]
-        near = sum(now - member.contact.confirmed <= self.timing.reach for member in living)
+        oldest = now - self.timing.reach - self.timing.beat  # receipts come with the next beat
+        near = sum(member.contact.confirmed >= oldest for member in living)
         return 2 * (1 + near) < 1 + len(living)
 
     def _suspect(self, member: Member, now: float) -> list[HeadAction]:
@@ -356,16 +358,14 @@ class MemberDirectory:
         self.epoch = epoch
         self.timing = timing
         self.head = Contact(now)
-        #: When the other members, the head left out, were last heard.
-        self.peers: dict[int, float] = {}
+        self.peers: dict[int, float] = {}  # when the other members, the head left out, were last heard
         self.left = ""  # the reason, once it has left
         self.is_headless = False
         self._gone_at: float | None = None  # when the head's process was last found to be gone
         self._asked_at: float | None = None
         self._asked_all = False
-        self._claims: dict[
-            int, tuple[bool, float]
-        ] = {}  # of members: whether they hear the head, and when they said so
+        #: Of members: True if they hear the head, and when they said so.
+        self._claims: dict[int, tuple[bool, float]] = {}
         self._last_chance: float | None = None
 
     # -- what the carrier tells
@@ -422,6 +422,8 @@ class MemberDirectory:
         if self.left or self._asked_at is None or peer not in self.peers:
             return []
         self._claims[peer] = (hears, now)
+        if not any(claim for claim, _ in self._claims.values()):
+            self._last_chance = None  # who has heard it does so no longer
         if not hears or self._last_chance is not None:
             return []
         self._last_chance = now + 2 * self.timing.ask
@@ -466,21 +468,16 @@ class MemberDirectory:
     def _fence(self, now: float) -> list[MemberAction]:
         """Decide, when the lease has ended, whether this member is cut off or the head is gone."""
         timing = self.timing
-        if (
-            self._last_chance is not None and self.is_headless
-        ):  # somebody hears the head: it will confirm, or not
+        if self._last_chance is not None and self.is_headless:  # the head will confirm, or not
             return [] if now < self._last_chance else self._leave(self._cut_off(now))
-        fresh = [hears for hears, when in self._claims.values() if now - when <= 2 * timing.ask]
-        deaf = 1 + fresh.count(False)
-        is_majority = (
-            2 * deaf > 2 + len(self.peers) if len(self.peers) <= SAMPLE_MAX else deaf >= SAMPLE_MAJORITY
-        )
+        deaf = 1 + sum(not hears for hears, when in self._claims.values() if now - when <= 2 * timing.ask)
+        needed = 2 + len(self.peers) // 2 if len(self.peers) <= SAMPLE_MAX else SAMPLE_MAJORITY
+        is_majority = deaf >= needed
         if not is_majority:
             return self._leave(self._cut_off(now))
         self.is_headless = True
-        if self._asked_at is None or now - self._asked_at >= timing.ask:
-            return self._ask_all(now)
-        return []
+        is_due = self._asked_at is None or now - self._asked_at >= timing.ask
+        return self._ask_all(now) if is_due else []
 
     def _ask_all(self, now: float) -> list[MemberAction]:
         self._asked_at = now

@@ -50,6 +50,8 @@ RECEIPT_WRITES: Final = 64
 
 # frames of the mesh itself; the numbers of the core's messages are not negative
 BEAT: Final = -1
+#: The frames of a write that is nothing but a beat.
+BEATS: Final = ((BEAT,),)
 LEAVE: Final = -2
 PRINTED: Final = -3  # is_error, text
 ASK: Final = -4  # about
@@ -128,7 +130,10 @@ class Mesh(Lanes):
             try:
                 if frame[0] == WRITE:
                     write = unpacked_write(lane.peer, frame)
+                    is_beat = write.frames == BEATS
+                    is_first = is_beat and self.order.is_receipted(lane.peer)
                     found = self.order.receive(lane.peer, write)
+                    lane.only_beats = is_beat and bool(found) and (is_first or lane.only_beats)
                     self._receipted(lane, write.receipt.received)
                     lane.unreceipted += 1
                 elif frame[0] == RECEIPT:
@@ -309,8 +314,10 @@ class Mesh(Lanes):
             ):
                 lane.connection.close()
                 self._broken(lane.connection, lane)
-            else:
+            elif not lane.only_beats:
                 self._send_receipt(lane)
+            elif not self.order.is_receipted(lane.peer):
+                self.answer_beat(lane.peer)
         elif lane.peer == HEAD or self.order.backlog(lane.peer):
             # The head's own lanes go through others only if its directory says so. A head that is not heard may only be busy:
             # then it must not get more to do.
@@ -345,6 +352,9 @@ class Mesh(Lanes):
 
     def returned(self, number: int, members: tuple[Any, ...]) -> None:
         """No-op: members return to a later head."""
+
+    def answer_beat(self, peer: int) -> None:
+        """No-op: the next beat of a member is the receipt of the head's."""
 
     # -- what the directory is told
 

@@ -277,6 +277,10 @@ class MeshHead(Mesh):
         if lane is not None and lane.connection is not None and name in self.carrier.members():
             self.directory.reconnected(number)
 
+    def answer_beat(self, peer: int) -> None:
+        """Beat as well: one write is the receipt, and asks for one."""
+        self.post(peer, BEAT)
+
     def disconnected(self, peer: int) -> None:
         """Handle the end of a connection to a member."""
         self.act(self.directory.disconnected(peer, self.clock()))
