@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from skate.util.state.client import StateApiClient
+from skate.util.state.common import ListApiOptions, StateResource, SummaryApiOptions, SummaryResource
+from skate.util.state.exception import RayStateApiException
 from tests.conformance.waiting import wait_for
 from tests.process.programs import MARK, SOURCE, Program, listening_ports
 from tests.process.standing import Node
@@ -127,6 +130,15 @@ def test_a_standing_node_keeps_its_dashboard(node: Node, run: Callable[..., Prog
     wrong = node.command("list", "nodes", "--address", url, check=False, RAY_AUTH_TOKEN="wrong")
     assert wrong.returncode == 2 and "RAY_AUTH_TOKEN" in wrong.stderr
     assert "total_tasks" in node.command("summary", "tasks", "--address", url, RAY_AUTH_TOKEN=token).stdout
+
+    client = StateApiClient(url, headers={"Authorization": f"Bearer {token}"})
+    assert client.get(StateResource.NODES, row["node_id"], None).node_id == row["node_id"]
+    counts = client.summary(SummaryResource.TASKS, options=SummaryApiOptions(), raise_on_missing_output=True)
+    assert counts["cluster"]["total_tasks"] == 0
+    with pytest.raises(RayStateApiException, match="status 403"):
+        StateApiClient(url, headers={"Authorization": "Bearer no"}).list(
+            StateResource.NODES, ListApiOptions(), True
+        )
 
     first = json.loads(facts.read_text())
     os.kill(first["pid"], signal.SIGKILL)

@@ -44,7 +44,7 @@ print("\\n" + json.dumps(found))
 SPANS = {"window": "30s", "interval": "30s", "__rate_interval": "30s", "__interval": "30s", "__range": "10m"}
 VARIABLE = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
 CONFIGURATION = """
-global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+global: {{scrape_interval: 2s, scrape_timeout: 2s}}
 scrape_configs: [{}]
 """
 

@@ -14,7 +14,7 @@ from skate.util.state.common import (
     SummaryApiOptions,
     SummaryResource,
 )
-from skate.util.state.rest import is_url
+from skate.util.state.rest import adding, is_url
 from skate.util.state.summary import summarize
 from skate.version import RAY_VERSION
 
@@ -24,6 +24,7 @@ class StateApiClient:
 
     Args:
         address: the URL of a dashboard; by default, the client queries the session of this process.
+        cookies, headers: sent with each request to a dashboard.
     """
 
     def __init__(
@@ -33,6 +34,9 @@ class StateApiClient:
         headers: dict[str, Any] | None = None,
     ) -> None:
         self.address = address
+        self._headers = {name: str(value) for name, value in (headers or {}).items()}
+        if cookies:
+            self._headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
 
     def list(
         self,
@@ -42,22 +46,24 @@ class StateApiClient:
         _explain: bool = False,
     ) -> list[Any]:
         """List the rows of a kind."""
-        return find(
-            resource.value,
-            options.filters,
-            options.limit,
-            options.timeout,
-            options.detail,
-            raise_on_missing_output,
-            self.address,
-        )
+        with adding(self._headers):
+            return find(
+                resource.value,
+                options.filters,
+                options.limit,
+                options.timeout,
+                options.detail,
+                raise_on_missing_output,
+                self.address,
+            )
 
     def get(
         self, resource: StateResource, id: str, options: GetApiOptions | None, _explain: bool = False
     ) -> Any:
         """Return the row with an id, or None; for objects and tasks, all rows."""
         timeout = DEFAULT_RPC_TIMEOUT if options is None else options.timeout
-        rows = rows_of(resource.value, id, timeout, self.address)
+        with adding(self._headers):
+            rows = rows_of(resource.value, id, timeout, self.address)
         if resource is StateResource.OBJECTS or len(rows) > 1:
             return rows
         return rows[0] if rows else None
@@ -71,7 +77,8 @@ class StateApiClient:
         _explain: bool = False,
     ) -> dict[str, Any]:
         """Return a summary, under the name of the whole cluster."""
-        return summarize(resource.value, options.timeout, raise_on_missing_output, self.address)
+        with adding(self._headers):
+            return summarize(resource.value, options.timeout, raise_on_missing_output, self.address)
 
     def get_address(self) -> str:
         """Return the URL of the dashboard, or the address of the session; empty without one."""

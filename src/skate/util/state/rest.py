@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from http.client import HTTPResponse
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -18,11 +19,23 @@ from skate.util.state.exception import RayStateApiException, ServerUnavailable
 
 #: The server waits as long as it is asked to; its answer needs a little more.
 ANSWER_SECONDS = 5.0
+#: Headers that a client adds to its requests.
+_added: ContextVar[Mapping[str, str]] = ContextVar("skate_state_headers", default={})  # noqa: B039 (it is never changed)
 
 
 def is_url(address: str | None) -> bool:
     """Return True for the address of a dashboard, such as http://127.0.0.1:8265."""
     return bool(address) and str(address).startswith(("http://", "https://"))
+
+
+@contextmanager
+def adding(headers: Mapping[str, str]) -> Iterator[None]:
+    """Add headers to the requests within the block; an Authorization replaces the user's own token."""
+    before = _added.set(headers)
+    try:
+        yield
+    finally:
+        _added.reset(before)
 
 
 @contextmanager
@@ -35,6 +48,8 @@ def opened(address: str, path: str, timeout: float | None, query: Any = ()) -> I
     request = urllib.request.Request(f"{address.rstrip('/')}{path}?{urlencode(query)}")
     if token:
         request.add_header("Authorization", f"Bearer {token}")
+    for name, value in _added.get().items():
+        request.add_header(name, value)
     try:
         with opener_for(address).open(request, timeout=timeout) as answer:
             yield answer
