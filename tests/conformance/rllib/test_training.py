@@ -478,4 +478,4 @@ def test_a_pipeline_is_changed_by_the_method_that_builds_it(session: None, reque
     pipeline = algorithm.env_runner._env_to_module
     names = [type(each).__name__ for each in pipeline.connectors]
     assert names[:2] == ["Scaled", "AddObservationsFromEpisodesToBatch"]
-    assert pipeline["Scaled"][0].count >= 64
+    assert pipeline[Scaled][0].count >= 64
