@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Troubled(gym.Env[Any, Any]):
-    """A pole or a pendulum that kills its process, raises or hangs, as often as there are orders in a folder.
+    """A pole or a pendulum that kills its process, raises, hangs or is slow, as often as there are orders in a folder.
 
     The name of an order is a runner and a place, such as ``2-step``; its text is what to do. It is taken when it is read.
     An order whose text ends with ``always`` stays.
@@ -52,6 +52,9 @@ class Troubled(gym.Env[Any, Any]):
             order.unlink()
         if how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if how == "delay":
+            time.sleep(0.7)  # the slow environment under test
+            return
         if how == "hang":
             time.sleep(3600)  # the hang under test
         raise LookupError(f"{place} of this environment is broken")
@@ -123,6 +126,15 @@ def test_the_same_seed_gives_the_same_bits_with_any_runners_and_kills(
     assert result["fault_tolerance"]["num_healthy_workers"] == runners
     for key in ("num_env_steps_sampled_lifetime", "num_episodes_lifetime"):
         assert result["env_runners"][key] == quiet["env_runners"][key], "the batch is full, and counted once"
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("slow", [1, 2])
+@pytest.mark.parametrize("kind", ["PPO", "DQN", "SAC"])
+def test_a_slow_runner_changes_no_bit(kind: str, slow: int, tmp_path: Path) -> None:
+    expected, _ = trained(configured(kind, tmp_path, 2), tmp_path, {})
+    delayed, result = trained(configured(kind, tmp_path, 2), tmp_path, {f"{slow}-step": "delay"})
+    assert delayed == expected and result["fault_tolerance"]["num_remote_worker_restarts"] == 0
 
 
 @pytest.mark.usefixtures("session")

@@ -37,12 +37,13 @@ ARGUMENTS: dict[str, list[str]] = {
     "rl_modules/pretraining_single_agent_training_multi_agent": ["--num-agents", "2"],
     "ray_serve/ray_serve_with_rllib": ["--no-render", "--checkpoint-freq", "1", "--num-episodes-served", "1"],
 }
-#: Times the usual limit, for programs that run until they have learnt something.
+#: Times the usual limit, for programs that run until they have learnt something, or play Atari with images.
 LONGER = {
     "envs/env_rendering_and_recording": 4.0,
     "ray_tune/custom_experiment": 3.0,
     "ray_tune/custom_logger": 3.0,
     "ray_tune/custom_progress_reporter": 3.0,
+    "rl_modules/custom_cnn_rl_module": 3.0,
 }
 #: Programs for other algorithms than PPO, DQN, SAC and those that the examples write themselves.
 OTHER_ALGORITHMS = {
