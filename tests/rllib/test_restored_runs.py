@@ -1,4 +1,4 @@
-"""Runs that go on in a new process: three iterations after a save have the bits that they would have had without it."""
+"""Runs that continue in a new process: three iterations after a save have the bits that they would have had without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.rllib.test_ppo import digest
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 #: Opens a checkpoint, and prints what `figures` returns of three further iterations.
-GOING_ON = """
+CONTINUED = """
 import sys
 from tests.rllib.test_restored_runs import figures
 from skate.rllib.algorithms.algorithm import Algorithm
@@ -60,7 +60,7 @@ def test_a_run_in_a_new_process_has_the_same_bits(kind: str, tmp_path: Path) -> 
     expected = figures(algorithm)
     algorithm.stop()
     done = subprocess.run(
-        [sys.executable, "-c", GOING_ON, path],
+        [sys.executable, "-c", CONTINUED, path],
         capture_output=True,
         text=True,
         timeout=300,
