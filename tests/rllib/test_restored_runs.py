@@ -26,7 +26,7 @@ algorithm = Algorithm.from_checkpoint(sys.argv[1])
 print(figures(algorithm))
 algorithm.stop()
 """
-#: Settings that change as training goes on, and that a checkpoint therefore has to have.
+#: Settings that change during training, which a checkpoint therefore has to have.
 SCHEDULES: dict[str, dict[str, Any]] = {
     "PPO": {"lr": [[0, 1e-3], [2000, 1e-5]], "entropy_coeff": [[0, 0.1], [2000, 0.0]]},
     "DQN": {"epsilon": [[0, 1.0], [1000, 0.1]], "target_network_update_freq": 100},
