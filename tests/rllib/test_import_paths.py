@@ -73,6 +73,14 @@ for line in (
     "from ray.rllib.offline.offline_data import OfflineData",
     "from ray.rllib.env.external.rllink import RLlink",
     "from ray.rllib.models.torch.torch_modelv2 import TorchModelV2",
+    "from ray.rllib.algorithms.dqn.dqn_torch_model import DQNTorchModel",
+    "from ray.rllib.env.policy_client import PolicyClient",
+    "from ray.rllib.evaluation import RolloutWorker",
+    "from ray.rllib.evaluation.rollout_worker import RolloutWorker",
+    "from ray.rllib.models.modelv2 import ModelV2",
+    "from ray.rllib.models.torch.fcnet import FullyConnectedNetwork",
+    "from ray.rllib.policy.torch_policy import TorchPolicy",
+    "from ray.rllib.policy.view_requirement import ViewRequirement",
 ):
     try:
         exec(line)

@@ -13,6 +13,10 @@ _OLD = (
     "policies and models of the old API stack are not available; write an RLModule, and pass it with "
     ".rl_module(rl_module_spec=RLModuleSpec(module_class=...))"
 )
+_WORKER = (
+    "workers of the old API stack are not available; environments are stepped by runners, which "
+    "algorithm.env_runner_group has: .env_runners(env_runner_cls=MyRunner) with a subclass of SingleAgentEnvRunner"
+)
 #: Names of Ray's that are neither an algorithm nor its configuration.
 _NAMES = {
     "BCCatalog": registry.refusal("BC"), "DefaultBCTorchRLModule": registry.refusal("BC"),
@@ -24,7 +28,9 @@ _NAMES = {
     "OfflineData": _OFFLINE, "OfflinePreLearner": _OFFLINE, "SCHEMA": _OFFLINE,
     "ModelCatalog": _OLD, "TFModelV2": _OLD, "TorchModelV2": _OLD, "TorchPolicyV2": _OLD, "TorchPolicy": _OLD,
     "TorchCategorical": _OLD, "TorchDiagGaussian": _OLD, "TorchMultiActionDistribution": _OLD,
-    "TorchMultiCategorical": _OLD, "TorchSquashedGaussian": _OLD,
+    "TorchMultiCategorical": _OLD, "TorchSquashedGaussian": _OLD, "DQNTorchModel": _OLD, "FullyConnectedNetwork": _OLD,
+    "ModelV2": _OLD, "RecurrentNetwork": _OLD, "ViewRequirement": _OLD, "build_policy_class": _OLD,
+    "PolicyClient": _EXTERNAL, "PolicyServerInput": _EXTERNAL, "RolloutWorker": _WORKER, "WorkerSet": _WORKER,
 }  # fmt: skip
 
 
