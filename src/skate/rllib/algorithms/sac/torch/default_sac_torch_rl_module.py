@@ -13,6 +13,7 @@ from torch import Tensor
 from skate.rllib.algorithms.sac.default_sac_rl_module import DefaultSACRLModule
 from skate.rllib.algorithms.sac.sac_catalog import SACCatalog
 from skate.rllib.core.columns import Columns
+from skate.rllib.core.learner.targets import parameters_of
 from skate.rllib.core.models.base import ENCODER_OUT
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
@@ -108,7 +109,7 @@ class DefaultSACTorchRLModule(TorchRLModule, DefaultSACRLModule):
         critics = [self.qf_encoder, self.qf]
         if self.twin_q:
             critics += [self.qf_twin_encoder, self.qf_twin]
-        parameters = [p for critic in critics for p in critic.parameters() if p.requires_grad]
+        parameters = [p for critic in critics for p in parameters_of(critic) if p.requires_grad]
         for parameter in parameters:
             parameter.requires_grad_(False)
         try:

@@ -23,6 +23,7 @@ from skate.rllib.core.learner.batches import (
     steps_in,
 )
 from skate.rllib.core.learner.learner import Learner
+from skate.rllib.core.learner.torch.adam_steps import step_all
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
 
 _log = logging.getLogger(__name__)
@@ -165,8 +166,7 @@ class TorchLearner(Learner):
             for ref, gradient in gradients_dict.items():
                 if gradient is not None:
                     self._params[ref].grad = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
-        for optimizer in self._named_optimizers.values():
-            optimizer.step()
+        step_all(self._named_optimizers.values())
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
         classes = getattr(self.config, "_torch_lr_scheduler_classes", None)
