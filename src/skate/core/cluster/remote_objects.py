@@ -173,6 +173,8 @@ class RemoteObjects:
             else:
                 self._send_source(cid, record, record.remote.place)
         else:
+            if record.remote is not None:  # it has read it before, perhaps, and does not read this
+                record.remote.readers.pop(self.members.alive[cid], None)
             self.emit(cid, m.Value(m.VALUE, record.oid, kind, record.payload, record.held))
 
     def deliver_early(self, cid: int, record: ObjectRecord) -> bool:
