@@ -30,6 +30,8 @@ SOCKET_BYTES: Final = 1 << 22
 _INT: Final = struct.Struct("i")
 #: Opens an array of eight: a write, whose last element is the array of its frames.
 _EIGHT: Final = b"\x98"
+#: Opens an array of seven: the greeting to a new member.
+_SEVEN: Final = b"\x97"
 
 # kinds of frames
 HELLO: Final = 1  # version, node id, number or 0, the receiver's number, epoch or 0, view, received, info
@@ -133,6 +135,14 @@ def packed_frame(frame: Any) -> bytes:
     """Return a frame as `Order` keeps it."""
     data: bytes = _pack(frame)
     return data
+
+
+def packed_welcome(
+    epoch: int, view: int, received: int, number: int, config: dict[str, Any], members: list[bytes]
+) -> bytes:
+    """Return a WELCOME with the descriptions of all members, which are packed once and not for each newcomer."""
+    head = _pack((WELCOME, epoch, view, received, number, config))
+    return b"".join((_SEVEN, head[1:], _pack_array_header(len(members)), *members))
 
 
 def packed_write(write: Write) -> bytes:

@@ -275,27 +275,28 @@ class HeadDirectory:
         self._turns.append(now)
         while self._turns[0] < now - timing.silence:
             self._turns.popleft()
-        living = [member for member in self.members.values() if member.is_living]
         if self.is_in_doubt(now):
             self.doubted = now
+        was_stopped = self._was_stopped(now)
         actions: list[HeadAction] = []
-        for member in living:
+        for member in list(self.members.values()):
+            if not member.is_living:
+                if member.state == JOINING and now - member.contact.heard >= timing.silence:
+                    del self.members[member.number]
+                    actions.append(Refuse(member.number))
+                continue
             if now - member.contact.wrote >= ANSWER_BEATS * timing.beat:
                 member.contact.wrote = now
                 actions.append(Beat(member.number))
             if member.deadline is not None and now >= member.deadline:
                 text = f"was drained ({member.reason}), and did not end by the deadline"
                 actions += self._bury(member, text, expected=True)
-            elif self._was_stopped(now):
+            elif was_stopped:
                 continue
             elif not (member.connected or member.registered):
                 actions += self._bury(member, ENDED)
             elif self._is_silent(member, now):
                 actions += self._suspect(member, now)
-        for member in [each for each in self.members.values() if each.state == JOINING]:
-            if now - member.contact.heard >= timing.silence:
-                del self.members[member.number]
-                actions.append(Refuse(member.number))
         return actions
 
     def _is_silent(self, member: Member, now: float) -> bool:

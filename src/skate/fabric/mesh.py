@@ -77,7 +77,8 @@ class Mesh(Lanes):
         self.handler: Handler
         self._transfers = Transfers(pump, self.express, self._dial_bulk, self._read)
         self._assembly = Assembly()
-        self._turned = clock()
+        self._turned = self._looked_at = clock()
+        self._heard: list[Lane] = []  # that something has come from since the last tick
         self._timer = Timer(pump, timing.beat / 4, self.tick)
         carrier.receiver = self
 
@@ -123,6 +124,7 @@ class Mesh(Lanes):
         """Handle the frames of a lane."""
         if not lane.heard:  # the next tick says it again
             lane.heard = True
+            self._heard.append(lane)
             self.heard(lane.peer)
         for frame in frames:
             if lane.connection is not connection:
@@ -293,18 +295,28 @@ class Mesh(Lanes):
         for connection in [each for each in self._strangers if now >= each.deadline]:
             connection.refuse("no complete greeting came in time, or the engine has no such node registered")
             connection.gone(connection)
-        for lane in list(self.lanes.values()):
-            if lane.heard:
-                lane.heard = False
+        for lane in self._heard:
+            lane.heard = False
+            if self.lanes.get(lane.peer) is lane:
                 self.heard(lane.peer)
+        heard, self._heard = self._heard, []
         if now - self._turned >= self.timing.silence:
             self._turned = now
             self.order.turn()
         self.look(now)
         self.flush()  # before the receipts: a write has one with it
-        for lane in list(self.lanes.values()):
+        for lane in self._to_look_after(heard, now):
             self._look_after(lane, now)
         self.flush()
+
+    def _to_look_after(self, heard: list[Lane], now: float) -> list[Lane]:
+        """Return the lanes that something may be due for; the head of many leaves the others out, but for once in a beat."""
+        lanes = self.lanes
+        if self.number != HEAD or now - self._looked_at >= self.timing.beat:
+            self._looked_at = now
+            return list(lanes.values())
+        found = [lane for lane in heard if lanes.get(lane.peer) is lane and lane.connection is not None]
+        return found + [lane for lane in lanes.values() if lane.connection is None or lane.closes_at]
 
     def _look_after(self, lane: Lane, now: float) -> None:
         if lane.connection is not None:

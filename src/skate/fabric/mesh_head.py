@@ -7,11 +7,12 @@ told in one sequence of changes, so that all know the same members before anythi
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skate.fabric.connection import WELCOME, Connection, packed_frame
+from skate.fabric.connection import Connection, packed_frame, packed_welcome
 from skate.fabric.directory import (
     HEAD,
     Ask,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: How much longer than the silence that ends a member a new head waits for the members of the one before.
 RETURN_SECONDS: Final = 5.0
+#: With more members, the news of those that join is told more rarely in proportion, so that all cost the head as much as a few.
+TELL_MEMBERS: Final = 200
 
 
 class Predecessor(NamedTuple):
@@ -76,6 +79,7 @@ class MeshHead(Mesh):
         self._returns_end = clock() + timing.silence + RETURN_SECONDS
         #: Members of the head before that another one knows, and that have not returned: description and address.
         self._awaited: dict[int, tuple[dict[str, Any], str]] = {}
+        self._entries: dict[int, bytes] = {}  # packed descriptions of the members
         #: Members that were declared dead before they had said that.
         self._dead: set[int] = set()
         #: Members that have returned, and have not said yet whom they know.
@@ -128,31 +132,52 @@ class MeshHead(Mesh):
         self.add(number, info, address)
 
     def _announce(self, number: int, info: dict[str, Any], address: str) -> None:
-        """Tell the others of a member: at once, but when many join, of all of them at the next tick."""
+        """Tell the others of a member: at once, but when many join, of all of them at a later tick."""
         self.order.admit(number, (info, address), packed_frame((number, (info, address))))
-        now = self.clock()
-        if now - self._told_at >= self.timing.beat / 4:
+        self._tell(self.clock())
+
+    def _tell(self, now: float) -> None:
+        """Have the others learn of new members, unless they did just now; with many others that is rarer."""
+        if now - self._told_at >= self.timing.beat / 4 * max(1.0, len(self.ids) / TELL_MEMBERS):
             self._told_at = now
             self.order.tell()
 
-    def _known(self) -> list[tuple[int, dict[str, Any], str, bool]]:
-        """Return the members with their addresses, and True for those that know this head."""
-        found = [(HEAD, self.info, self.address, True)]
-        found += [(member[1], info, self.addresses[member[1]], True) for member, info in self.infos.items()]
-        return found + [(number, *known, False) for number, known in self._awaited.items()]
+    def _known(self, but: int = -1) -> list[bytes]:
+        """Return the packed members, with their addresses, and True for those that know this head."""
+        found = [packed_frame((HEAD, self.info, self.address, True))]
+        found += [entry for number, entry in self._entries.items() if number != but]
+        return found + [packed_frame((number, *known, False)) for number, known in self._awaited.items()]
+
+    def _describe(self, number: int) -> None:
+        """Pack the description of a member for those who join later."""
+        self._entries[number] = packed_frame(
+            (number, self.infos[self.ids[number]], self.addresses[number], True)
+        )
+
+    def add(self, number: int, info: dict[str, Any], address: str) -> None:
+        """Add a member."""
+        super().add(number, info, address)
+        if number in self.ids:
+            self._describe(number)
+
+    def drop(self, number: int, reason: str) -> None:
+        """Remove a member that has ended."""
+        self._entries.pop(number, None)
+        super().drop(number, reason)
 
     def _welcome(
         self,
         connection: Connection,
         number: int,
-        members: list[tuple[int, dict[str, Any], str, bool]],
+        members: list[bytes],
         is_client: bool,
     ) -> None:
         now = self.clock()
         self.directory.register(number, now, CLIENT_PATIENCE_SECONDS if is_client else 0.0)
         self.directory.heard(number, now)
         base = base_of(self.epoch)
-        connection.push(WELCOME, self.epoch, self.order.view, base, number, self.config, members)
+        welcome = packed_welcome(self.epoch, self.order.view, base, number, self.config, members)
+        connection.channel.queued.append(welcome)
         connection.channel.raise_limit()
         self._establish(self._lane(number), connection, base)
 
@@ -190,8 +215,7 @@ class MeshHead(Mesh):
         if lane is not None:
             lane.close()
         self.order.return_to(number)
-        known = [each for each in self._known() if each[0] != number]
-        self._welcome(connection, number, known, bool(hello[8].get(BEHIND_HEAD)))
+        self._welcome(connection, number, self._known(but=number), bool(hello[8].get(BEHIND_HEAD)))
 
     def returned(self, number: int, members: tuple[Any, ...]) -> None:
         """Tell the others of a member that has returned, and before of those that only it knows."""
@@ -227,6 +251,7 @@ class MeshHead(Mesh):
         else:
             for number in self._numbers(name):
                 self.addresses[number] = address
+                self._describe(number)
                 self._reconnected(number)
         self.flush()
 
@@ -289,8 +314,9 @@ class MeshHead(Mesh):
         """Have the directory see the time."""
         if self._predecessor is not None and now >= self._returns_end:
             self._end_returns()
-        self._told_at = now
-        self.order.tell()
+        if len(self.ids) <= TELL_MEMBERS:  # at each tick
+            self._told_at = -math.inf
+        self._tell(now)
         self.act(self.directory.tick(now))
 
     def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:
