@@ -69,7 +69,7 @@ def train(config):
     data = ray.train.get_dataset_shard("train")
     for epoch in range(3):
         for batch in data.iter_batches(batch_size=50):
-            time.sleep(0.1)
+            time.sleep(0.4)  # several scrapes have to see the run, or a rate has no value
         with tempfile.TemporaryDirectory() as there:
             with open(os.path.join(there, "weights"), "w") as file:
                 file.write("1")

@@ -32,7 +32,7 @@ pytestmark = [
     ),
 ]
 TOKEN = "the-token"
-ROUNDS = 3
+ROUNDS = 2
 #: On a busy machine, real Ray alone takes minutes to start, run and be read often enough.
 ROUNDS_S, TEST_S = 900, 2000
 SCRAPES = 20
