@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,10 @@ class Config(SimpleNamespace):
 
     def copy(self, copy_frozen: bool | None = None) -> Config:
         return copy.copy(self)
+
+    @contextmanager
+    def thawed(self) -> Iterator[Config]:
+        yield self
 
     def multi_agent(self, **settings: Any) -> Config:
         self.__dict__.update(settings)

@@ -11,8 +11,6 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 from torch.optim import optimizer as torch_optimizer
 
-#: The settings of a group of parameters with which the call below is all that `step()` does.
-_OFF = ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay")
 #: Parameters, gradients, averages of gradients and of their squares, counts of steps.
 _Columns = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
@@ -22,9 +20,8 @@ def step_all(optimizers: Iterable[Optimizer]) -> None:
 
     Small networks spend more time in the hooks and the grouping of `step()` than in its arithmetic.
     """
-    pairs = [(settings_of(each), each) for each in optimizers]
-    for settings, group in groupby(pairs, key=lambda pair: pair[0]):
-        members = [pair[1] for pair in group]
+    for settings, group in groupby(optimizers, key=settings_of):
+        members = list(group)
         columns = None if settings is None else columns_of(members)
         if settings is None or columns is None:
             for optimizer in members:
@@ -69,7 +66,9 @@ def settings_of(optimizer: Optimizer) -> tuple[Any, ...] | None:
     if torch_optimizer._global_optimizer_pre_hooks or torch_optimizer._global_optimizer_post_hooks:
         return None
     group = optimizer.param_groups[0]
-    if not group["fused"] or type(group["lr"]) is not float or any(group[name] for name in _OFF):
+    if not group["fused"] or type(group["lr"]) is not float or group["amsgrad"] or group["maximize"]:
+        return None
+    if group["capturable"] or group["differentiable"] or group["decoupled_weight_decay"]:
         return None
     return group["lr"], group["betas"], group["weight_decay"], group["eps"]
 
@@ -81,6 +80,7 @@ def columns_of(optimizers: Iterable[Optimizer]) -> _Columns | None:
     means: list[Tensor] = []
     squares: list[Tensor] = []
     steps: list[Tensor] = []
+    kinds: set[torch.dtype] = set()
     for optimizer in optimizers:
         states = optimizer.state
         for parameter in optimizer.param_groups[0]["params"]:
@@ -90,11 +90,11 @@ def columns_of(optimizers: Iterable[Optimizer]) -> _Columns | None:
             state = states.get(parameter)
             if not state or gradient.layout is not torch.strided or parameter.device.type != "cpu":
                 return None
+            kinds |= {parameter.dtype, gradient.dtype, state["exp_avg"].dtype, state["exp_avg_sq"].dtype}
             parameters.append(parameter)
             gradients.append(gradient)
             means.append(state["exp_avg"])
             squares.append(state["exp_avg_sq"])
             steps.append(state["step"])
     # One call takes tensors of one kind.
-    kinds = {each.dtype for each in (*parameters, *gradients, *means, *squares)}
-    return (parameters, gradients, means, squares, steps) if len(kinds) <= 1 else None
+    return (parameters, gradients, means, squares, steps) if kinds <= {torch.float32} else None
