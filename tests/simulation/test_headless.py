@@ -18,7 +18,7 @@ LATE = (41, 28, *range(40))
 #: Runs in which a kill is lost with the head; others, if these have changed.
 KILLED = (332,)
 #: Runs that have failed: the last report of a node was not written, two heads were taken for one, a retry was not counted,
-#: an actor whose end was stored was not killed where it still ran, calls that were at the old head waited for ever at the node
+#: an actor whose end was stored was not killed where it still ran, calls that were at the old head waited forever at the node
 #: on which their actor was restarted (without and with a result), one that had read a value was still counted as a reader when
 #: it had the error instead.
 PINNED = (84, 240, 568, 89, 43, 1039, 1499)
