@@ -58,8 +58,8 @@ class Schedule(MultiAgentEnv):
             rewards[agent] = float(self.count)
             Schedule.ledger.append((agent, float(self.count)))
         over = self.at == 9
-        leaving = set() if over else {agent for agent in self.present if self.dice.random() < 0.1}
-        seen = {agent for agent in self.present if self.dice.random() < 0.7} | leaving | late
+        leaving = set() if over else {agent for agent in sorted(self.present) if self.dice.random() < 0.1}
+        seen = {agent for agent in sorted(self.present) if self.dice.random() < 0.7} | leaving | late
         if over:
             seen = set(self.present)
         self.present = (self.present | late) - leaving
