@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate import stack_dumps
 from skate.core.guard import Guard
 from skate.core.node import SHELL, NodeCore, admit_client
 from skate.node.driver import address
@@ -154,6 +155,7 @@ class NodeHost:
                     host.session_socket = SessionSocket(host)
                 host.pool.launcher_for(PYTHON)
                 pump.start()
+                stack_dumps.offer()
             except BaseException:
                 if host is None:
                     control_c.give_back()
@@ -442,6 +444,7 @@ class NodeHost:
             self.arena.close()
             if self.event_log is not None:
                 self.event_log.close()
+            stack_dumps.withdraw()
             self.control_c.give_back()
 
     def _await_writers(self) -> None:

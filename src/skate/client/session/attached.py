@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from skate import stack_dumps
 from skate.client.process import Process
 from skate.client.session.embedded import EndedLink
 from skate.client.session.link import Throttle
@@ -129,6 +130,7 @@ class Attachment:
                 self._control_c.give_back()
                 pump.close()
                 raise
+            stack_dumps.offer()
             self.pid: int = welcome["pid"]
             self._channel = channel = Channel(sock)
             self.process = process = Process(welcome["cid"], pump, welcome["node_id"], welcome["job"])
@@ -259,6 +261,7 @@ class Attachment:
             if not self._memory.viewed:
                 self._channel.close()
             self._memory.close()
+            stack_dumps.withdraw()
             self._control_c.give_back()
 
     def _in_view(self) -> tuple[bytes, ...]:

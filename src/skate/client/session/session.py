@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skate import stack_dumps
 from skate.client.object import object_ref
 
 if TYPE_CHECKING:
@@ -159,7 +158,6 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
         process = started.process
         assert process is not None
         attach(process, started)
-        stack_dumps.offer()
         return RayContext(process)
 
 
@@ -211,7 +209,6 @@ def _end_lost() -> None:
     """Clean up a session whose node has ended, so that another one may begin."""
     host = _host
     attach(None)
-    stack_dumps.withdraw()
     if host is not None:
         host.shutdown()
 
@@ -254,7 +251,6 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             try:
                 attach(None)
             finally:
-                stack_dumps.withdraw()
                 if host is not None:
                     host.shutdown()
 

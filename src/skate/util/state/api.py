@@ -130,6 +130,8 @@ def rows_of(kind: str, row_id: str, timeout: float, address: str | None = None) 
     """Return all rows with an id, in detail. A job has two: that of its program, and that under which it was submitted."""
     for column in (ID_COLUMNS[kind], *(("submission_id",) if kind == "jobs" else ())):
         rows = find(kind, [(column, "=", row_id)], DEFAULT_LIMIT, timeout, True, False, address)
+        # A filter compares texts, as in Ray, so that "none" finds a program without a submission id.
+        rows = [row for row in rows if getattr(row, column) is not None]
         if rows:
             break
     return rows
