@@ -103,6 +103,24 @@ def test_dumps_do_not_add_up() -> None:
     assert max(texts) <= threading.active_count()
 
 
+def test_a_thread_that_blocks_all_signals_is_no_obstacle() -> None:
+    over, begun = threading.Event(), threading.Event()
+
+    def blocking() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        begun.set()
+        over.wait()
+
+    thread = threading.Thread(target=blocking)
+    thread.start()
+    assert begun.wait(20)
+    try:
+        assert "in blocking" in stack_reader.dump(os.getpid())
+    finally:
+        over.set()
+        thread.join()
+
+
 def test_there_is_nobody_to_show(capsys: pytest.CaptureFixture[str]) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         assert stack.main(["--pid", str(other.pid)]) == 1

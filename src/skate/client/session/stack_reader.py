@@ -48,9 +48,11 @@ def dump(pid: int, seconds: float = ANSWER_SECONDS) -> str:
     try:
         with open(path, "r+b", buffering=0) as file:
             file.truncate(0)
+            blocked = _blocking(pid)  # threads of libraries, which leave signals to others
             os.kill(pid, SIGNAL)
             deadline = time.monotonic() + seconds
-            while os.fstat(file.fileno()).st_size == 0 or _is_writing(pid):
+            # The kernel blocks a signal in the thread that runs its handler.
+            while os.fstat(file.fileno()).st_size == 0 or _blocking(pid) - blocked:
                 if time.monotonic() > deadline:
                     raise NoAnswer(f"it has not answered within {seconds:g} s: {_state(pid)}")
                 time.sleep(_LOOK_SECONDS)
@@ -83,10 +85,14 @@ def _catches(pid: int) -> bool:
     return bool(_mask(f"/proc/{pid}/status", b"SigCgt:") & _SIGNAL_BIT)
 
 
-def _is_writing(pid: int) -> bool:
-    # The kernel blocks a signal in the thread that runs its handler.
-    threads = os.listdir(f"/proc/{pid}/task")
-    return any(_mask(f"/proc/{pid}/task/{thread}/status", b"SigBlk:") & _SIGNAL_BIT for thread in threads)
+def _blocking(pid: int) -> set[str]:
+    """Return the threads in which the signal is blocked."""
+    folder = f"/proc/{pid}/task"
+    return {
+        thread
+        for thread in os.listdir(folder)
+        if _mask(f"{folder}/{thread}/status", b"SigBlk:") & _SIGNAL_BIT
+    }
 
 
 def _state(pid: int) -> str:
