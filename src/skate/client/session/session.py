@@ -46,6 +46,8 @@ class Host(Protocol):
 
 _process: Process | None = None
 _host: Host | None = None
+#: The engine lock of the last session that ended, or ends now: a thread that holds it runs a callback of that session.
+_lock_of_ended: Any = None
 _starting = threading.Lock()
 _in_worker = False
 #: How many sessions of this process have ended, and in `_tied.ended` how many had when the thread was tied to its session.
@@ -63,6 +65,9 @@ def current() -> Process:
     if process is None:
         if _in_worker:
             raise RuntimeError("this worker is leaving: its node has closed the session")
+        if _lock_of_ended is not None and _lock_of_ended._is_owned():
+            # `shutdown` waits for this lock, and the start of another session would wait for `shutdown`.
+            raise RuntimeError("the session of this callback has ended")
         if getattr(_tied, "ended", _ended) != _ended:
             raise RuntimeError("the session that this thread worked for has ended")
         init()
@@ -232,7 +237,7 @@ def _start_node(address: str | None, settings: dict[str, Any]) -> Host:
 
 def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:
     """End the session, with its workers, actors and values, and release its memory. No-op if none runs."""
-    global _ended
+    global _ended, _lock_of_ended
     with _starting:
         host, process = _host, _process
         if process is None or _in_worker:
@@ -248,6 +253,7 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             for end in endings:
                 end()
         finally:
+            _lock_of_ended = process.lock
             try:
                 attach(None)
             finally:
