@@ -13,6 +13,9 @@ import pytest
 pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
 
+from distributed.comm import Comm
+
+from skate.fabric.dask.carrier import HeadCarrier, MemberCarrier
 from skate.fabric.dask.connection import CarrierError, connect, listeners
 from skate.fabric.dask.sockets import accept, request
 from tests.conformance.waiting import wait_for
@@ -162,6 +165,7 @@ def test_a_forked_child_holds_no_connection(carriers: Carriers) -> None:
     head = carriers.head()
     one = carriers.member("one", head.address)
     port = int(head.address.rpartition(":")[2])
+    idle = nobody_reads(head, one)
     asked, answer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -175,10 +179,26 @@ def test_a_forked_child_holds_no_connection(carriers: Carriers) -> None:
     os.close(answer)
     with open(asked, "rb") as file:
         assert file.read() == b"%d" % before
+    assert not idle.closed()
     exchange(*carriers.dialled(one, head), 1000)
     head.close()
     wait_for(lambda: port not in own_ports(), what="the port to be free")
     carriers.head(port=port)
+
+
+def nobody_reads(head: HeadCarrier, one: MemberCarrier) -> Comm:
+    """Open a connection whose bytes have arrived and wait for a reader, so that the loop does not watch it."""
+
+    async def opened() -> Comm:
+        comm = await connect(head.address, one._arguments)
+        await comm.write({"op": "identity"})
+        stream = comm.stream
+        while not stream._read_buffer_size:
+            await asyncio.sleep(0.001)
+        return comm
+
+    assert one._engine is not None
+    return one._engine.run(opened())
 
 
 def is_tcp(fd: str) -> bool:
@@ -279,7 +299,7 @@ class TestRefusals:
 
 @pytest.mark.parametrize("address", ["inproc://", "ws://127.0.0.1:0"])
 def test_transports_without_a_socket_are_forwarded(address: str) -> None:
-    from distributed.comm import Comm, listen
+    from distributed.comm import listen
 
     async def run() -> tuple[socket.socket, socket.socket]:
         accepted: list[socket.socket] = []

@@ -29,7 +29,7 @@ NAMES = {
     "distributed.diagnostics.plugin": {"SchedulerPlugin"},
     "distributed.security": {"Security"},
     "tornado.ioloop": {"IOLoop"},
-    "tornado.iostream": {"BaseIOStream"},
+    "tornado.iostream": {"BaseIOStream", "IOStream"},
 }
 #: Methods and what they must accept by name.
 SIGNATURES = {
@@ -70,8 +70,9 @@ ATTRIBUTES = {
         "status",
         "listeners",
     },
+    "distributed.comm.Comm": {"_instances"},
     "distributed.comm.tcp.TCP": {"stream", "_finalizer", "_closed"},
-    "tornado.iostream.BaseIOStream": {"_read_buffer_size", "_closed", "io_loop"},
+    "tornado.iostream.BaseIOStream": {"_read_buffer_size", "_closed", "io_loop", "socket"},
     "distributed.scheduler.WorkerState": {"name", "address", "extra"},
 }
 

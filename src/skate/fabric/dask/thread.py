@@ -17,8 +17,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from distributed.comm import Comm
 from tornado.ioloop import IOLoop
-from tornado.iostream import BaseIOStream
+from tornado.iostream import BaseIOStream, IOStream
 
 from skate.wire.limits import start_thread
 from skate.wire.pump import Pump
@@ -154,16 +155,27 @@ class EngineThread:
         self._thread.join(END_SECONDS)
 
     def forked(self) -> None:
-        """In a forked child: let go of every descriptor that the loop watches, and of its own.
+        """In a forked child: let go of the loop's own descriptor, those it watches, and those of its connections.
 
-        They become /dev/null: objects of the parent still name their numbers, and would close those of others.
+        A connection whose received bytes wait for a reader is not watched at that moment. The descriptors become
+        /dev/null: objects of the parent still name their numbers, and would close those of others.
         """
         if self._ended:
             return
         self._ended = True
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        selector = self._selector
-        mapped = [key.fd for key in list((selector.get_map() or {}).values())]
-        for fd in [*mapped, selector.fileno()]:
+        watched = {key.fd for key in list((self._selector.get_map() or {}).values())}
+        for fd in watched | self._connections() | {self._selector.fileno()}:
             os.dup2(nothing, fd, inheritable=False)
         os.close(nothing)
+
+    def _connections(self) -> set[int]:
+        """The descriptors of Dask's connections in this loop."""
+        streams = [getattr(comm, "stream", None) for comm in list(Comm._instances)]
+        return {
+            stream.socket.fileno()
+            for stream in streams
+            if isinstance(stream, IOStream)
+            and stream.socket is not None
+            and getattr(stream.io_loop, "asyncio_loop", None) is self.loop
+        }
