@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,9 +73,21 @@ def ppo(
         "vf_clip_param": 1e9,
         "use_kl_loss": False,
     }
-    # Where actions are numbers, their spread is a parameter and not an output of the network, as in Stable-Baselines3.
-    spread = {"free_log_std": True} if more.get("continuous") else {}
-    return Task("PPO", env, steps, sb3, ours, {"fcnet_activation": "tanh", **spread}, envs)
+    model = {
+        "fcnet_activation": "tanh",
+        # Stable-Baselines3 builds two networks with orthogonal weights. Its gain for the head of the policy is 0.01; one
+        # setting serves both heads here, and values need 1.
+        "vf_share_layers": False,
+        "fcnet_kernel_initializer": "orthogonal_",
+        "fcnet_kernel_initializer_kwargs": {"gain": math.sqrt(2)},
+        "fcnet_bias_initializer": "zeros_",
+        "head_fcnet_kernel_initializer": "orthogonal_",
+        "head_fcnet_kernel_initializer_kwargs": {"gain": 1.0},
+        "head_fcnet_bias_initializer": "zeros_",
+        # Where actions are numbers, their spread is a parameter and not an output of the network.
+        "free_log_std": bool(more.get("continuous")),
+    }
+    return Task("PPO", env, steps, sb3, ours, model, envs)
 
 
 def dqn(env: str, steps: int, *, lr: float, minibatch: int, random: int, epsilon: int) -> Task:
