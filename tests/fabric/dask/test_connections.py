@@ -194,7 +194,7 @@ def nobody_reads(head: HeadCarrier, one: MemberCarrier) -> Comm:
         await comm.write({"op": "identity"})
         stream = comm.stream
         while not stream._read_buffer_size:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
         return comm
 
     assert one._engine is not None
