@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rllib.learning_tasks import TASKS, Task
+from benchmarks.rllib.on_rllib import with_small_critics
 from benchmarks.rllib.returns import Counted, make
 
 Until = Callable[[], bool]
@@ -32,6 +33,8 @@ def config_of(task: Task, seed: int) -> Any:
     if task.algorithm != "PPO":
         config.reporting(min_sample_timesteps_per_iteration=500, min_time_s_per_iteration=0)
         config.training(store_buffer_in_checkpoints=True)
+    if task.algorithm == "SAC":
+        with_small_critics("skate", config)
     return config
 
 
