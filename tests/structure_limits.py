@@ -60,7 +60,7 @@ REACH_THROUGHS = 13
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
     "autoscaler": 2,
-    "client": 15,
+    "client": 14,
     "command": 2,
     "core": 2,
     "dag": 23,
@@ -79,7 +79,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "simulation": 4,
     "train": 21,
     "tune": 24,
-    "util": 13,
+    "util": 12,
     "wire": 11,
     "worker": 8,
 }

@@ -16,7 +16,7 @@ from tests.dashboard.asking import HOST, access, ask, ask_stream, bearer
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
 WRITING = ("POST", "PUT", "DELETE")
-OPEN, READ = "open", "read"
+OPEN, READ, CONTROL = "open", "read", "control"
 #: Each route: a request of it, and the scope that a GET needs.
 ROWS: dict[str, tuple[str, str]] = {
     "/": ("/", OPEN),
@@ -47,6 +47,12 @@ ROWS: dict[str, tuple[str, str]] = {
     "/api/v0/tasks/timeline": ("/api/v0/tasks/timeline", READ),
     "/api/v0/{kind}/summarize": ("/api/v0/tasks/summarize", READ),
     "/api/v0/{kind}": ("/api/v0/tasks", READ),
+    "/api/profiling_enabled": ("/api/profiling_enabled", READ),
+    "/task/traceback": ("/task/traceback", CONTROL),
+    "/task/cpu_profile": ("/task/cpu_profile", CONTROL),
+    "/worker/traceback": ("/worker/traceback", CONTROL),
+    "/worker/cpu_profile": ("/worker/cpu_profile", CONTROL),
+    "/memory_profile": ("/memory_profile", CONTROL),
 }
 #: Each change: a request of it. All run code, or prepare that.
 CHANGES: dict[tuple[str, str], str] = {
@@ -108,7 +114,7 @@ def test_forbidden_requests(path: str) -> None:
         wrong = ask(app, url, method, [("authorization", "Bearer wrong")]).status
         if method not in ("GET", "HEAD", *WRITING):
             assert token == wrong == 405, method
-        elif scope == READ or method in WRITING:
+        elif scope != OPEN or method in WRITING:
             assert (token, wrong) == (401, 403), method
     for headers in ([("authorization", "Basic eA==")], [bearer("read")] * 2):
         assert ask(app, url, "POST", headers).status == 401
@@ -166,8 +172,14 @@ def test_allowed_requests(path: str) -> None:
         "/api/jobs/{job_id}/logs",
         "/api/packages/{protocol}/{name}",
     }
-    for answered in ("read", "control", "submit"):
-        answer = ask(app, url.replace("NODE", node_id), "GET", [bearer(answered)])
+    answers = {
+        answered: ask(app, url.replace("NODE", node_id), "GET", [bearer(answered)])
+        for answered in ("read", "control", "submit")
+    }
+    if scope == CONTROL:  # without parameters here
+        assert [answer.status for answer in answers.values()] == [403, 400, 400]
+        return
+    for answer in answers.values():
         assert answer.status == (404 if path in missing else 200), answer
     assert ("content-security-policy" in answer.headers) and answer.headers["cache-control"] == "no-store"
     assert "set-cookie" not in answer.headers

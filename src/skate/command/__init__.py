@@ -12,6 +12,7 @@
     skate manifest slurm|kubernetes   print a batch script or manifests of a cluster
     skate memory                      the references that keep objects alive
     skate metrics launch-prometheus   Prometheus for the metrics of your node
+    skate profile                     where workers and drivers spend their time; flame graphs
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
@@ -53,6 +54,7 @@ VERBS = {
     "manifest": "skate.command.machines.manifest",
     "memory": "skate.command.memory",
     "metrics": "skate.command.metrics",
+    "profile": "skate.command.profile",
     "rsync-down": "skate.command.machines.rsync_down",
     "rsync-up": "skate.command.machines.rsync_up",
     "run": "skate.command.run",

@@ -11,7 +11,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from skate.dashboard import cluster_routes, job_routes, log_routes, package_routes, serve_routes, state_routes
+from skate.dashboard import (
+    cluster_routes,
+    job_routes,
+    log_routes,
+    package_routes,
+    profile_routes,
+    serve_routes,
+    state_routes,
+)
 from skate.dashboard.access import Access
 from skate.dashboard.front import front
 from skate.dashboard.guard import Guard, Receive, Scope, Send
@@ -46,6 +54,12 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/api/v0/tasks/timeline": state_routes.timeline,
     "/api/v0/{kind}/summarize": state_routes.summary,
     "/api/v0/{kind}": state_routes.rows,
+    "/api/profiling_enabled": profile_routes.profiling_enabled,
+    "/task/traceback": profile_routes.task_traceback,
+    "/task/cpu_profile": profile_routes.task_cpu_profile,
+    "/worker/traceback": profile_routes.worker_traceback,
+    "/worker/cpu_profile": profile_routes.worker_cpu_profile,
+    "/memory_profile": profile_routes.memory_profile,
 }
 #: The endpoint of each method and path that changes something. The guard wants the scope `submit` for them.
 CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {

@@ -25,6 +25,8 @@ OPEN = frozenset(
 )
 #: Changes below these paths run code, or prepare that.
 SUBMITTING = ("/api/jobs", "/api/packages/", "/api/serve/")
+#: Reading these paths interferes with a running process.
+PROFILING = ("/task/", "/worker/", "/memory_profile")
 #: Packages are the only bodies that are not JSON.
 PACKAGES = "/api/packages/"
 PACKAGE_TYPES = frozenset({"", "application/octet-stream", "application/zip"})
@@ -121,8 +123,9 @@ class Guard:
         if method in READING and scope["path"] in OPEN:
             return 0, ""
         changing = SUBMIT if scope["path"].startswith(SUBMITTING) else CONTROL
+        reading = CONTROL if scope["path"].startswith(PROFILING) else READ
         target = scope if granted is None else granted
-        refused = self._without_right(headers, READ if method in READING else changing, target)
+        refused = self._without_right(headers, reading if method in READING else changing, target)
         if refused[0] or method in READING:
             return refused
         return _body_refusal(headers, scope["path"])

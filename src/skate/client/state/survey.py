@@ -71,7 +71,24 @@ def answer(process: Process, message: m.Survey) -> None:
     if "reports" in kinds:
         process.report_metrics()
         part["readings"] = _readings(process)
+    if not {"profile", "traceback"}.isdisjoint(kinds):
+        from skate.client.profiler import reporter  # imported only when a profile is requested
+
+        if reporter.is_meant(where, process.node_id.hex(), process.looks):
+            part["name"] = _readings(process)[0]
+            if reporter.PROFILE in kinds:
+                reporter.begin(where, lambda: process.closed, lambda more: _later(process, key, part | more))
+                return
+            part[reporter.TRACEBACK] = reporter.stacks()
     process.send(m.Surveyed(m.SURVEYED, key, part))
+
+
+def _later(process: Process, key: bytes, part: dict[str, Any]) -> None:
+    """Answer from another thread, if the session has not ended meanwhile."""
+    with process.lock:
+        if not process.closed:
+            process.send(m.Surveyed(m.SURVEYED, key, part))
+            process.link.flush()
 
 
 def _readings(process: Process) -> tuple[str, float, int, int]:
