@@ -13,6 +13,7 @@
     skate memory                      the references that keep objects alive
     skate metrics launch-prometheus   Prometheus for the metrics of your node
     skate profile                     where workers and drivers spend their time; flame graphs
+    skate report                      one HTML file about a session, to keep or to send
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
@@ -55,6 +56,7 @@ VERBS = {
     "memory": "skate.command.memory",
     "metrics": "skate.command.metrics",
     "profile": "skate.command.profile",
+    "report": "skate.command.report",
     "rsync-down": "skate.command.machines.rsync_down",
     "rsync-up": "skate.command.machines.rsync_up",
     "run": "skate.command.run",
