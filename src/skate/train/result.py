@@ -10,6 +10,7 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.configs import CheckpointConfig
 from skate.train.storage.retention_policy import score
 from skate.train.storage.run_folder import RunFolder
+from skate.widgets import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,12 @@ class Result:
             "error": self.error,
         }
         return "Result(" + ", ".join(f"{name}={value!r}" for name, value in shown.items()) + ")"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        facts = {"error": self.error, "checkpoint": self.checkpoint, "path": self.path}
+        shown = {name: value for name, value in facts.items() if value is not None}
+        return html_table(("", "last report"), ((self.metrics or {}) | shown).items())
 
 
 class _Rows:

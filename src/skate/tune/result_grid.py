@@ -9,7 +9,12 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.storage import filesystem as files
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.experiment.trial import Trial
-from skate.tune.result import Result
+from skate.tune.result import AUTO_RESULT_KEYS, DONE, TIME_THIS_ITER_S, Result
+from skate.tune.utils.dicts import flatten_dict
+from skate.widgets import html_table
+
+#: The most metrics in a notebook's table of trials.
+METRICS_SHOWN = 8
 
 
 class ResultGrid:
@@ -116,6 +121,35 @@ class ResultGrid:
     def __repr__(self) -> str:
         inner = ",\n".join("  " + repr(result).replace("\n", "\n  ") for result in self)
         return f"ResultGrid<[\n{inner}\n]>" if inner else "ResultGrid<[]>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the trials for notebooks: settings that differ, and the numbers of the last report."""
+        trials = self._experiment_analysis.trials
+        configs = [flatten_dict(trial.config) for trial in trials]
+        reports = [flatten_dict(trial.last_result or {}) for trial in trials]
+        settings = [
+            name
+            for name in dict.fromkeys(name for config in configs for name in config)
+            if len({repr(config.get(name)) for config in configs}) > 1
+        ]
+        metrics = [
+            name
+            for name in dict.fromkeys(name for report in reports for name in report)
+            if name not in (*AUTO_RESULT_KEYS, TIME_THIS_ITER_S, DONE)
+            and not name.startswith("config/")
+            and any(isinstance(report.get(name), int | float) for report in reports)
+        ]
+        rows = (
+            (
+                trial.trial_id,
+                trial.status,
+                *(config.get(name, "") for name in settings),
+                *(report.get(name, "") for name in metrics[:METRICS_SHOWN]),
+            )
+            for trial, config, report in zip(trials, configs, reports, strict=True)
+        )
+        columns = ("trial", "status", *settings, *metrics[:METRICS_SHOWN])
+        return html_table(columns, rows, f"{len(trials)} trials in {self.experiment_path}")
 
 
 def result_of(trial: Trial) -> Result:

@@ -1,12 +1,9 @@
-"""Ray's HTML for notebooks, which Skate replaces with plain text.
-
-The two names exist for programs that import them.
-"""
+"""Tables for notebooks. `Template` and `make_table_html_repr` are Ray's names, for programs that import them."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -15,7 +12,7 @@ class Template:
 
     def __init__(self, file: str) -> None:
         raise NotImplementedError(
-            f"Skate has no HTML template {file!r}: its objects are shown as text in notebooks"
+            f"Skate has no HTML template {file!r}: its objects make their own HTML for notebooks"
         )
 
 
@@ -31,4 +28,22 @@ def make_table_html_repr(obj: Any, title: str | None = None, max_height: str = "
     return f'{heading}<div style="{style}"><table>{rows}</table></div>'
 
 
-__all__ = ["Template", "make_table_html_repr"]
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> str:
+    """Return an HTML table.
+
+    Args:
+        columns: The names above the columns.
+        rows: The cells of each row; numbers that are not whole are rounded to four digits.
+        title: A heading; empty for none.
+    """
+
+    def line(kind: str, cells: Iterable[object]) -> str:
+        texts = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
+        return f"<tr>{''.join(f'<{kind}>{html.escape(text)}</{kind}>' for text in texts)}</tr>"
+
+    heading = f"<h4>{html.escape(title)}</h4>" if title else ""
+    body = "".join(line("td", row) for row in rows)
+    return f"{heading}<table><thead>{line('th', columns)}</thead><tbody>{body}</tbody></table>"
+
+
+__all__ = ["Template", "html_table", "make_table_html_repr"]

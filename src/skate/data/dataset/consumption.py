@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from skate.data.iteration.iterator import DataIterator, DatasetIterator
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import for_counting
+from skate.widgets import html_table
 
 if TYPE_CHECKING:
     from skate import ObjectRef
@@ -124,6 +126,13 @@ class Consuming(FrameworkBatches, DatasetBase):
         if found is None or (not len(found) and not _selects_nothing(self._plan)):
             return None
         return Schema(found)
+
+    def _repr_html_(self) -> str:
+        """Return the plan and the columns, if they are known, for notebooks. Nothing runs for that."""
+        schema = self.schema(fetch_if_missing=False)
+        columns = [] if schema is None else list(zip(schema.names, schema.types, strict=True))
+        table = html_table(("column", "type"), columns) if columns else ""
+        return f"<pre>{html.escape(repr(self))}</pre>{table}"
 
     def _schema_by_running(self) -> Any:
         plan = knowledge.before_columns_change(self._plan)
