@@ -11,6 +11,7 @@ from typing import Any
 from skate import cloudpickle
 from skate.rllib import checkpoint_folder
 from skate.rllib.core import COMPONENT_RL_MODULE
+from skate.rllib.env.sampling import lane_state
 from skate.rllib.utils.checkpoints import Checkpointable, Components
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 
@@ -108,8 +109,7 @@ def _packed_lanes(runner: Any) -> bytes | None:
     if runner.env is None:
         return None
     with contextlib.suppress(Exception):  # an environment may refuse to be pickled in any way
-        packed: bytes = cloudpickle.dumps(runner.get_lane_state())
-        return packed
+        return lane_state.packed(runner.get_lane_state())
     logger.warning(
         "the environments of %s cannot be pickled: after a restore from this checkpoint they begin new episodes",
         runner,

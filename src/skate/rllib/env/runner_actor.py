@@ -11,6 +11,7 @@ import torch
 
 import skate
 from skate.rllib.core import COMPONENT_RL_MODULE
+from skate.rllib.env.sampling import lane_state
 from skate.tune import registry
 
 #: A larger state of lanes is not shipped; a runner that dies then begins its lanes anew.
@@ -77,7 +78,7 @@ class RunnerActor:
             return None
         # An environment may refuse to be pickled in any way; its lanes are begun anew after a kill then.
         with contextlib.suppress(Exception):
-            packed = pickle.dumps(self.runner.get_lane_state())
+            packed = lane_state.packed(self.runner.get_lane_state())
             return packed if len(packed) <= MAX_LANE_BYTES else None
         self._ships_lanes = False
         return None
