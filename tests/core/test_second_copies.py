@@ -13,6 +13,7 @@ from skate.protocol.states import CopyState
 from skate.simulation.faults.rates import MIB, NO_FAULTS
 from skate.simulation.nodes.star import Star
 from skate.simulation.programs.spec import Spec
+from tests.core.worlds import outcome
 
 
 def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[Star, Any]:
@@ -148,3 +149,23 @@ def test_words_about_what_is_not_known_are_answered_or_ignored() -> None:
         core.remote_objects.copies.copy_changed(cid, (m.COPY, bytes(28), word))
     assert core.effects == [(cid, m.Copy(m.COPY, bytes(28), CopyState.UNWANTED))]
     core.check()
+
+
+@pytest.mark.parametrize(("retries", "expected"), [(1, "ok"), (0, "ObjectReconstructionFailedError")])
+def test_value_that_cannot_be_read_where_it_was_made_is_made_again_by_its_owner(
+    retries: int, expected: str
+) -> None:
+    nodes = Star(random.Random(1), [1, 1], faults=replace(NO_FAULTS, arena_bytes=MIB // 2, unreadable=1.0))
+    driver = nodes.nodes[0].driver()
+    driver.todo.append(("submit", Spec("first", large=True, retries=retries, strategy=on(nodes, 1))))
+    nodes.settle()
+    for _ in range(4):
+        driver.todo.append(("submit", Spec("fill", large=True, strategy=on(nodes, 1))))
+    nodes.settle()
+    reader = Spec("read", strategy=on(nodes, 1))
+    driver.todo.append(("submit", reader, (0,)))
+    nodes.settle()
+    assert nodes.observer.counts["fault unreadable"], "the value was not written to disk"
+    assert outcome(nodes, reader) == expected
+    assert result(nodes, driver) == expected
+    nodes.drain(without_timeouts=True)

@@ -102,6 +102,7 @@ class Cluster:
         self.deliver = remote_objects.deliver
         self.deliver_early = remote_objects.deliver_early
         self.evict = remote_objects.copies.evict
+        self.copy_lost = remote_objects.copies.lost
 
     # -- the registry
 

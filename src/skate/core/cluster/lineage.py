@@ -236,7 +236,7 @@ class Lineage:
         task = self.running.get(record.oid[:24])
         if task is None or task.origin is not None or record.kind != m.REMOTE:
             return
-        if all_results_arrived(task):
+        if all_results_arrived(task) or (task.template.streaming and not is_yet_to_yield(task, record)):
             return
         record.kind = m.PENDING
         record.payload = None

@@ -65,6 +65,14 @@ class SecondCopies:
         used = record.pins > 0 or record.writer is not None or record.waiters or record.fetchers
         return not used and record.kind == m.ARENA and list(record.holders) == [record.remote.owner.cid]
 
+    def lost(self, record: ObjectRecord) -> None:
+        """Tell the owner of a value, which counts on the one here, that it is lost; it is requested again if needed."""
+        remote = record.remote
+        remote.wanted = False
+        self.forget(record)
+        if record.holders.pop(remote.owner.cid, None) is not None and remote.owner.alive:
+            self.emit(remote.owner.cid, m.Copy(m.COPY, record.oid, CopyState.GONE))
+
     def forget(self, record: ObjectRecord) -> None:
         """Forget a removed record."""
         self.here.pop(record.oid, None)

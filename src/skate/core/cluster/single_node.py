@@ -57,6 +57,9 @@ class SingleNode:
         """Name a place to a peer although the value has not arrived here; return False if none is known."""
         return False
 
+    def copy_lost(self, record: ObjectRecord) -> None:
+        """Tell the owner of a value that the copy here is lost."""
+
     def evict(self) -> bool:
         """Drop a copy that is kept for another node; return False if there is none."""
         return False

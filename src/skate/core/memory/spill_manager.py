@@ -60,6 +60,9 @@ class Cluster(Protocol):
     def want(self, record: ObjectRecord) -> None:
         """A value that is elsewhere is needed here."""
 
+    def copy_lost(self, record: ObjectRecord) -> None:
+        """The value of another node's object is no longer here."""
+
 
 class SpillManager:
     """Decides which values to spill and which to restore."""
@@ -457,7 +460,10 @@ class SpillManager:
             for _ in [1 for _, oid in task.deps if oid == record.oid]:
                 self.task_manager.await_argument(task, record)
         remote = record.remote
-        if remote is not None and not remote.owner and (remote.place or remote.copies):  # which have it still
+        if remote is not None and remote.owner is not None:
+            self._copy_lost(record)
+            return
+        if remote is not None and (remote.place or remote.copies):  # which have it still
             record.kind, record.payload = m.REMOTE, record.size
             self.cluster.want(record)
             self.scheduler.dispatch_all()
@@ -467,6 +473,19 @@ class SpillManager:
         self.scheduler.dispatch_all()
         for other in held:
             self.objects.unpin(other)
+        self.objects.drop_if_unused(record)
+
+    def _copy_lost(self, record: ObjectRecord) -> None:
+        """Handle an unreadable copy of a value that another node owns: that node knows of others, or reconstructs it."""
+        record.kind = m.PENDING
+        self.cluster.copy_lost(record)
+        reads = record.fetchers.count(m.SHELL)
+        record.fetchers = [cid for cid in record.fetchers if cid != m.SHELL]
+        for _ in range(reads):  # by other nodes, which ask the owner again
+            self.deliver(m.SHELL, record)
+        if record.waiters or record.fetchers:
+            self.cluster.want(record)
+        self.scheduler.dispatch_all()
         self.objects.drop_if_unused(record)
 
     def check(self) -> None:
