@@ -40,6 +40,8 @@ REFUSED: Final = 3  # text, True if the receiver counts as dead
 WRITE: Final = 4  # a write of `Order`
 RECEIPT: Final = 5  # received, delivered
 PROMPT: Final = 6  # asks for a receipt: much is on its way
+PULSE: Final = 7  # number, the last echo: a sign of life of a member, to the head
+ECHO: Final = 8  # number, by how many µs the next pulses should come earlier: the head's answer to a pulse
 
 #: Kinds of writes that only the head sends.
 NEWS: Final = (JOINED, FORETOLD, LEFT)

@@ -4,10 +4,10 @@ The head keeps a `HeadDirectory`, each other node a `MemberDirectory`. A carrier
 `tick` a few times a second from the loop that also runs the core, and carries out the actions. One verdict counts, the head's:
 a dead member is never heard again, and its tasks and actors may run elsewhere. So the verdict needs care on both sides.
 
-*Silence.* Every member writes to the head at least once in `beat` seconds, and the head answers; any write counts. A member
-that was silent for `silence` seconds is suspected. The head then asks three others (the indirect probes of SWIM, 2002). If one
-of them hears the member, their lanes go through it, and there is no verdict. The head trusts its clock only if its own loop has
-turned: a head that was stopped buries nobody.
+*Silence.* Every member writes to the head at least once in `beat` seconds, and the head answers; any write counts. One that has
+nothing to write sends a pulse, and the head echoes it. A member that was silent for `silence` seconds is suspected. The head
+then asks three others (the indirect probes of SWIM, 2002). If one of them hears the member, their lanes go through it, and there
+is no verdict. The head trusts its clock only if its own loop has turned: a head that was stopped buries nobody.
 
 *Fence.* A member ends itself before the head may declare it dead, as with the leases of Gray and Cheriton (1989): its time runs
 from the sending of the last write that the head has confirmed, which is earlier than the head's hearing of it. Shortly before
@@ -29,9 +29,13 @@ a later head again (`mesh_member.py`), with the numbers that they have, and with
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
+
+from skate.fabric.contact import Contact
+from skate.fabric.contact import Timing as Timing
 
 HEAD: Final = 0
 
@@ -44,7 +48,7 @@ DEAD: Final = "dead"
 #: The last dead members that are remembered.
 DEAD_MAX: Final = 1000
 PROBES: Final = 3
-#: The head's carrier answers each beat; without any for so many of them, the head writes by itself.
+#: The head echoes each pulse; if it has written nothing for so many beats, it writes by itself.
 ANSWER_BEATS: Final = 1.5
 ENDED: Final = "has died (its connections and its registration have ended)"
 #: The most members that are asked for a majority, and how many of them count as one, the asking member included.
@@ -52,22 +56,17 @@ SAMPLE_MAX: Final = 48
 SAMPLE_MAJORITY: Final = 36
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds, and the number of turns."""
-
-    beat: float = 1.0  # at least one write in this time
-    silence: float = 5.0  # without which a member is suspected, and a lease ends
-    reach: float = 2.5  # in which a member has been heard, for those who are asked, and for the head's doubt
-    ask: float = 1.0  # for answers
-    grace: float = 60.0  # for which members continue without a head, and a head in doubt declares nobody dead
-    turns: int = 10  # of the head's loop within `silence`, or its clock is not to be trusted
-
-
 class Beat(NamedTuple):
     """Write something to a member: an empty write does."""
 
     to: int
+
+
+class Pulse(NamedTuple):
+    """Send a pulse to the head, with its number and that of the last one that the head has echoed."""
+
+    number: int
+    echoed: int
 
 
 class Ask(NamedTuple):
@@ -111,30 +110,7 @@ class Leave(NamedTuple):
 
 
 HeadAction = Beat | Ask | Relay | Admit | Bury | Refuse
-MemberAction = Beat | Ask | Relay | Leave
-
-
-class Contact:
-    """The contact with one other member, in both directions."""
-
-    __slots__ = ("heard", "wrote", "confirmed", "_unconfirmed")
-
-    def __init__(self, now: float) -> None:
-        self.heard = now
-        self.wrote = now
-        self.confirmed = now  # when the last write was sent that is known to have arrived
-        self._unconfirmed: deque[tuple[int, float]] = deque()
-
-    def write(self, number: int, now: float) -> None:
-        """Note a write with its number."""
-        self.wrote = now
-        if not self._unconfirmed or number > self._unconfirmed[-1][0]:
-            self._unconfirmed.append((number, now))
-
-    def confirm(self, number: int) -> None:
-        """Note that the writes up to this number have arrived."""
-        while self._unconfirmed and self._unconfirmed[0][0] <= number:
-            self.confirmed = self._unconfirmed.popleft()[1]
+MemberAction = Pulse | Ask | Relay | Leave
 
 
 @dataclass(slots=True)
@@ -197,6 +173,15 @@ class HeadDirectory:
     def confirmed(self, number: int, write: int) -> None:
         """Handle a receipt of a member."""
         self.members[number].contact.confirm(write)
+
+    def pulsed(self, number: int, pulse: int, echoed: int, now: float) -> list[HeadAction]:
+        """Handle a pulse, with the last echo that its sender has; if nothing is returned, the carrier echoes it."""
+        actions = self.heard(number, now)
+        if not actions:
+            contact = self.members[number].contact
+            contact.confirm_pulse(echoed)
+            contact.pulse(pulse, now)
+        return actions
 
     def answer(self, peer: int, about: int, hears: bool) -> list[HeadAction]:
         """Handle the answer of a member to `Ask`."""
@@ -406,6 +391,22 @@ class MemberDirectory:
         """Handle a receipt of the head: the lease is renewed."""
         before = self.head.confirmed
         self.head.confirm(write)
+        self._renew(before)
+
+    def echoed(self, pulse: int, now: float) -> None:
+        """Handle the head's echo of a pulse: the lease is renewed."""
+        head = self.head
+        before = head.confirmed
+        head.heard = now
+        head.echoed = max(head.echoed, pulse)
+        head.confirm_pulse(pulse)
+        self._renew(before)
+
+    def reconnected(self) -> None:
+        """Handle another connection to the head: the next look at the time sends a pulse, as the last one may be lost."""
+        self.head.wrote = -math.inf
+
+    def _renew(self, before: float) -> None:
         if self.head.confirmed > before:
             self.is_headless = False
             self._gone_at = None
@@ -448,8 +449,9 @@ class MemberDirectory:
             return []
         actions: list[MemberAction] = []
         if now - self.head.wrote >= timing.beat:
-            self.head.wrote = now
-            actions.append(Beat(HEAD))
+            head = self.head
+            head.pulse(head.pulses.newest + 1, now)
+            actions.append(Pulse(head.pulses.newest, head.echoed))
         if now >= self.lease + timing.grace:
             return self._leave(f"has not heard the head for {now - self.head.heard:.1f} s")
         if self._gone_at is not None and now - self._gone_at < timing.silence:

@@ -32,8 +32,8 @@ class Lane:
     """The path of the messages between this member and another one."""
 
     __slots__ = (
-        "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "heard", "last", "only_beats", "peer",
-        "prompted", "queue", "queued_bytes", "retry_at", "spare", "stuck_bytes", "stuck_ticks", "unreceipted", "via",
+        "attempt", "broken_at", "closes_at", "connection", "flight", "flight_bytes", "heard", "last", "peer", "prompted",
+        "queue", "queued_bytes", "retry_at", "spare", "stuck_bytes", "stuck_ticks", "unreceipted", "via",
         "was_direct",
     )  # fmt: skip
 
@@ -51,7 +51,6 @@ class Lane:
         self.prompted = False  # the peer was asked for a receipt
         self.heard = False  # since the last tick
         self.unreceipted = 0  # writes of the peer since the last receipt
-        self.only_beats = False  # these writes are beats: the receipt goes along with this node's own beat
         self.stuck_bytes = 0  # what the peer's kernel had not acknowledged at the last tick
         self.stuck_ticks = 0  # for how many ticks this has been the same
         self.broken_at = 0.0  # since when there is no connection

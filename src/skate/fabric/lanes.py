@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import LANE, Carrier, NobodyThere, Purpose
@@ -268,7 +268,7 @@ class Lanes:
 
     # -- what a fabric does
 
-    def _take(self, connection: Connection, lane: Lane, frames: Iterable[tuple[Any, ...]]) -> None:
+    def _take(self, connection: Connection, lane: Lane, frames: Sequence[tuple[Any, ...]]) -> None:
         """Handle the frames of a lane."""
         raise NotImplementedError
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import BULK, Carrier, Purpose
 from skate.fabric.connection import (
+    ECHO,
     PROMPT,
+    PULSE,
     RECEIPT,
     REFUSED,
     WRITE,
@@ -47,11 +49,10 @@ CLOSING_SECONDS: Final = 1.0
 DIRECT_SECONDS: Final = 1.0
 #: A receipt that no write carries is sent after so many writes, and at each tick.
 RECEIPT_WRITES: Final = 64
+PULSES: Final = (PULSE, ECHO)
 
 # frames of the mesh itself; the numbers of the core's messages are not negative
 BEAT: Final = -1
-#: The frames of a write that is nothing but a beat.
-BEATS: Final = ((BEAT,),)
 LEAVE: Final = -2
 PRINTED: Final = -3  # is_error, text
 ASK: Final = -4  # about
@@ -120,8 +121,16 @@ class Mesh(Lanes):
 
     # -- receiving
 
-    def _take(self, connection: Connection, lane: Lane, frames: Iterable[tuple[Any, ...]]) -> None:
+    def _take(self, connection: Connection, lane: Lane, frames: Sequence[tuple[Any, ...]]) -> None:
         """Handle the frames of a lane."""
+        if len(frames) == 1 and frames[0][0] in PULSES and lane.connection is connection:
+            # All that the members of an idle cluster say: it gives nothing to deliver and nothing to write.
+            try:
+                self.pulsed(lane, frames[0])
+            except (TypeError, ValueError):
+                connection.close()
+                self._broken(connection, lane)
+            return
         if not lane.heard:  # the next tick says it again
             lane.heard = True
             self._heard.append(lane)
@@ -132,10 +141,7 @@ class Mesh(Lanes):
             try:
                 if frame[0] == WRITE:
                     write = unpacked_write(lane.peer, frame)
-                    is_beat = write.frames == BEATS
-                    is_first = is_beat and self.order.is_receipted(lane.peer)
                     found = self.order.receive(lane.peer, write)
-                    lane.only_beats = is_beat and bool(found) and (is_first or lane.only_beats)
                     self._receipted(lane, write.receipt.received)
                     lane.unreceipted += 1
                 elif frame[0] == RECEIPT:
@@ -149,6 +155,9 @@ class Mesh(Lanes):
                 elif frame[0] == REFUSED:
                     _, text, is_dead = frame
                     self.refused(lane.peer, text, is_dead)
+                    continue
+                elif frame[0] in PULSES:
+                    self.pulsed(lane, frame)
                     continue
                 else:
                     raise ValueError(f"a frame of kind {frame[0]}")
@@ -326,10 +335,8 @@ class Mesh(Lanes):
             ):
                 lane.connection.close()
                 self._broken(lane.connection, lane)
-            elif not lane.only_beats:
+            else:
                 self._send_receipt(lane)
-            elif not self.order.is_receipted(lane.peer):
-                self.answer_beat(lane.peer)
         elif lane.peer == HEAD or self.order.backlog(lane.peer):
             # The head's own lanes go through others only if its directory says so. A head that is not heard may only be busy:
             # then it must not get more to do.
@@ -365,13 +372,14 @@ class Mesh(Lanes):
     def returned(self, number: int, members: tuple[Any, ...]) -> None:
         """No-op: members return to a later head."""
 
-    def answer_beat(self, peer: int) -> None:
-        """No-op: the next beat of a member is the receipt of the head's."""
-
     # -- what the directory is told
 
     def heard(self, peer: int) -> None:
         """Something has come from a member."""
+        raise NotImplementedError
+
+    def pulsed(self, lane: Lane, frame: tuple[Any, ...]) -> None:
+        """Handle a pulse of a member, or an echo of the head. Raises TypeError or ValueError if it is invalid."""
         raise NotImplementedError
 
     def wrote(self, peer: int, number: int) -> None:

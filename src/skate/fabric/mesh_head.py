@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skate.fabric.connection import Connection, packed_frame, packed_welcome
+from skate.fabric.connection import ECHO, PULSE, Connection, packed_frame, packed_welcome
 from skate.fabric.directory import (
     HEAD,
     Ask,
@@ -32,6 +32,7 @@ from skate.fabric.order_lane import base_of
 
 if TYPE_CHECKING:
     from skate.fabric.carrier import Carrier
+    from skate.fabric.lane import Lane
     from skate.wire.pump import Pump
 
 
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 RETURN_SECONDS: Final = 5.0
 #: With more members, the news of those that join is told more rarely in proportion, so that all cost the head as much as a few.
 TELL_MEMBERS: Final = 200
+#: The pulses of members that come between two ticks come in so many groups at most, and each is of so many members at least.
+GROUPS_MAX: Final = 16
+GROUP_MEMBERS: Final = 64
+#: Pulses that come with less between them count as one group.
+TOGETHER_SECONDS: Final = 0.002
 
 
 class Predecessor(NamedTuple):
@@ -69,7 +75,8 @@ class MeshHead(Mesh):
         self.epoch = 1 if predecessor is None else predecessor.epoch + 1
         self.order = Order(HEAD, view=base_of(self.epoch))
         self.order.holds_news = True
-        self._told_at = clock() - timing.beat
+        self._began = clock()
+        self._told_at = self._began - timing.beat
         self.directory = HeadDirectory(self.epoch, clock(), timing)
         #: Called when this head has to end, because there is a later one.
         self.on_end: Callable[[], None] = lambda: None
@@ -270,6 +277,28 @@ class MeshHead(Mesh):
         """Note that something has come from a member."""
         self.act(self.directory.heard(peer, self.clock()))
 
+    def pulsed(self, lane: Lane, frame: tuple[Any, ...]) -> None:
+        """Echo a pulse of a member."""
+        kind, pulse, echoed = frame
+        if kind != PULSE or type(pulse) is not int or type(echoed) is not int:
+            raise ValueError(f"{frame!r:.80} as a pulse")
+        now = self.clock()
+        actions = self.directory.pulsed(lane.peer, pulse, echoed, now)
+        if actions:
+            self.act(actions)
+        elif lane.connection is not None:
+            lane.connection.push(ECHO, pulse, self._late_us(now))
+            lane.connection.flush()
+
+    def _late_us(self, now: float) -> int:
+        """Return how much later a pulse has come than others do, or earlier if negative; half of it, so that chance counts less.
+
+        To wake up costs more than to echo a pulse, so pulses come in groups: the first with this head's own tick.
+        """
+        width = self.timing.beat / 4 / min(GROUPS_MAX, max(1, len(self.ids) // GROUP_MEMBERS))
+        late = (now - self._began + width / 2) % width - width / 2
+        return round(late * 500_000) if abs(late) > TOGETHER_SECONDS else 0
+
     def wrote(self, peer: int, number: int) -> None:
         """Note a numbered write to a member."""
         if peer in self.directory.members:
@@ -301,10 +330,6 @@ class MeshHead(Mesh):
         name = self.ids.get(number, ("", 0))[0]
         if lane is not None and lane.connection is not None and name in self.carrier.members():
             self.directory.reconnected(number)
-
-    def answer_beat(self, peer: int) -> None:
-        """Beat as well: one write is the receipt, and asks for one."""
-        self.post(peer, BEAT)
 
     def disconnected(self, peer: int) -> None:
         """Handle the end of a connection to a member."""

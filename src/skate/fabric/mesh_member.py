@@ -9,22 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.carrier import LANE, Carrier, Purpose
-from skate.fabric.connection import REFUSED, WELCOME, Connection
+from skate.fabric.connection import ECHO, PULSE, REFUSED, WELCOME, Connection
 from skate.fabric.directory import (
     HEAD,
     Ask,
-    Beat,
     HeadAction,
     Leave,
     MemberAction,
     MemberDirectory,
+    Pulse,
     Relay,
     Timing,
 )
 from skate.fabric.lane import Lane
 from skate.fabric.lanes import RETRY_SECONDS
 from skate.fabric.local import RefusedError
-from skate.fabric.mesh import ASK, BEAT, KNOWN, PRINTED, Mesh
+from skate.fabric.mesh import ASK, KNOWN, PRINTED, Mesh
 from skate.fabric.order import Order
 from skate.fabric.order_lane import base_of
 
@@ -245,6 +245,15 @@ class MeshMember(Mesh):
         """Note that something has come from a member."""
         self.directory.heard(peer, self.clock())
 
+    def pulsed(self, lane: Lane, frame: tuple[Any, ...]) -> None:
+        """Take the head's echo of a pulse."""
+        kind, pulse, late_us = frame
+        if kind != ECHO or lane.peer != HEAD or not (type(pulse) is type(late_us) is int):
+            raise ValueError(f"{frame!r:.80} as an echo")
+        self.directory.echoed(pulse, self.clock())
+        if late_us:
+            self._timer.shift(-late_us / 1e6)
+
     def wrote(self, peer: int, number: int) -> None:
         """Note a numbered write to a member."""
         if peer == HEAD:
@@ -277,6 +286,7 @@ class MeshMember(Mesh):
         """Handle a new connection to a member."""
         if peer == HEAD:
             self._detached = False
+            self.directory.reconnected()
 
     def look(self, now: float) -> None:
         """Have the directory see the time."""
@@ -287,14 +297,20 @@ class MeshMember(Mesh):
         """Carry out what the directory asks for."""
         for action in actions:
             match action:
-                case Beat():
-                    self.post(HEAD, BEAT)
+                case Pulse(number, echoed):
+                    self._pulse(number, echoed)
                 case Ask(peer, about):
                     self.express(peer, ASK, about)
                 case Relay(peer, via):
                     self.reroute(peer, via)
                 case Leave(reason):
                     self._leave(reason)
+
+    def _pulse(self, number: int, echoed: int) -> None:
+        connection = self._lane(HEAD).connection
+        if connection is not None:
+            connection.push(PULSE, number, echoed)
+            connection.flush()
 
     def _leave(self, reason: str) -> None:
         if not self.reason:

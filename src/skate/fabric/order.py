@@ -212,11 +212,6 @@ class Order(Stamps):
         lane.receipted = Receipt(lane.received, lane.delivered)
         return lane.receipted
 
-    def is_receipted(self, peer: int) -> bool:
-        """Return True if a member has the receipt of everything that has arrived from it."""
-        lane = self._lanes.get(peer)
-        return lane is None or lane.receipted == (lane.received, lane.delivered)
-
     def receipted(self, peer: int, receipt: Receipt) -> None:
         """Handle a member's receipt."""
         lane = self._lanes.get(peer)

@@ -25,16 +25,28 @@ class _Times(ctypes.Structure):
 class Timer:
     """Calls a function under the engine lock at an interval in seconds."""
 
-    __slots__ = ("_call", "_fd", "_pump")
+    __slots__ = ("_call", "_fd", "_interval", "_pump")
 
     def __init__(self, pump: Pump, interval: float, call: Callable[[], None]) -> None:
         self._pump = pump
         self._call = call
         self._fd = _checked(_libc.timerfd_create(CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC))
-        seconds, nanoseconds = divmod(int(interval * NANOSECONDS), NANOSECONDS)
-        times = _Times(seconds, nanoseconds, seconds, nanoseconds)
-        _checked(_libc.timerfd_settime(self._fd, 0, ctypes.byref(times), None))
+        self._interval = interval
+        self._begin(interval)
         pump.add(self._fd, self._expired)
+
+    def _begin(self, first: float) -> None:
+        """Expire after so many seconds, and then at the interval."""
+        times = _Times(*_parts(self._interval), *_parts(first))
+        _checked(_libc.timerfd_settime(self._fd, 0, ctypes.byref(times), None))
+
+    def shift(self, seconds: float) -> None:
+        """Let the next expiry and all that follow come later, or earlier if this is negative; less than an interval."""
+        if self._fd >= 0:
+            times = _Times()
+            _checked(_libc.timerfd_gettime(self._fd, ctypes.byref(times)))
+            left = times.first_s + times.first_ns / NANOSECONDS
+            self._begin((left + seconds) % self._interval or self._interval)
 
     def _expired(self, events: int) -> None:
         try:
@@ -55,6 +67,11 @@ class Timer:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _parts(seconds: float) -> tuple[int, int]:
+    """Return seconds and nanoseconds; not both zero, which would stop the timer."""
+    return divmod(max(1, int(seconds * NANOSECONDS)), NANOSECONDS)
 
 
 def _checked(result: int) -> int:

@@ -20,6 +20,7 @@ from skate.fabric.directory import (
     HeadDirectory,
     Leave,
     MemberDirectory,
+    Pulse,
     Refuse,
     Relay,
 )
@@ -106,8 +107,17 @@ class Watch:
             return
         if last != source:
             self.routes[to, source] = last  # answers go the same way
-        self.act(to, self.heard(source, to))
         word = what[0]
+        if word == "pulse":
+            actions = self.head.pulsed(source, what[1], what[2], self.now)
+            self.act(HEAD, actions)
+            if not actions:
+                self.post(HEAD, source, ("echo", what[1]))
+            return
+        if word == "echo":
+            self.members[to].echoed(what[1], self.now)
+            return
+        self.act(to, self.heard(source, to))
         if word == "write":
             self.post(to, source, ("receipt", what[1]))
         elif word == "receipt" and to == HEAD:
@@ -139,6 +149,8 @@ class Watch:
             match action:
                 case Beat(to):
                     self.write(here, to)
+                case Pulse(number, echoed):
+                    self.post(here, HEAD, ("pulse", number, echoed))
                 case Ask(peer, about):
                     self.post(here, peer, ("ask", about))
                 case Relay(peer, via):
