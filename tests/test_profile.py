@@ -87,19 +87,20 @@ def started(tmp_path: Path) -> Iterator[Callable[[Any], tuple[int, Callable[[], 
 
 def test_shares_are_those_of_the_threads_clock(started: Any) -> None:
     pid, end = started(alternating)
-    (found,), missing = take(2.0, 200.0, pids=[pid])
-    assert (found.pid, found.name, missing) == (pid, "ray::alternating", [])
     spent: dict[str, int] = {}
-    for frames, micros in found.samples.stacks:
-        assert frames[0].startswith("alternating (test_profile.py:") or frames[0].startswith(
-            ("Thread", "skate/")
-        )
-        for frame in frames:
-            name = frame.split()[0]
-            spent[name] = spent.get(name, 0) + micros
+    looks = 0
+    while looks < 300:  # a loaded machine looks less often
+        (found,), missing = take(1.0, 200.0, pids=[pid])
+        assert (found.pid, found.name, missing) == (pid, "ray::alternating", [])
+        assert found.samples.seconds >= 1.0 and found.samples.looks > 1
+        looks += found.samples.looks
+        for frames, micros in found.samples.stacks:
+            for frame in frames:
+                name = frame.split()[0]
+                spent[name] = spent.get(name, 0) + micros
     share = spent["in_python"] / (spent["in_python"] + spent["in_c"])
-    assert abs(share - end()) < 0.15  # more than four standard deviations of 100 looks
-    assert found.samples.seconds >= 2.0
+    assert abs(share - end()) < 0.15  # six standard deviations
+    assert spent["alternating"] >= spent["in_python"] + spent["in_c"]
 
 
 def test_threads_that_wait_count_only_by_the_wall(started: Any) -> None:
