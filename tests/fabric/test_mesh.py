@@ -13,12 +13,12 @@ import msgpack
 import pytest
 
 from skate.fabric.carrier import LANE
-from skate.fabric.connection import HELLO, REFUSED
+from skate.fabric.connection import HELLO, REFUSED, WRITE
 from skate.fabric.directory import DEAD
 from skate.fabric.lane import QUEUE_BYTES_MAX, WINDOW_BYTES
 from skate.fabric.local import RefusedError
 from skate.fabric.mesh import RECEIPT_WRITES
-from skate.fabric.order import FRAMES_MAX
+from skate.fabric.order import FRAMES_MAX, LEFT
 from skate.protocol.version import VERSION
 from tests.fabric.clusters import Node, info_of
 from tests.fabric.manual_mesh import STEP, WORD, Manual, talk
@@ -398,3 +398,28 @@ def test_a_long_queue_becomes_several_writes(mesh: Manual) -> None:
     assert one.fabric.order.backlog(other.number) == 3
     mesh.until(lambda: len(other.got(one)) == 2 * FRAMES_MAX + 1)
     assert [message[1] for message in other.got(one)] == list(range(2 * FRAMES_MAX + 1))
+
+
+def test_many_that_end_at_once_are_told_together(mesh: Manual) -> None:
+    mesh.start(7)
+    head, one, *others = mesh.nodes
+    talk(mesh, one, others[0])
+    mesh.advance(1)
+    ended = others[1:]
+    reads: list[int] = []
+    take = one.fabric._take
+
+    def count(connection: Any, lane: Any, frames: Any) -> None:
+        reads.append(sum(frame[0] == WRITE and frame[2] == LEFT for frame in frames))
+        take(connection, lane, frames)
+
+    one.fabric._take = count
+    for node in ended:
+        mesh.kill(node)
+    mesh.turn()
+    assert "has died" in mesh.left(head, ended[0]) and "has died" in mesh.left(one, ended[0]), "at once"
+    mesh.advance(1)
+    for node in (head, one, others[0]):
+        assert all("has died" in mesh.left(node, each) for each in ended), node.handler.events
+    assert [each for each in reads if each] == [1, len(ended) - 1]
+    talk(mesh, one, others[0])

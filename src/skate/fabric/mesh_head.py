@@ -29,6 +29,7 @@ from skate.fabric.lanes import BEHIND_HEAD, CLIENT_PATIENCE_SECONDS
 from skate.fabric.mesh import ASK, BEAT, Mesh
 from skate.fabric.order import Order
 from skate.fabric.order_lane import base_of
+from skate.wire.timer import Timer
 
 if TYPE_CHECKING:
     from skate.fabric.carrier import Carrier
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 RETURN_SECONDS: Final = 5.0
 #: With more members, the news of those that join is told more rarely in proportion, so that all cost the head as much as a few.
 TELL_MEMBERS: Final = 200
+#: Members that end within so many seconds after another one are told to the rest together.
+VERDICT_SECONDS: Final = 0.05
 #: The pulses of members that come between two ticks come in so many groups at most, and each is of so many members at least.
 GROUPS_MAX: Final = 16
 GROUP_MEMBERS: Final = 64
@@ -91,6 +94,9 @@ class MeshHead(Mesh):
         self._dead: set[int] = set()
         #: Members that have returned, and have not said yet whom they know.
         self._returning: dict[int, tuple[dict[str, Any], str]] = {}
+        #: Members that are dead by the directory, and have yet to be removed, with the reason.
+        self._verdicts: dict[int, str] = {}
+        self._verdict_timer: Timer | None = None  # while members have just ended
         #: The expected reason of a member's end, if known beforehand.
         self.reasons: dict[int, str] = {}
         self._newest = HEAD if predecessor is None else predecessor.newest
@@ -343,6 +349,8 @@ class MeshHead(Mesh):
             self._told_at = -math.inf
         self._tell(now)
         self.act(self.directory.tick(now))
+        if self._verdicts:
+            self._end_members()
 
     def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:
         """Carry out what the directory asks for."""
@@ -355,20 +363,60 @@ class MeshHead(Mesh):
                 case Relay(peer, via):
                     self.reroute(peer, via)
                 case Bury(member, reason, _):
-                    self._dismiss(member, self.reasons.pop(member, reason))
+                    self._end_soon(member, self.reasons.pop(member, reason))
                 case Refuse(member):
                     self._refuse(member)
 
+    def _end_soon(self, number: int, reason: str) -> None:
+        """End a membership: at once, but if another has just ended, together with those that end until a little later."""
+        self._verdicts[number] = reason
+        if self._verdict_timer is None:
+            self._end_members()
+            self._verdict_timer = Timer(self.pump, VERDICT_SECONDS, self._more_verdicts)
+
+    def _more_verdicts(self) -> None:
+        if self._verdicts:
+            self._end_members()
+            self.flush()
+        elif self._verdict_timer is not None:
+            self._verdict_timer.close()
+            self._verdict_timer = None
+
+    def _end_members(self) -> None:
+        """End all memberships on which there is a verdict. None of them is told of the others."""
+        verdicts, self._verdicts = self._verdicts, {}
+        for number, reason in verdicts.items():
+            self._close_lane(number, reason)
+        self._bury()
+
     def _dismiss(self, number: int, reason: str) -> None:
         """End a membership: what has arrived is delivered, and nothing more is read."""
+        self._close_lane(number, reason)
+        self._bury()
+
+    def _close_lane(self, number: int, reason: str) -> None:
         self.order.dismiss(number, reason)
         if self._returning.pop(number, None) is not None:
             self._dead.add(number)
         self._refuse(number)
-        self._bury()
 
     def _refuse(self, number: int) -> None:
         lane = self.lanes.get(number)
         if lane is not None and lane.connection is not None:
             lane.connection.refuse("the head has declared this node dead", True)
             lane.close()
+
+    # -- the end
+
+    def forked(self) -> None:
+        """In a forked child: close the inherited descriptors."""
+        if self._verdict_timer is not None:
+            self._verdict_timer.forked()
+        super().forked()
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        if self._verdict_timer is not None:
+            self._verdict_timer.close()
+            self._verdict_timer = None
+        super().close()
