@@ -45,7 +45,7 @@ TELL_MEMBERS: Final = 200
 VERDICT_SECONDS: Final = 0.05
 #: The pulses of members that come between two ticks come in so many groups at most, and each is of so many members at least.
 GROUPS_MAX: Final = 16
-GROUP_MEMBERS: Final = 64
+GROUP_MEMBERS: Final = 128
 #: Pulses that come with less between them count as one group.
 TOGETHER_SECONDS: Final = 0.002
 
