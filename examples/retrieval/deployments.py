@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import answers
 import index
-import numpy as np
 import ranking
 from embedding import Encoder
 from fastapi import FastAPI, Request
@@ -21,12 +20,10 @@ from skate import serve
 
 PAGE = Path(__file__).with_name("page.html")
 #: The passages that the retriever finds by vectors and by words, and the sources that the reranker keeps.
-NEAREST, BY_WORDS, SOURCES = 12, 6, 4
-#: A best candidate with a smaller cosine than this is irrelevant: questions unrelated to Python
-#: scored 0.13 to 0.30, those that its documentation answers 0.50 and more.
-UNRELATED = 0.4
-#: The weights of the three orders that the reranker combines: by tokens, by words, by cosine.
-WEIGHTS = (1.0, 0.5, 1.0)
+NEAREST, BY_WORDS, SOURCES = 12, 16, 4
+#: Candidates with smaller cosines than this are irrelevant: nine questions unrelated to Python had 0.15 to
+#: 0.33, 45 questions of beginners 0.38 and more.
+UNRELATED = 0.35
 LONGEST_QUESTION = 500  # characters
 MODEL_READS = 900  # characters of sources for a language model; the main job's has a context of 512 tokens
 
@@ -34,23 +31,24 @@ web = FastAPI(title="Retrieval over Python's documentation")
 
 
 class Source(NamedTuple):
-    """A retrieved passage; its score ranks it among the others, and 1 is the first in every order."""
+    """A retrieved passage. It has no cosine until it is ranked if the index has no vector for it; its score is a fraction
+    of the best source's."""
 
-    which: int
     title: str
+    summary: str
     text: str
-    cosine: float
-    score: float
+    by_words: float
+    cosine: float | None
+    score: float = 0.0
 
 
 @serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.5})
 class Retriever:
-    """Finds candidates: the passages whose vectors are nearest to the question's, and those that share rare
-    words with it."""
+    """Finds candidates: the passages whose vectors are nearest to the question's, and those that share words with it."""
 
     def __init__(self, folder: str) -> None:
         self.index = index.load(folder)
-        self.words = ranking.Words([f"{each.title} {each.text}" for each in self.index.passages])
+        self.words = ranking.Words(self.index.passages)
         self.encoder = Encoder()
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.005)
@@ -59,48 +57,48 @@ class Retriever:
         return await asyncio.to_thread(self._find, questions)
 
     def _find(self, questions: list[str]) -> list[list[Source]]:
-        vectors = self.encoder.vectors(questions)
-        near = ranking.nearest(vectors, self.index.vectors, NEAREST)
         found = []
-        for question, vector, pairs in zip(questions, vectors, near, strict=True):
-            numbers = dict.fromkeys([which for which, _ in pairs] + self.words.best(question, BY_WORDS))
-            cosines = self.index.vectors[list(numbers)] @ vector
+        for question, cosines in zip(
+            questions, self.encoder.vectors(questions) @ self.index.vectors.T, strict=True
+        ):
+            by_words = self.words.scores(question)
+            by_meaning = dict(zip(self.index.embedded.tolist(), cosines.tolist(), strict=True))
+            near = sorted(by_meaning, key=lambda which: -by_meaning[which])[:NEAREST]
             found.append([
-                Source(which, *self.index.passages[which], float(cosine), 0.0)
-                for which, cosine in zip(numbers, cosines, strict=True)
+                Source(*self.index.passages[which][:3], float(by_words[which]), by_meaning.get(which))
+                for which in dict.fromkeys([*self.words.best(by_words, BY_WORDS), *near])
             ])  # fmt: skip
         return found
 
 
 @serve.deployment(max_ongoing_requests=16, ray_actor_options={"num_cpus": 0.5})
 class Reranker:
-    """Selects the best candidates: their orders by late interaction of tokens, by words and by cosine are
-    combined by rank."""
+    """Selects the best candidates: the cosine of each with the question is added to its score by words and popularity."""
 
-    def __init__(self, folder: str) -> None:
-        passages = index.load(folder).passages
-        self.words = ranking.Words([f"{each.title} {each.text}" for each in passages])
+    def __init__(self) -> None:
         self.encoder = Encoder()
 
     async def rank(self, question: str, candidates: list[Source]) -> list[Source]:
         """Return the sources for an answer, best first; none if all are irrelevant."""
-        if max((each.cosine for each in candidates), default=0.0) < UNRELATED:
-            return []
         return await asyncio.to_thread(self._rank, question, candidates)
 
     def _rank(self, question: str, candidates: list[Source]) -> list[Source]:
-        asked, *passages = self.encoder.token_vectors(
-            [question, *(f"{each.title}: {each.text}" for each in candidates)]
-        )
-        by_tokens = [ranking.max_sim(asked, passage) for passage in passages]
-        by_words = [self.words.score(question, each.which) for each in candidates]
-        by_cosine = [each.cosine for each in candidates]
-        orders = [
-            [int(which) for which in np.argsort(-np.array(each))] for each in (by_tokens, by_words, by_cosine)
+        new = [which for which, each in enumerate(candidates) if each.cosine is None]
+        texts = [index.embedded_text(candidates[which].title, candidates[which].summary) for which in new]
+        asked, *vectors = self.encoder.vectors([question, *texts])
+        cosines = [each.cosine or 0.0 for each in candidates]
+        for which, vector in zip(new, vectors, strict=True):
+            cosines[which] = float(vector @ asked)
+        if max(cosines, default=0.0) < UNRELATED:
+            return []
+        scores = [
+            each.by_words + ranking.COSINE * cosine for each, cosine in zip(candidates, cosines, strict=True)
         ]
-        scores = ranking.fused(orders, WEIGHTS)
-        best = sorted(scores, key=lambda which: -scores[which])[:SOURCES]
-        return [candidates[which]._replace(score=scores[which]) for which in best]
+        best = sorted(range(len(scores)), key=lambda which: -scores[which])[:SOURCES]
+        return [
+            candidates[which]._replace(cosine=cosines[which], score=scores[which] / scores[best[0]])
+            for which in best
+        ]
 
 
 @serve.deployment(max_ongoing_requests=8, ray_actor_options={"num_cpus": 0.5})
@@ -212,7 +210,7 @@ class Pipeline:
         ranked = time.perf_counter()
         shown = [
             {"number": number, "title": each.title, "text": each.text}
-            | {"score": round(each.score, 3), "cosine": round(each.cosine, 3)}
+            | {"score": round(each.score, 3), "cosine": round(each.cosine or 0.0, 3)}
             for number, each in enumerate(sources, start=1)
         ]
         yield {"event": "sources", "sources": shown, "writer": await self.generator.who.remote()}
@@ -258,7 +256,7 @@ def told(problem: Exception) -> str:
 def application(folder: str, generator: Any = None) -> Any:
     """Build the pipeline over the index of a folder; `generator` is a bound deployment, or None for sentences
     of the sources."""
-    return Pipeline.bind(Retriever.bind(folder), Reranker.bind(folder), generator or Sentences.bind())
+    return Pipeline.bind(Retriever.bind(folder), Reranker.bind(), generator or Sentences.bind())
 
 
 def language_model(folder: str) -> Any:

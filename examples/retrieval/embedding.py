@@ -1,8 +1,7 @@
 """all-MiniLM-L6-v2, a model that turns text into vectors, from a package: nothing is downloaded when it is used.
 
 Its vectors are the mean over its last layer's tokens, of length 1 (Reimers and Gurevych, "Sentence-BERT",
-2019), the same as with the library sentence-transformers; this needs only transformers, and the vectors of
-single tokens are available.
+2019), the same as with the library sentence-transformers; this needs only transformers.
 """
 
 from __future__ import annotations
@@ -41,18 +40,6 @@ class Encoder:
             tokens, mask = self._run([texts[which] for which in some])
             means = (tokens * mask).sum(1) / mask.sum(1)
             made[some] = torch.nn.functional.normalize(means, dim=-1).numpy()
-        return made
-
-    def token_vectors(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Return for each text the vectors of its tokens, each of length 1: float32, (tokens, 384), without
-        the special tokens at both ends."""
-        made = [np.zeros((0, self.DIMENSIONS), np.float32)] * len(texts)
-        for some in self._batches(texts):
-            tokens, mask = self._run([texts[which] for which in some])
-            tokens = torch.nn.functional.normalize(tokens, dim=-1)
-            lengths = mask.squeeze(-1).sum(1).int().tolist()
-            for which, each, length in zip(some, tokens, lengths, strict=True):
-                made[which] = each[1 : length - 1].numpy()
         return made
 
     @staticmethod

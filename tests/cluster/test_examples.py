@@ -45,5 +45,5 @@ def test_retrieval_embeds_and_answers_on_two_machines(network: Callable[..., Net
         sys.executable, str(EXAMPLES / "retrieval"), *words, "--question", "What is argparse?"
     )
     text = asked.ok(400)
-    assert "300 passages embedded" in text, asked.story()
+    assert "300 passages indexed" in text, asked.story()
     cluster.down(driver)

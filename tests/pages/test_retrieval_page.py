@@ -117,7 +117,7 @@ def wait(driver: webdriver.Chrome, condition: str, seconds: float = 30) -> None:
 
 
 def test_it_indexes_asks_and_names_its_sources(program: Program) -> None:
-    assert re.search(r"60 passages embedded in \d+ s", program.output)
+    assert re.search(r"60 passages indexed in \d+ s, \d+ of them embedded", program.output)
     assert re.search(r"^\[1\] [\d.]+ +reference: assert", program.output, re.MULTILINE)
     answer = program.output[program.output.index(QUESTION) + len(QUESTION) : program.output.index("\n[1] ")]
     assert "[1]" in answer and "assert" in answer
