@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -24,13 +25,13 @@ def bare(model: Any, count: int, tokens: int) -> list[list[int]]:
     """As fast as it goes: one batch that nobody joins or leaves, greedy."""
     with torch.inference_mode():
         cache = DynamicCache(config=model.config)
-        out = model(torch.tensor(prompts(count)), past_key_values=cache, logits_to_keep=1)
+        # Renamed in transformers 5.24.
+        name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+        out = model(torch.tensor(prompts(count)), **{name: cache}, logits_to_keep=1)
         last = out.logits[:, -1].argmax(-1, keepdim=True)
         found = [last]
         for at in range(PROMPT, PROMPT + tokens - 1):
-            out = model(
-                last, past_key_values=cache, position_ids=torch.full((count, 1), at), logits_to_keep=1
-            )
+            out = model(last, **{name: cache}, position_ids=torch.full((count, 1), at), logits_to_keep=1)
             last = out.logits[:, -1].argmax(-1, keepdim=True)
             found.append(last)
     return torch.cat(found, 1).tolist()

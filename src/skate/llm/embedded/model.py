@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -59,6 +60,7 @@ class Model:
         self._masks = _MaskMaker(self.text_config, _DTYPES[given.dtype])
         if not self.embeds:
             places, rows = self._places()
+            self._cache_name = _cache_argument(self.model)
             self.cache = SlotCache(self.text_config.num_hidden_layers, places, self.limit, rows)
 
     def _context(self, requested: int | None) -> int:
@@ -124,7 +126,7 @@ class Model:
             [each.adapter for each in group],
             attention_mask=mask,
             position_ids=steps.expand(len(group), -1),
-            past_key_values=self.cache,
+            **{self._cache_name: self.cache},
             use_cache=True,
             logits_to_keep=torch.tensor(last),
         )
@@ -162,7 +164,7 @@ class Model:
             [None if each is None else each.adapter for each in holders],
             attention_mask=self._masks.one(positions, at, length),
             position_ids=at,
-            past_key_values=self.cache,
+            **{self._cache_name: self.cache},
             use_cache=True,
         )
         logits: torch.Tensor = out.logits[:, -1].float()
@@ -240,3 +242,10 @@ class _MaskMaker:
     def _filled(self, sees: torch.Tensor) -> torch.Tensor:
         mask = torch.zeros(sees.shape, dtype=self._dtype).masked_fill_(~sees, self._least)
         return mask.unsqueeze(1)
+
+
+def _cache_argument(model: Any) -> str:
+    """Return the argument by which a model takes its cache: `cache` since transformers 5.24, and another name before,
+    and in models with code of their own.
+    """
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
