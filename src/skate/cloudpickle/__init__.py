@@ -8,19 +8,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from cloudpickle import (
-    CloudPickler,
-    Pickler,
-    dump,
-    dumps,
-    load,
-    loads,
-    register_pickle_by_value,
-    unregister_pickle_by_value,
-)
+from cloudpickle import load, loads, register_pickle_by_value, unregister_pickle_by_value
 from cloudpickle.cloudpickle import DEFAULT_PROTOCOL, list_registry_pickle_by_value
 
 from skate.util.check_serialize import inspect_serializability
+from skate.wire.function_pickler import dump, dumps, pickler
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -36,6 +28,9 @@ __all__ = [
     "register_pickle_by_value",
     "unregister_pickle_by_value",
 ]
+
+
+Pickler = CloudPickler = pickler()
 
 
 def dumps_debug(obj: Any, *args: Any, **kwargs: Any) -> bytes:

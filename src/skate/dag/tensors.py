@@ -31,8 +31,9 @@ class Route(NamedTuple):
 
     def pack(self, value: Any) -> tuple[Envelope, list[Any]]:
         """Separate a value from its tensors; return both."""
-        import cloudpickle  # takes 10 ms, and only such values need it
         import torch
+
+        from skate import cloudpickle  # takes 10 ms, and only such values need it
 
         tensors: list[Any] = []
 

@@ -8,9 +8,9 @@ import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import cloudpickle
 import pyarrow as pa
 
+from skate import cloudpickle
 from skate.data import block as blocks
 from skate.data.block.names import known
 

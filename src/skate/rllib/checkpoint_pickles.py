@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from cloudpickle.cloudpickle import Pickler
+from skate.cloudpickle import Pickler
 
 #: Modules of Ray whose classes Skate has elsewhere.
 _RAY_MODULES = {"ray.rllib.algorithms.algorithm_config.config": "ray.rllib.algorithms.algorithm_config"}

@@ -121,7 +121,7 @@ class BaseTrainer(abc.ABC):
         return with_resources(run, self.scaling_config.as_placement_group_factory())
 
     def _save(self, folder: RunFolder) -> None:
-        import cloudpickle  # subclasses are often defined in the main program
+        from skate import cloudpickle  # subclasses are often defined in the main program
 
         folder.create()
         files.write_bytes(folder.filesystem, folder.at(_SAVED), cloudpickle.dumps(self))

@@ -18,12 +18,12 @@ class FrameworkCheckpoint(Checkpoint):
         found = self.get_metadata().get(_KEY)
         if found is None:
             return None
-        import cloudpickle  # few checkpoints have one
+        from skate import cloudpickle  # few checkpoints have one
 
         return cloudpickle.loads(base64.b64decode(found))
 
     def set_preprocessor(self, preprocessor: Any) -> None:
         """Store a preprocessor, replacing an earlier one."""
-        import cloudpickle  # imported only if used
+        from skate import cloudpickle  # imported only if used
 
         self.update_metadata({_KEY: base64.b64encode(cloudpickle.dumps(preprocessor)).decode()})

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from skate.wire import function_pickler
+
 Probe = Callable[[Any], object]
 
 _DEPTH_MAX = 24
@@ -132,10 +134,7 @@ class _NullWriter(io.RawIOBase):
 
 def check_serializable(obj: Any) -> None:
     """Serialize a value and discard the bytes, without copying large buffers; raises cloudpickle's errors."""
-    # Imported here because only errors need it, and it costs start-up time.
-    import cloudpickle
-
-    cloudpickle.Pickler(_NullWriter(), protocol=5, buffer_callback=lambda buffer: None).dump(obj)
+    function_pickler.pickler()(_NullWriter(), protocol=5, buffer_callback=lambda buffer: None).dump(obj)
 
 
 class _Walk:

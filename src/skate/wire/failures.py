@@ -17,7 +17,7 @@ from types import new_class
 
 from skate.core.error import exception_state
 from skate.core.error.task_error import RayTaskError
-from skate.wire import values
+from skate.wire import function_pickler, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -237,11 +237,7 @@ def _pack_body(exc: BaseException, path: tuple[int, ...], done: dict[int, bytes]
 
 
 def _dumps(value: object) -> bytes:
-    # Takes 15 ms to import, and only failures or the first remote function need it.
-    import cloudpickle
-
-    packed: bytes = cloudpickle.dumps(value, 5)
-    return packed
+    return function_pickler.dumps(value, 5)
 
 
 def _pack_values(values: tuple[Any, ...]) -> list[bytes]:

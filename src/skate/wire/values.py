@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from skate.wire import function_pickler
+
 TABLE = 1
 ALIGNMENT = 64
 #: A value up to this size is sent inside messages; a larger one is stored in the arena.
@@ -165,9 +167,7 @@ def _cloudpickled(value: Any, on_buffer: Callable[[Any], None] | None) -> bytes:
 
 
 def _make_pickler() -> Any:
-    import cloudpickle  # takes 10 ms, and is needed for the first value that is not plain
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(function_pickler.pickler()):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
             kind = type(obj)
             custom = _serializers.get(kind)

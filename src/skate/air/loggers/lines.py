@@ -96,7 +96,7 @@ class JsonLoggerCallback(LoggerCallback):
 def _pickled(config: dict[str, Any]) -> bytes | None:
     if is_plain(config):
         return pickle.dumps(config)
-    import cloudpickle  # plain settings do not need it
+    from skate import cloudpickle  # plain settings do not need it
 
     try:
         found: bytes = cloudpickle.dumps(config)

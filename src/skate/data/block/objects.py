@@ -6,8 +6,9 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-import cloudpickle
 import pyarrow as pa
+
+from skate import cloudpickle
 
 
 class PythonObjectType(pa.ExtensionType):  # type: ignore[misc]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
+from skate import cloudpickle
 from skate.data.context import DataContext
 from skate.data.dataset.base import DatasetBase
 from skate.data.execution.physical import Physical

@@ -55,7 +55,7 @@ class ArrowPythonObjectArray(pa.ExtensionArray):  # type: ignore[misc]
     @classmethod
     def from_objects(cls, objects: Iterable[Any]) -> Any:
         """Build a column from objects, which are pickled."""
-        import cloudpickle  # the objects may be of any type
+        from skate import cloudpickle  # the objects may be of any type
 
         data = [None if each is None else cloudpickle.dumps(each, protocol=5) for each in objects]
         return pa.ExtensionArray.from_storage(ArrowPythonObjectType(), pa.array(data, pa.large_binary()))

@@ -85,7 +85,7 @@ class _CountBlock:
         self.inside_lists = inside_lists
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        import cloudpickle  # the values of a column may be of any type
+        from skate import cloudpickle  # the values of a column may be of any type
 
         pairs = []
         for name in self.columns:

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
 import pyarrow as pa
 
+from skate import cloudpickle
 from skate.data.steps.retries import Retries
 
 #: Instances of callable classes in this process, by the class's pickled form: one for each actor.

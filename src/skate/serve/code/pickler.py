@@ -28,7 +28,7 @@ def _new_rlock(_: Any) -> Any:
 @functools.cache
 def pickler() -> Any:
     """Return the class of the pickler, created on first use because cloudpickle takes 15 ms to load."""
-    import cloudpickle  # takes 15 ms
+    from skate import cloudpickle  # takes 15 ms
 
     class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Packs classes, functions and applications."""
@@ -95,7 +95,7 @@ def copied(value: Any, what: str) -> Any:
 
 def passed(value: Any, what: str) -> Any:
     """Return a pickled and unpickled copy of a value. Raises TypeError, naming `what`, if it cannot be pickled."""
-    import cloudpickle  # takes 15 ms
+    from skate import cloudpickle  # takes 15 ms
 
     _register_state_reducer()
     try:
@@ -111,7 +111,7 @@ def replaced(
 
     Raises TypeError, naming `what`, if the value cannot be pickled, and the exceptions of `stand_in`.
     """
-    import cloudpickle  # takes 15 ms
+    from skate import cloudpickle  # takes 15 ms
 
     _register_state_reducer()
     found: list[Any] = []

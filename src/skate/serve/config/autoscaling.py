@@ -63,7 +63,7 @@ class AutoscalingPolicy(Checked):
 
     def get_serialized_policy_def(self) -> bytes:
         """Return the pickled function."""
-        import cloudpickle  # takes 15 ms and is rarely needed
+        from skate import cloudpickle  # takes 15 ms and is rarely needed
 
         packed: bytes | None = self.__dict__.get("_packed")
         return packed or cloudpickle.dumps(self._function())

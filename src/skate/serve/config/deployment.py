@@ -80,7 +80,7 @@ class RequestRouterConfig(Checked):
 
     def get_serialized_request_router_cls(self) -> bytes:
         """Return the pickled class."""
-        import cloudpickle  # takes 15 ms and is rarely needed
+        from skate import cloudpickle  # takes 15 ms and is rarely needed
 
         packed: bytes | None = self.__dict__.get("_packed")
         return packed or cloudpickle.dumps(self.get_request_router_class())

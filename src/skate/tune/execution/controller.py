@@ -313,7 +313,7 @@ class Controller:
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
         with open(os.path.join(folder, "error.txt"), "a") as file:
             file.write(f"Failure # {trial.num_failures} (at {stamp})\n{trial.error_text}\n")
-        import cloudpickle  # only failed trials need it
+        from skate import cloudpickle  # only failed trials need it
 
         with contextlib.suppress(Exception):  # some exceptions cannot be pickled; their text has been written
             contents = cloudpickle.dumps(trial.pickled_error)

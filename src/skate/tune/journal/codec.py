@@ -46,7 +46,7 @@ def dumped(value: Any, what: str = "the configuration") -> bytes:
     Raises:
         TypeError: it cannot be pickled; the message names the part that cannot.
     """
-    import cloudpickle  # plain configurations do not need it
+    from skate import cloudpickle  # plain configurations do not need it
 
     try:
         found: bytes = cloudpickle.dumps(value)
@@ -60,7 +60,7 @@ def dumped(value: Any, what: str = "the configuration") -> bytes:
 
 
 def _culprit(value: Any, at: str = "") -> str:
-    import cloudpickle  # imported only if used
+    from skate import cloudpickle  # imported only if used
 
     if isinstance(value, dict):
         for name, each in value.items():

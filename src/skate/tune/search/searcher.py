@@ -122,7 +122,7 @@ class Searcher:
 
     def save(self, checkpoint_path: str) -> None:
         """Save the state to a file."""
-        import cloudpickle  # states may hold functions of the user's program
+        from skate import cloudpickle  # states may hold functions of the user's program
 
         with open(checkpoint_path, "wb") as file:
             file.write(cloudpickle.dumps(self.get_state()))

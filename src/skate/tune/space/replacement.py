@@ -69,7 +69,7 @@ def _same(one: Any, other: Any) -> bool:
     """Return True if two objects, each read from a file, were the same object."""
     if one is other:
         return True
-    import cloudpickle  # only restored searches need it
+    from skate import cloudpickle  # only restored searches need it
 
     try:
         return bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))

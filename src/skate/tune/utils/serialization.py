@@ -19,7 +19,7 @@ class TuneFunctionEncoder(json.JSONEncoder):
                 return super().default(obj)
             except TypeError:
                 pass
-        import cloudpickle  # few texts contain such values
+        from skate import cloudpickle  # few texts contain such values
 
         return {"_type": _KIND, "value": cloudpickle.dumps(obj).hex()}
 
@@ -50,6 +50,6 @@ class TuneFunctionDecoder(json.JSONDecoder):
                 "runs code in the text. If you trust the text, use "
                 "TuneFunctionDecoder(allow_cloudpickle=True)"
             )
-        import cloudpickle  # imported only if used
+        from skate import cloudpickle  # imported only if used
 
         return cloudpickle.loads(bytes.fromhex(obj["value"]))
