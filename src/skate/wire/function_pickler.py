@@ -32,7 +32,7 @@ def pickler() -> Any:
     class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Packs functions and classes as cloudpickle does, with the names of their files."""
 
-        dispatch_table = ChainMap({CodeType: reduced}, cloudpickle.Pickler.dispatch_table)
+        dispatch_table = ChainMap({CodeType: reduced}, *cloudpickle.Pickler.dispatch_table.maps)
 
     return FunctionPickler
 
