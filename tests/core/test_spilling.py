@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skate.core.memory.spill_manager import FULL_SECONDS, RECALL_SECONDS, REFUSED_SECONDS
+from skate.core.memory.spill_manager import FULL_SECONDS
+from skate.core.memory.spill_move import RECALL_SECONDS, REFUSED_SECONDS
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
 from skate.protocol.effects import DropCopy, FreeBlocks, ServeReads, Spill

@@ -53,5 +53,7 @@ def test_equal_functions_have_equal_bytes_in_two_processes() -> None:
         "def f(x, y=2):\n    return [x + y for _ in range(3)]\n"
         "print(hashlib.sha256(function_pickler.dumps(f)).hexdigest())\n"
     )
-    runs = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in "ab"}
+    runs = {
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in "ab"
+    }
     assert len(runs) == 1

@@ -16,6 +16,7 @@ from typing import Protocol
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.cluster.membership import Membership
 from skate.core.memory.admission import RESTORES, Admission, Request
+from skate.core.memory.spill_move import BATCH_BYTES, RECALL_SECONDS, REFUSED_SECONDS, Move
 from skate.core.object.object_table import ObjectRecord, ObjectTable
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.task import Task
@@ -25,30 +26,9 @@ from skate.protocol.effects import DropCopy, FreeBlocks, Restore, Spill
 from skate.protocol.fields import ErrorValue
 from skate.protocol.states import METHOD, QUEUED
 
-#: Minimum bytes moved at once to make a write worthwhile, if the arena is large enough.
-BATCH_BYTES = 64 << 20
-#: A process that has not answered after this time (stopped, or in a long C call) counts as refusing.
-RECALL_SECONDS = 0.5
-#: Seconds before a value that a process was reading is recalled again.
-REFUSED_SECONDS = 0.2
 #: Seconds during which a full disk is not tried again, unless space on it is freed.
 FULL_SECONDS = 1.0
 OUTSIDE = -1  # stands for external storage among the disk numbers
-
-
-class Move:
-    """One value on its way to disk."""
-
-    __slots__ = ("record", "number", "pending", "since")
-
-    def __init__(self, record: ObjectRecord, number: int, pending: set[int], since: float) -> None:
-        self.record = record
-        self.number = number
-        self.pending = pending  # processes that have yet to answer; empty once it is being written
-        self.since = since
-
-    def __repr__(self) -> str:
-        return f"<Move {self.number} of {self.record} pending={self.pending}>"
 
 
 class Cluster(Protocol):
