@@ -127,6 +127,7 @@ NOUNS_IN_ING |= {
     "padding",
     "typing",
     "setup_local_tmp_tracing",
+    "setup_tempo_tracing",
 }
 #: Extras for those who work on Skate, or that bring a model along.
 EXTRAS_OF_TOOLS = {"dev", "demo", "site", "retrieval"}

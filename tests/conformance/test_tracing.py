@@ -27,6 +27,7 @@ def set_up():
 
 PROGRAM = """
 import ray
+from opentelemetry import baggage, context
 ray.init(START, num_cpus=2, _tracing_startup_hook="hook_of_a_test:set_up")
 
 @ray.remote
@@ -51,16 +52,43 @@ class Loop:
     async def answer(self):
         return 42
 
+    async def calls_double(self):
+        return await double.remote(21)
+
 @ray.remote(max_retries=0)
 def fails():
     raise ValueError("as it should")
 
+@ray.remote
+def reads_baggage():
+    return baggage.get_baggage("who")
+
+@ray.remote
+def counts(n):
+    for each in range(n):  # Ray cannot send other iterators than generators
+        yield each
+
+def nested():
+    @ray.remote
+    class Inner:
+        def answer(self):
+            return 42
+
+    return Inner
+
+token = context.attach(baggage.set_baggage("who", "me"))
+assert ray.get(reads_baggage.remote()) == "me"
+context.detach(token)
+assert [ray.get(each) for each in counts.remote(3)] == [0, 1, 2]
+assert ray.get(nested().remote().answer.remote()) == 42
 assert ray.get(double.remote(1)) == 2
 assert ray.get(double.remote(x=3)) == 6
 assert ray.get(calls_double.remote()) == 8
 counter = Counter.remote(5)
 assert ray.get([counter.add.remote(), counter.add.remote(more=2)]) == [6, 8]
-assert ray.get(Loop.remote().answer.remote()) == 42
+loop = Loop.remote()
+assert ray.get(loop.answer.remote()) == 42
+assert ray.get(loop.calls_double.remote()) == 42
 try:
     ray.get(fails.remote())
 except ValueError:
@@ -91,8 +119,8 @@ def module() -> str:
 
 
 CALLS = [
-    (f"{module()}.double", 3), (f"{module()}.calls_double", 1), ("Counter.__init__", 1), ("Counter.add", 2),
-    ("Loop.answer", 1), (f"{module()}.fails", 1),
+    (f"{module()}.double", 4), (f"{module()}.calls_double", 1), ("Counter.__init__", 1), ("Counter.add", 2),
+    ("Loop.answer", 1), (f"{module()}.fails", 1), (f"{module()}.counts", 1),
 ]  # fmt: skip
 
 
@@ -115,7 +143,9 @@ def test_the_span_where_a_call_runs_is_a_child_of_the_one_where_it_is_made(
     running = [each for each in spans if each["name"].endswith(" ray.remote_worker")]
     assert running
     for each in running:
-        assert by_id[each["parent_id"]]["name"] == each["name"].removesuffix("_worker")
+        made = by_id[each["parent_id"]]["name"]
+        # Only the side that makes a call names the function in which the class of an actor is.
+        assert made.removeprefix("nested.<locals>.") == each["name"].removesuffix("_worker")
         assert by_id[each["parent_id"]]["context"]["trace_id"] == each["context"]["trace_id"]
 
 
@@ -126,7 +156,29 @@ def test_a_call_inside_of_a_task_is_a_child_of_the_task(spans: list[dict[str, An
         for each in spans
         if each["name"] == f"{module()}.double ray.remote" and each["parent_id"]
     ]
-    assert parents == [f"{module()}.calls_double ray.remote_worker"]
+    assert sorted(parents) == [
+        "Loop.calls_double ray.remote_worker",
+        f"{module()}.calls_double ray.remote_worker",
+    ]
+
+
+def test_a_span_has_the_error_of_its_call(spans: list[dict[str, Any]]) -> None:
+    (failed,) = (each for each in spans if each["status"]["status_code"] == "ERROR")
+    assert failed["name"] == f"{module()}.fails ray.remote_worker"
+    assert failed["status"]["description"] == "ValueError: as it should"
+    (event,) = failed["events"]
+    assert (event["name"], event["attributes"]["exception.type"]) == ("exception", "ValueError")
+    assert event["attributes"]["exception.message"] == "as it should"
+
+
+def test_spans_name_tasks_and_actors(spans: list[dict[str, Any]]) -> None:
+    """Spans of actors name the actor; spans of functions name the task that runs there."""
+    for each in spans:
+        attributes = each["attributes"]
+        is_function = attributes["ray.remote"] == "function"
+        assert ("ray.actor_id" in attributes) is not is_function
+        in_task = each["name"].endswith("_worker") or each["parent_id"] is not None
+        assert ("ray.task_id" in attributes) is (is_function and in_task), each["name"]
 
 
 @pytest.mark.parametrize(

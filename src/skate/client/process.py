@@ -137,6 +137,12 @@ class Process(ClientCore):
         super()._confirm(message)
         self.link.flush()
 
+    def ask_everybody(self, kinds: tuple[str, ...], timeout: float) -> None:
+        """Ask all processes of the session for something, and wait until they have done it, or for some seconds."""
+        from skate.client.state import survey  # as below
+
+        survey.ask(self, kinds, timeout, {}, 0, False)
+
     def _survey(self, message: m.Survey) -> None:
         from skate.client.state import survey  # imported only when a survey is requested
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from skate.client import span_export
 from skate.client.task import submission
 from skate.core.ids import WorkerID
+from skate.core.state.surveys import EXPORTS
+from skate.installed import require
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -21,30 +26,42 @@ if TYPE_CHECKING:
 ENVIRONMENT_VARIABLE = "SKATE_TRACING_HOOK"
 #: The keyword by which the context of the caller travels.
 CONTEXT = "_ray_trace_ctx"
+TRACER = "skate"
+NEEDED_BY = "_tracing_startup_hook"
 
-_plain = submission.pack_arguments
+_plain_pack = submission.pack_arguments
+_plain_create = submission.request_actor
+#: In each thread, the span of an actor whose arguments are packed, until the request for it is sent.
+_creating = threading.local()
 
 
 def start(hook: str | Callable[[], Any]) -> None:
     """Call the hook, here and in the workers that are started from now on, and record spans.
 
-    Raises ValueError for a hook that is no "module:function", ImportError or AttributeError for one that is not there.
+    Raises ValueError for a hook that is no "module:function", ImportError or AttributeError for one that is not there, and
+    MissingPackageError without OpenTelemetry.
     """
     text = hook if isinstance(hook, str) else f"{hook.__module__}:{hook.__qualname__}"
-    _function(text)()
+    function = _function(text)
+    require("opentelemetry.trace", NEEDED_BY, "opentelemetry-sdk")
+    function()
     os.environ[ENVIRONMENT_VARIABLE] = text
     record()
 
 
-def stop() -> None:
-    """Stop recording spans in this process."""
-    if os.environ.pop(ENVIRONMENT_VARIABLE, None) is not None:
-        setattr(submission, "pack_arguments", _plain)  # noqa: B010
+def stop(process: Process | None = None) -> None:
+    """Stop recording spans in this process, after all processes of its session have exported theirs."""
+    if process is not None and not process.closed and not process.lost:
+        process.ask_everybody((EXPORTS,), span_export.LIMIT_SECONDS)
+    os.environ.pop(ENVIRONMENT_VARIABLE, None)
+    setattr(submission, "pack_arguments", _plain_pack)  # noqa: B010
+    setattr(submission, "request_actor", _plain_create)  # noqa: B010
 
 
 def record() -> None:
     """Have the calls that are made here be spans."""
     setattr(submission, "pack_arguments", _traced)  # noqa: B010
+    setattr(submission, "request_actor", _traced_creation)  # noqa: B010
 
 
 def call_hook() -> None:
@@ -52,10 +69,16 @@ def call_hook() -> None:
     _function(os.environ[ENVIRONMENT_VARIABLE])()
 
 
-def _function(text: str) -> Callable[[], Any]:
+def check(text: str) -> str:
+    """Return the name of a hook. Raises ValueError for one that is no "module:function"."""
     module, colon, name = text.partition(":")
-    if not colon or not name:
-        raise ValueError(f'_tracing_startup_hook must be "module:function", got {text!r}')
+    if not module or not colon or not name:
+        raise ValueError(f'a hook for tracing must be "module:function", got {text!r}')
+    return text
+
+
+def _function(text: str) -> Callable[[], Any]:
+    module, _, name = check(text).partition(":")
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -72,33 +95,89 @@ def _function(text: str) -> Callable[[], Any]:
 def _traced(
     process: Process, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Any
 ) -> submission.Packed:
-    from opentelemetry import propagate, trace  # the hook has loaded them
-
-    name, call_attributes = _described(callee)
-    attributes = {**call_attributes, **whereabouts(process)}
-    tracer = trace.get_tracer("skate")
-    with tracer.start_as_current_span(
-        f"{name} ray.remote", kind=trace.SpanKind.PRODUCER, attributes=attributes
-    ):
-        carrier: dict[str, Any] = {"function": name, "attributes": call_attributes}
-        propagate.inject(carrier)
-        return _plain(process, args, {**kwargs, CONTEXT: carrier}, callee)
-
-
-def _described(callee: Any) -> tuple[str, dict[str, str]]:
-    """The name of a call, and its attributes."""
+    """Pack arguments and the context of the span around this call."""
     function = getattr(getattr(callee, "_remote_function", None), "_function", None)
     if function is not None:
         name = f"{function.__module__}.{function.__name__}"
-        return name, {"ray.remote": "function", "ray.function": name}
-    signature = callee.signature if hasattr(callee, "key") else None
-    if signature is not None:  # a method; else the constructor of a class
-        cls, _, method = signature.name.rpartition(".")
-    else:
-        cls, method = callee.name.rpartition(".")[2], "__init__"
-    name = f"{cls}.{method}"
+        attributes = {"ray.remote": "function", "ray.function": name}
+        here = whereabouts(process)
+        if process.context is not None and (task_id := process.context.task_id()):
+            here["ray.task_id"] = task_id.hex()
+        with _producer(name, {**attributes, **here}):
+            return _with_context(process, args, kwargs, callee, name, attributes)
+    if not hasattr(callee, "class_name"):
+        return _traced_constructor(process, args, kwargs, callee)
+    longer, described = _of_actor(callee.class_name, callee.name)
+    more = {**whereabouts(process), "ray.actor_id": callee.actor_id.hex()}
+    with _producer(longer, {**described, **more}):
+        name, attributes = _of_actor(callee.class_name.rpartition(".")[2], callee.name)
+        return _with_context(process, args, kwargs, callee, name, attributes)
+
+
+def _traced_constructor(
+    process: Process, args: tuple[Any, ...], kwargs: dict[str, Any], callee: Any
+) -> submission.Packed:
+    """Pack the arguments of a constructor. Its span stays open until the actor has an id."""
+    from opentelemetry import trace  # the hook has loaded it
+
+    _end_of_creation("the actor could not be created")  # of one before
+    longer, described = _of_actor(callee.name, "__init__")
+    name, attributes = _of_actor(callee.name.rpartition(".")[2], "__init__")
+    _creating.span = trace.get_tracer(TRACER).start_span(
+        f"{longer} ray.remote",
+        kind=trace.SpanKind.PRODUCER,
+        attributes={**described, **whereabouts(process)},
+    )
+    with trace.use_span(_creating.span):
+        return _with_context(process, args, kwargs, callee, name, attributes)
+
+
+def _traced_creation(process: Process, actor_id: bytes, *rest: Any) -> None:
+    """Request an actor, and end the span of that."""
+    _plain_create(process, actor_id, *rest)
+    _creating.span.set_attribute("ray.actor_id", actor_id.hex())
+    _end_of_creation()
+
+
+def _end_of_creation(problem: str = "") -> None:
+    span, _creating.span = getattr(_creating, "span", None), None
+    if span is not None:
+        if problem:
+            from opentelemetry import trace  # the hook has loaded it
+
+            span.set_status(trace.StatusCode.ERROR, problem)
+        span.end()
+
+
+def _producer(name: str, attributes: dict[str, str]) -> AbstractContextManager[Any]:
+    from opentelemetry import trace  # the hook has loaded it
+
+    return trace.get_tracer(TRACER).start_as_current_span(
+        f"{name} ray.remote", kind=trace.SpanKind.PRODUCER, attributes=attributes
+    )
+
+
+def _with_context(
+    process: Process,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    callee: Any,
+    name: str,
+    attributes: dict[str, str],
+) -> submission.Packed:
+    """Pack arguments, the current context, and the name and attributes of the span where the call runs."""
+    from opentelemetry import propagate  # the hook has loaded it
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return _plain_pack(process, args, {**kwargs, CONTEXT: (name, attributes, carrier)}, callee)
+
+
+def _of_actor(class_name: str, method: str) -> tuple[str, dict[str, str]]:
+    """Return the name of a call of an actor, and its attributes."""
+    name = f"{class_name}.{method}"
     return name, {
-        "ray.remote": "actor", "ray.actor_class": cls, "ray.actor_method": method, "ray.function": name,
+        "ray.remote": "actor", "ray.actor_class": class_name, "ray.actor_method": method, "ray.function": name,
     }  # fmt: skip
 
 

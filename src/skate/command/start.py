@@ -23,7 +23,7 @@ WITHOUT_EFFECT = {
     "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
     "plasma-directory": True, "redis-password": True, "redis-username": True,
     "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False, "node-name": True,
-    "storage": True, "tracing-startup-hook": True, "ray-debugger-external": False, "no-redirect-output": False,
+    "storage": True, "ray-debugger-external": False, "no-redirect-output": False,
     "system-config": True, "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True,
     "system-reserved-cpu": True, "system-reserved-memory": True, "worker-ports": True, "ray-object-transfer-port": True,
 }  # fmt: skip
@@ -184,7 +184,16 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         "_memory": given.memory,
         "object_spilling_directory": given.object_spilling_directory,
         "_log_folder": given.log_dir and os.path.abspath(given.log_dir),
+        "_tracing_hook": _hook(given.tracing_startup_hook),
     }
+
+
+def _hook(text: str | None) -> str | None:
+    if text is None:
+        return None
+    from skate.client import tracing  # few nodes have one
+
+    return tracing.check(text)
 
 
 def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
@@ -392,6 +401,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_dashboard(parser)
     parser.add_argument(
         "--log-dir", help="keep what workers print in files of this folder, at most 1 GiB; default: no files"
+    )
+    parser.add_argument(
+        "--tracing-startup-hook",
+        metavar="MODULE:FUNCTION",
+        help="a function that sets up OpenTelemetry, called in each program that joins and in its workers",
     )
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
     parser.add_argument("--block", action="store_true", help="run the node in this process, until Ctrl-C")

@@ -61,6 +61,8 @@ class Settings:
     node_ip_address: str = LOOPBACK
     #: The folder of log files of a standing node; empty for none.
     log_folder: str = ""
+    #: The function that sets up tracing in drivers that join, and in their workers; empty for none.
+    tracing_hook: str = ""
 
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Settings:
@@ -113,6 +115,7 @@ class Settings:
             spill=SpillPlace.of(given),
             node_ip_address=_ip_address(given.get("_node_ip_address")),
             log_folder=given.get("_log_folder") or "",
+            tracing_hook=given.get("_tracing_hook") or "",
         )
 
     @classmethod

@@ -146,8 +146,7 @@ class ActorClass:
                 "concurrent": fields["concurrent"],
                 "handle": values.pack(handle._skate_public()).joined() if name else b"",
             }
-            submission.create_actor(process, actor_id, exported.key, packed, life)
-            process.link.flush()
+        submission.request_actor(process, actor_id, exported.key, packed, life)
         if name and given.get("get_if_exists"):
             # Another process may have created the actor first.
             found = process.request("get_actor", namespace, name)

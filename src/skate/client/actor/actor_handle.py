@@ -122,6 +122,8 @@ class _MethodState:
         "most",
         "transport",
         "backpressure",
+        "actor_id",
+        "class_name",
     )
 
     def __init__(self, name: str, method_options: dict[str, Any], signature: Any) -> None:
@@ -185,6 +187,7 @@ class _MethodState:
             self.exported = exports.export_template(process, fields)
             self.key = self.exported.key
         self.returns = returns if isinstance(returns, str) else fields["returns"]
+        self.actor_id, self.class_name = handle._skate_id, handle._skate_descriptor.class_name
         self.process = process
 
 

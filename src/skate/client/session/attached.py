@@ -132,6 +132,8 @@ class Attachment:
                 raise
             stack_dumps.offer()
             self.pid: int = welcome["pid"]
+            #: The function that sets up tracing in all drivers of the node; empty for none.
+            self.tracing_hook: str = welcome["tracing_hook"]
             self._channel = channel = Channel(sock)
             self.process = process = Process(welcome["cid"], pump, welcome["node_id"], welcome["job"])
             self.link = AttachedLink(channel, process, pump)

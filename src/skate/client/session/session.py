@@ -152,18 +152,45 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
             )
         hook = settings.pop("_tracing_startup_hook", None)
         if hook is not None and not settings.get("local_mode"):
-            from skate.client import tracing  # only sessions that are traced
-
-            tracing.start(hook)
-        started: Host
-        if settings.get("local_mode"):
-            started = _start_local(address, settings)
-        else:
-            started = _join(address, settings) or _start_node(address, settings)
+            _start_tracing(hook)
+        try:
+            started = _started(address, settings)
+        except BaseException:  # also Ctrl-C
+            _stop_tracing()
+            raise
         process = started.process
         assert process is not None
         attach(process, started)
         return RayContext(process)
+
+
+def _started(address: str | None, settings: dict[str, Any]) -> Host:
+    if settings.get("local_mode"):
+        return _start_local(address, settings)
+    joined = _join(address, settings)
+    if joined is None:
+        return _start_node(address, settings)
+    hook = getattr(joined, "tracing_hook", "")
+    if hook and not settings.get("_looks") and "SKATE_TRACING_HOOK" not in os.environ:
+        try:
+            _start_tracing(hook)
+        except BaseException:  # the hook may raise anything
+            joined.shutdown()
+            raise
+    return joined
+
+
+def _start_tracing(hook: Any) -> None:
+    from skate.client import tracing  # only sessions that are traced
+
+    tracing.start(hook)
+
+
+def _stop_tracing(process: Process | None = None) -> None:
+    if "SKATE_TRACING_HOOK" in os.environ:
+        from skate.client import tracing  # as above
+
+        tracing.stop(process)
 
 
 def _start_local(address: str | None, settings: dict[str, Any]) -> Host:
@@ -244,12 +271,9 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             return
         _ended += 1
         process.exiting = _exiting_interpreter
-        if "SKATE_TRACING_HOOK" in os.environ:
-            from skate.client import tracing  # as in init
-
-            tracing.stop()
         # Neither Ctrl-C nor a library that fails to end its work may leave a session that nobody can end.
         try:
+            _stop_tracing(process)
             for end in endings:
                 end()
         finally:

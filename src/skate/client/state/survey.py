@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from skate import procfs
 from skate.client import span_store
 from skate.client.object.object_ref import ObjectRef, site_text
+from skate.core.state.surveys import EXPORTS
 from skate.protocol import messages as m
 from skate.protocol.fields import Where
 from skate.protocol.messages import ARENA, INLINE, REMOTE
@@ -68,6 +69,11 @@ def answer(process: Process, message: m.Survey) -> None:
         part["handles"] = _handles(process)
     if "spans" in kinds:
         part["spans"] = span_store.texts_of(process.node_id)
+    if EXPORTS in kinds and "SKATE_TRACING_HOOK" in os.environ:
+        from skate.client import span_export  # only sessions that are traced
+
+        span_export.begin(lambda: _later(process, key, part))
+        return
     if "reports" in kinds:
         process.report_metrics()
         part["readings"] = _readings(process)

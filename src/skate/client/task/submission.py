@@ -148,3 +148,10 @@ def create_actor(process: ClientCore, actor_id: bytes, key: bytes, packed: Packe
     context = process.context
     parent = b"" if context is None else context.task_id()
     process.send(m.CreateActor(m.CREATE_ACTOR, actor_id, key, blob, dep_ids, held, parent, life))
+
+
+def request_actor(process: Process, actor_id: bytes, key: bytes, packed: Packed, life: ActorFields) -> None:
+    """Send the creation of an actor to the node immediately."""
+    with process.lock:
+        create_actor(process, actor_id, key, packed, life)
+        process.link.flush()

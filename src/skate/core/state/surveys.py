@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 #: A survey after which every node has the current metrics of its processes, as rows of kind "metrics".
 REPORTS = "reports"
+#: Asks processes to send the spans that they have recorded to where they go.
+EXPORTS = "exports"
 #: Parts of a survey that only the processes themselves know.
-OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS, "profile", "traceback"})
+OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS, EXPORTS, "profile", "traceback"})
 #: What a profile shall be of.
 OF_PROFILES = {"pids", "node_id", "seconds", "rate", "mode"}
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.

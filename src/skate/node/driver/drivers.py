@@ -168,6 +168,8 @@ class Drivers:
         self._number += 1
         job = self._number.to_bytes(4, "big")
         name = job.hex()
+        if host.settings.tracing_hook:
+            fields["environ"].setdefault("SKATE_TRACING_HOOK", host.settings.tracing_hook)
         host.jobs.add(job, fields)
         try:
             if not fields.get("looks"):  # else it needs no workers
@@ -191,6 +193,7 @@ class Drivers:
             "cid": driver.cid, "job": job, "node_id": host.node_id, "pid": os.getpid(),
             "node_ip_address": host.settings.node_ip_address, "packages": host.zygote_config.get("packages", ""),
             "arena_bytes": host.settings.object_store_memory, "overflow_bytes": host.overflow.capacity,
+            "tracing_hook": host.settings.tracing_hook,
         }  # fmt: skip
         fds = [fd for fd in (host.arena.fd, host.overflow.fd) if fd >= 0]
         try:
