@@ -65,6 +65,14 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class Score:
+    """The score of a pair of texts."""
+
+    value: float
+    prompt_tokens: int
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """The properties of a running model. `max_model_len` counts the tokens of prompt and answer together."""
 

@@ -116,6 +116,7 @@ class OpenAiIngress:
     ) -> None:
         self.lora_paths = lora_paths or {}
         self.api_keys = api_keys
+        self.handles = llm_deployments
         self._endpoints = Endpoints(HandleModels(llm_deployments, model_cards))
 
     async def models(self, request: Request) -> Any:
