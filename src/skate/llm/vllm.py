@@ -122,6 +122,7 @@ class VllmEngine:
                         new = _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
                         if first:
                             first, new.ttft_s = False, _ttft(output)
+                            new.prompt_logprobs = _prompt_logprobs(output)
                             new.cached_tokens = getattr(output, "num_cached_tokens", None) or 0
                         new.kv_transfer_params = getattr(output, "kv_transfer_params", None)
                         batcher.add(new)
@@ -185,14 +186,10 @@ class VllmEngine:
             given["extra_kwargs"] = {"compressed_token_type_ids": kinds.index(1)}
         prompt = list(tokens["input_ids"])
         with self._errors(prompt):
-            last = await self._pooled(
-                {"prompt_token_ids": prompt}, self.pooling(given), request_id, adapter
-            )
+            last = await self._pooled({"prompt_token_ids": prompt}, self.pooling(given), request_id, adapter)
         return Score(float(last.outputs.data.squeeze()), len(prompt))
 
-    async def _pooled(
-        self, prompt: dict[str, Any], params: Any, request_id: str, adapter: str | None
-    ) -> Any:
+    async def _pooled(self, prompt: dict[str, Any], params: Any, request_id: str, adapter: str | None) -> Any:
         last = None
         async for output in self.outputs(prompt, params, request_id, adapter):
             last = output
@@ -211,6 +208,10 @@ class VllmEngine:
     async def abort(self, request_id: str) -> None:
         """Abort a request."""
         await self.engine.abort(request_id)
+
+    def load(self) -> tuple[int, int]:
+        """Return the number of unfinished requests; vLLM does not tell which of them wait."""
+        return int(self.engine.get_num_unfinished_requests()), 0
 
     async def check_health(self) -> None:
         """Raise EngineStopped if vLLM reports that it is not healthy."""
@@ -261,14 +262,9 @@ class VllmEngine:
 def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
     found = None
     if output.logprobs is not None:
-        found = []
-        for token, likely in zip(output.token_ids, output.logprobs, strict=True):
-            ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
-            found.append(
-                TokenLogprob(
-                    token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked)
-                )
-            )
+        found = [
+            _logprob(token, likely) for token, likely in zip(output.token_ids, output.logprobs, strict=True)
+        ]
     return Increment(
         output.index,
         output.text,
@@ -279,6 +275,20 @@ def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
         prompt_tokens,
         count,
     )
+
+
+def _logprob(token: int, likely: Any) -> TokenLogprob:
+    ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
+    return TokenLogprob(token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked))
+
+
+def _prompt_logprobs(output: Any) -> list[TokenLogprob | None] | None:
+    """Return the log probabilities of the prompt's tokens if they were requested; None stands for the first."""
+    given = getattr(output, "prompt_logprobs", None)
+    if given is None:
+        return None
+    tokens = zip(output.prompt_token_ids, given, strict=True)
+    return [None if likely is None else _logprob(token, likely) for token, likely in tokens]
 
 
 def _ttft(output: Any) -> float | None:

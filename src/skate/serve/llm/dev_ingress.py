@@ -83,11 +83,11 @@ DEV_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
 class DevIngress(OpenAiIngress):
     """OpenAI's endpoints, and those for operators. Serve it to trusted clients only, or with API keys."""
 
-    async def _all(self, model: str, method: str, **kwargs: Any) -> list[Any]:
+    async def _all(self, model: str, call: str, /, **kwargs: Any) -> list[Any]:
         """Call a method of all replicas of a model."""
         base, _ = base_of(model, self.handles)
         try:
-            return list(await self.handles[base].broadcast(method, **kwargs))
+            return list(await self.handles[base].broadcast(call, **kwargs))
         except NotImplementedError as error:
             raise NotSupported(str(error)) from None
 

@@ -19,6 +19,7 @@ from skate.llm.openai.requests import (
     CompletionRequest,
     DetokenizeRequest,
     EmbeddingRequest,
+    RerankRequest,
     ScoreRequest,
     TokenizeRequest,
 )
@@ -114,6 +115,14 @@ class LLMServer(EngineControls):
     ) -> AsyncGenerator[Any, None]:
         """Score the similarity of texts."""
         async with aclosing(self._serving.score(request, _client(raw_request_info))) as found:
+            async for each in found:
+                yield each
+
+    async def rerank(
+        self, request: RerankRequest, raw_request_info: RawRequestInfo | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Order documents by their relevance for a query."""
+        async with aclosing(self._serving.rerank(request, _client(raw_request_info))) as found:
             async for each in found:
                 yield each
 
