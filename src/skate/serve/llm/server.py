@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from skate.llm.engine import Engine, EngineArgs
@@ -25,6 +26,7 @@ from skate.llm.openai.requests import (
 )
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
+from skate.serve.llm.kv_transfer import prepared
 from skate.serve.llm.placement import deployment_options, device, workers
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Outboxes
@@ -50,6 +52,7 @@ class LLMServer(EngineControls):
                 "model_downloader is not supported yet; set dynamic_lora_loading_path of lora_config instead"
             )
         args = engine_args(llm_config)
+        args = replace(args, kwargs=prepared(args.kwargs))
         if engine_cls is not None:
             self.engine: Engine = engine_cls(args)
         else:
