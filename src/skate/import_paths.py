@@ -306,6 +306,11 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         "skate.llm.openai.requests": _REQUESTS,
         "skate.llm.openai.responses": _RESPONSES,
     },
+    "llm._internal": {},
+    "llm._internal.serve": {},
+    "llm._internal.serve.core": {},
+    "llm._internal.serve.core.ingress": {},
+    "llm._internal.serve.core.ingress.dev_ingress": "skate.serve.llm.dev_ingress",
     # rllib
     "rllib.algorithms.appo": "skate.rllib.algorithms.not_available",
     "rllib.algorithms.appo.appo": "skate.rllib.algorithms.not_available",

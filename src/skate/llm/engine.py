@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, TypeGuard
 
 from skate.llm.adapter_folder import AdapterFolder
-from skate.llm.output import Embedding, Increment, ModelInfo
+from skate.llm.output import Embedding, Increment, ModelInfo, Score
 from skate.llm.sampling import SamplingParams
 
 
@@ -125,6 +125,22 @@ class SharedEngine(Engine, Protocol):
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None, client: str = ""
     ) -> Embedding:
         """Compute the embedding of a prompt for a client."""
+
+
+class PairEngine(Engine, Protocol):
+    """An engine whose model may score pairs of texts itself."""
+
+    @property
+    def scores_pairs(self) -> bool:
+        """True if this model does."""
+
+    async def score(self, one: str, other: str, request_id: str, adapter: str | None = None) -> Score:
+        """Compute the score of a pair of texts."""
+
+
+def scores_pairs(engine: Engine) -> TypeGuard[PairEngine]:
+    """Return True if an engine's model scores pairs of texts itself."""
+    return bool(getattr(engine, "scores_pairs", False))
 
 
 def shares_by_client(engine: Engine) -> TypeGuard[SharedEngine]:

@@ -30,6 +30,7 @@ class Increment:
         ttft_s: the engine's time to the first token in seconds, set in the first increment.
         kv_transfer_params: where another engine finds the prompt's keys and values, if their transfer was requested.
         cached_tokens: the number of prompt tokens found in the cache, set in the first increment.
+        prompt_logprobs: one for each token of the prompt, None for the first; in the first increment, if requested.
     """
 
     index: int
@@ -43,6 +44,7 @@ class Increment:
     ttft_s: float | None = None
     cached_tokens: int = 0
     kv_transfer_params: dict[str, Any] | None = None
+    prompt_logprobs: list[TokenLogprob | None] | None = None
 
     def then(self, later: Increment) -> None:
         """Append a later increment of the same answer."""
@@ -61,6 +63,14 @@ class Embedding:
     """A text as a vector of length 1."""
 
     vector: list[float]
+    prompt_tokens: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of a pair of texts."""
+
+    value: float
     prompt_tokens: int
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
-from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong
+from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
-from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
+from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 
@@ -113,7 +113,7 @@ class VllmEngine:
         batcher, first = IncrementBatcher(every_s), True
         await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
-        try:
+        with self._errors(prompt):
             sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
             async with aclosing(self.outputs(engine_prompt, sampling, request_id, adapter)) as found:
                 async for output in found:
@@ -122,25 +122,38 @@ class VllmEngine:
                         new = _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
                         if first:
                             first, new.ttft_s = False, _ttft(output)
+                            new.prompt_logprobs = _prompt_logprobs(output)
                             new.cached_tokens = getattr(output, "num_cached_tokens", None) or 0
                         new.kv_transfer_params = getattr(output, "kv_transfer_params", None)
                         batcher.add(new)
                     for new in batcher.take(time.perf_counter()):
                         yield new
+
+    @contextmanager
+    def _errors(self, prompt: str | Sequence[int] = "") -> Iterator[None]:
+        """Raise vLLM's errors as those of the interface."""
+        try:
+            yield
         except ValueError as error:
             raise self._refused(error, prompt) from error
-        except Exception as error:  # the location of vLLM's EngineDeadError differs between its releases
-            if type(error).__name__ in ("EngineDeadError", "AsyncEngineDeadError"):
+        except Exception as error:
+            # By name, because the location of the classes differs between vLLM's releases.
+            kinds = {each.__name__ for each in type(error).__mro__}
+            if "VLLMClientError" in kinds:
+                raise self._refused(error, prompt) from error
+            if kinds & {"EngineDeadError", "AsyncEngineDeadError"}:
                 raise EngineStopped(f"vLLM's engine has died: {error}") from error
+            if kinds & {"QueueOverflowError", "MaxQueuedTokensError"}:
+                raise Overloaded(str(error)) from error
             raise
 
-    def _refused(self, error: ValueError, prompt: str | Sequence[int]) -> BadRequest:
+    def _refused(self, error: Exception, prompt: str | Sequence[int]) -> BadRequest:
         if isinstance(error, BadRequest):
             return error
         limit = self.info().max_model_len
         if not isinstance(prompt, str) and limit and len(prompt) >= limit:
             return PromptTooLong(len(prompt), limit)
-        return BadRequest(str(error))
+        return BadRequest(str(error), getattr(error, "parameter", None))
 
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
@@ -151,12 +164,38 @@ class VllmEngine:
             raise BadRequest(
                 "this model generates text; vLLM computes embeddings only with task 'embed'", "model"
             )
+        with self._errors(prompt):
+            last = await self._pooled(engine_prompt, self.pooling({}), request_id, adapter)
+        return Embedding(last.outputs.data.float().tolist(), len(last.prompt_token_ids or ()))
+
+    @property
+    def scores_pairs(self) -> bool:
+        """True if the model scores pairs of texts itself, as cross-encoders do."""
+        return self._args.task == "score"
+
+    async def score(self, one: str, other: str, request_id: str, adapter: str | None = None) -> Score:
+        """Compute the model's score of a pair of texts, such as a query and a document."""
+        tokenizer, given = self.engine.get_tokenizer(), {}
+        if getattr(self.engine.model_config, "use_sep_token", True):
+            tokens = await asyncio.to_thread(tokenizer, text=one, text_pair=other)
+        else:
+            tokens = await asyncio.to_thread(tokenizer, text=one + other)
+        kinds = tokens.get("token_type_ids")
+        if kinds is not None and 1 in kinds:
+            # vLLM wants only the place where the second text begins.
+            given["extra_kwargs"] = {"compressed_token_type_ids": kinds.index(1)}
+        prompt = list(tokens["input_ids"])
+        with self._errors(prompt):
+            last = await self._pooled({"prompt_token_ids": prompt}, self.pooling(given), request_id, adapter)
+        return Score(float(last.outputs.data.squeeze()), len(prompt))
+
+    async def _pooled(self, prompt: dict[str, Any], params: Any, request_id: str, adapter: str | None) -> Any:
         last = None
-        async for output in self.outputs(engine_prompt, self.pooling({}), request_id, adapter):
+        async for output in self.outputs(prompt, params, request_id, adapter):
             last = output
         if last is None:
             raise EngineStopped("vLLM ended a request without a result")
-        return Embedding(last.outputs.data.float().tolist(), len(last.prompt_token_ids or ()))
+        return last
 
     async def reset_prefix_cache(self) -> None:
         """Drop the cached prefixes of earlier prompts."""
@@ -169,6 +208,10 @@ class VllmEngine:
     async def abort(self, request_id: str) -> None:
         """Abort a request."""
         await self.engine.abort(request_id)
+
+    def load(self) -> tuple[int, int]:
+        """Return the number of unfinished requests; vLLM does not tell which of them wait."""
+        return int(self.engine.get_num_unfinished_requests()), 0
 
     async def check_health(self) -> None:
         """Raise EngineStopped if vLLM reports that it is not healthy."""
@@ -219,14 +262,9 @@ class VllmEngine:
 def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
     found = None
     if output.logprobs is not None:
-        found = []
-        for token, likely in zip(output.token_ids, output.logprobs, strict=True):
-            ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
-            found.append(
-                TokenLogprob(
-                    token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked)
-                )
-            )
+        found = [
+            _logprob(token, likely) for token, likely in zip(output.token_ids, output.logprobs, strict=True)
+        ]
     return Increment(
         output.index,
         output.text,
@@ -237,6 +275,20 @@ def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
         prompt_tokens,
         count,
     )
+
+
+def _logprob(token: int, likely: Any) -> TokenLogprob:
+    ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
+    return TokenLogprob(token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked))
+
+
+def _prompt_logprobs(output: Any) -> list[TokenLogprob | None] | None:
+    """Return the log probabilities of the prompt's tokens if they were requested; None stands for the first."""
+    given = getattr(output, "prompt_logprobs", None)
+    if given is None:
+        return None
+    tokens = zip(output.prompt_token_ids, given, strict=True)
+    return [None if likely is None else _logprob(token, likely) for token, likely in tokens]
 
 
 def _ttft(output: Any) -> float | None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from skate.serve.llm import LLMConfig, LLMServingArgs, LoraConfig, ModelLoadingConfig
-from skate.serve.llm.placement import deployment_name, deployment_options, placement, requests_gpus
+from skate.serve.llm.placement import deployment_name, deployment_options, device, placement
 from skate.serve.llm.server import engine_args
 
 
@@ -36,8 +36,8 @@ def test_the_missions_config() -> None:
         deployment_config={"autoscaling_config": {"min_replicas": 1, "max_replicas": 4}},
         engine_kwargs={"max_model_len": 8192, "tensor_parallel_size": 2},
     )
-    assert found.model_id == "my-llama" and requests_gpus(found)
-    options = deployment_options(found, needs_gpu=True)
+    assert found.model_id == "my-llama" and device(found) == "gpu"
+    options = deployment_options(found, on_gpus=True)
     assert options["autoscaling_config"] == {"min_replicas": 1, "max_replicas": 4}
     assert options["placement_group_bundles"] == [
         {"GPU": 1.0, "accelerator_type:A100": 0.001, "CPU": 1.0},
@@ -79,9 +79,9 @@ def test_the_missions_config() -> None:
     ],
 )  # fmt: skip
 def test_bundles_of_a_replica(more: dict[str, Any], bundles: list[dict[str, float]], strategy: str) -> None:
-    found = placement(config(**more), needs_gpu=True)
+    found = placement(config(**more), on_gpus=True)
     assert (found.bundles, found.strategy) == (bundles, strategy)
-    assert placement(config(**more), needs_gpu=False).bundles is None
+    assert placement(config(**more), on_gpus=False).bundles is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_named(more: dict[str, Any], match: str) -> None:
 )
 def test_wrong_placement_is_named(given: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        placement(config(placement_group_config=given), needs_gpu=True)
+        placement(config(placement_group_config=given), on_gpus=True)
 
 
 def test_serving_args_of_dicts_files_and_twice(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_names_and_sources() -> None:
         mirror.source()
     with pytest.raises(ValidationError, match="bucket_uri"):
         ModelLoadingConfig(model_id="m", model_source={"bucket_uri": "b/m"})
-    options = deployment_options(config(runtime_env={"env_vars": {"A": "1"}}), needs_gpu=False)
+    options = deployment_options(config(runtime_env={"env_vars": {"A": "1"}}), on_gpus=False)
     assert options["ray_actor_options"] == {"runtime_env": {"env_vars": {"A": "1"}}}
 
 

@@ -43,17 +43,20 @@ def register_engine(
     _engines[name] = Registered(factory, text_model or transformers_text.load, needs_gpu, check)
 
 
-def engine(name: str, *, requests_gpus: bool = False, gpus: float = 0) -> Registered:
-    """Return an engine by name. Raises ImportError if it is not installed or not registered.
+def engine(name: str, *, device: str | None = None, parallel: bool = False, gpus: float = 0) -> Registered:
+    """Return an engine by name.
 
     Args:
-        requests_gpus: True if the config requests GPUs or a kind of GPU.
-        gpus: the number of GPUs in the cluster; without any, and without vLLM, the embedded engine replaces vLLM.
+        device: "gpu" or "cpu" if the config requests it.
+        parallel: True if the config divides the model over several workers.
+        gpus: the number of GPUs in the cluster; see skate.llm.engines.decided for the choice without any.
+
+    Raises ImportError if it is not installed or not registered, RuntimeError if it needs a GPU and there is none.
     """
     if name == "vllm" and name not in _engines:
-        chosen = llm_engines.choose(name, requests_gpus=requests_gpus, gpus=gpus)
-        if chosen == "vllm":
-            return Registered(row_engines.VllmRows, transformers_text.load, True, None)
+        chosen = llm_engines.choose(name, device=device, parallel=parallel, gpus=gpus)
+        if chosen.engine == "vllm":
+            return Registered(row_engines.VllmRows, transformers_text.load, chosen.on_gpus, None)
         return Registered(row_engines.EmbeddedRows, transformers_text.load, False, None)
     if name not in _engines:
         known = ", ".join(sorted({*_engines, "vllm"}))

@@ -139,7 +139,7 @@ def _offline(
     config: OfflineProcessorConfig,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> list[Stage]:
-    found = engine(name, requests_gpus=_requests_gpus(config), gpus=_cluster_gpus())
+    found = engine(name, device=_device(config), parallel=_workers(config) > 1, gpus=_cluster_gpus())
     defaults = {
         "batch_size": config.batch_size,
         "concurrency": config.concurrency,
@@ -165,20 +165,29 @@ def _offline(
     tokenize = resolved(config.tokenize_stage, TokenizerStageConfig, defaults)
     if tokenize.enabled:
         stages.append(TokenizeStage({**text, "model": tokenize.model_source}, _pooled(tokenize)))
-    stages.append(kind(_engine_arguments(config, found, arguments), _engine_pool(config, found, arguments)))
+    stages.append(kind(_engine_arguments(config, found, arguments), _engine_pool(config, found)))
     detokenize = resolved(config.detokenize_stage, DetokenizeStageConfig, defaults)
     if detokenize.enabled:
         stages.append(DetokenizeStage({**text, "model": detokenize.model_source}, _pooled(detokenize)))
     return stages
 
 
-def _requests_gpus(config: OfflineProcessorConfig) -> bool:
-    """True if a config requests GPUs beyond choosing an engine that usually needs one."""
-    arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
-    several = any(int(arguments.get(f"{kind}_parallel_size") or 1) > 1 for kind in ("tensor", "pipeline"))
+def _device(config: OfflineProcessorConfig) -> str | None:
+    """Return "gpu" or "cpu" if a config requests it, beyond choosing an engine that usually needs GPUs."""
     placement = getattr(config, "placement_group_config", None) or {}
     bundles = [*(placement.get("bundles") or ()), placement.get("bundle_per_worker") or {}]
-    return bool(config.accelerator_type) or several or any(each.get("GPU") for each in bundles)
+    if config.accelerator_type or any(each.get("GPU") for each in bundles):
+        return "gpu"
+    return "cpu" if placement else None
+
+
+def _workers(config: OfflineProcessorConfig) -> int:
+    """Return the number of the engine's workers for a copy of the model."""
+    arguments: dict[str, Any] = getattr(config, "engine_kwargs", {})
+    workers = 1
+    for names in (("tensor_parallel_size", "tp_size"), ("pipeline_parallel_size", "pp_size")):
+        workers *= next((int(arguments[name]) for name in names if name in arguments), 1)
+    return workers
 
 
 def _cluster_gpus() -> float:
@@ -204,9 +213,7 @@ def _engine_arguments(
     }
 
 
-def _engine_pool(
-    config: OfflineProcessorConfig, found: Registered, arguments: dict[str, Any]
-) -> dict[str, Any]:
+def _engine_pool(config: OfflineProcessorConfig, found: Registered) -> dict[str, Any]:
     """Return the arguments of map_batches for the engine: one actor has all GPUs that a copy of the model needs."""
     waiting = config.max_tasks_in_flight_per_actor or 2 * config.max_concurrent_batches
     given: dict[str, Any] = {
@@ -216,14 +223,10 @@ def _engine_pool(
         "accelerator_type": config.accelerator_type,
         "runtime_env": config.runtime_env,
     }
-    if not found.needs_gpu:
-        return given
-    workers = 1
-    for names in (("tensor_parallel_size", "tp_size"), ("pipeline_parallel_size", "pp_size")):
-        workers *= next((int(arguments[name]) for name in names if name in arguments), 1)
+    workers = _workers(config)
     placement = getattr(config, "placement_group_config", None)
-    if placement is None:
-        return {**given, "num_gpus": workers}
+    if placement is None or (_device(config) == "gpu" and not found.needs_gpu):
+        return {**given, "num_gpus": workers} if found.needs_gpu else given
     one = placement["bundle_per_worker"]
     bundles = placement["bundles"] if one is None else [one] * workers
     sums = dict(Resources.total(bundles))

@@ -28,6 +28,7 @@ from skate.llm.openai.requests import (
     DetokenizeRequest,
     EmbeddingChatRequest,
     EmbeddingCompletionRequest,
+    RerankRequest,
     ScoreRequest,
     TokenizeChatRequest,
     TokenizeCompletionRequest,
@@ -42,6 +43,10 @@ BODY_BYTES_MAX = 8 * 1024 * 1024
 _DEPTH_MAX = 100
 #: Longer bodies are parsed in a thread.
 _SHORT_BYTES = 64 * 1024
+
+
+#: The paths of vLLM for one endpoint.
+RERANK_PATHS = ("/rerank", "/v1/rerank", "/v2/rerank")
 
 
 class TooLarge(Exception):
@@ -126,6 +131,7 @@ def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool =
         Route("/v1/models", endpoints.models, methods=["GET"]),
         Route("/v1/models/{model:path}", endpoints.model, methods=["GET"]),
         Route("/v1/score", endpoints.score, methods=["POST"]),
+        *(Route(path, endpoints.rerank, methods=["POST"]) for path in RERANK_PATHS),
         Route("/v1/audio/transcriptions", endpoints.transcriptions, methods=["POST"]),
         Route("/tokenize", endpoints.tokenize, methods=["POST"]),
         Route("/detokenize", endpoints.detokenize, methods=["POST"]),
@@ -160,6 +166,10 @@ class Endpoints:
     async def score(self, request: Request) -> Response:
         """Answer POST /v1/score."""
         return await self._answer(request, "score", ScoreRequest)
+
+    async def rerank(self, request: Request) -> Response:
+        """Answer POST /v1/rerank."""
+        return await self._answer(request, "rerank", RerankRequest)
 
     async def transcriptions(self, request: Request) -> Response:
         """Reject POST /v1/audio/transcriptions, because no engine here supports audio."""
@@ -217,7 +227,7 @@ class Endpoints:
         return Answer(found)
 
     async def _only_model(self) -> str:
-        cards = await self._models.cards()
+        cards = [each for each in await self._models.cards() if "base_model_id" not in each.metadata]
         if len(cards) != 1:
             raise BadRequest("you must provide a model parameter", "model")
         return cards[0].id

@@ -42,3 +42,31 @@ def of_completion(found: Sequence[TokenLogprob], text: Text, offset: int) -> tup
         "text_offset": offsets,
     }
     return logprobs, offset
+
+
+def of_prompt(
+    tokens: Sequence[int], found: Sequence[TokenLogprob | None], text: Text
+) -> tuple[dict[str, Any], int]:
+    """Format for the echoed prompt of a completion. The first token has no probability."""
+    known = [
+        TokenLogprob(token, 0.0) if each is None else each for token, each in zip(tokens, found, strict=True)
+    ]
+    logprobs, end = of_completion(known, text, 0)
+    for at, each in enumerate(found):
+        if each is None:
+            logprobs["token_logprobs"][at] = logprobs["top_logprobs"][at] = None
+    return logprobs, end
+
+
+def of_whole(
+    tokens: Sequence[int],
+    prompt: Sequence[TokenLogprob | None] | None,
+    answer: Sequence[TokenLogprob],
+    text: Text,
+) -> dict[str, Any]:
+    """Format for a completion that is complete, with the echoed prompt if its log probabilities are given."""
+    if prompt is None:
+        return of_completion(answer, text, 0)[0]
+    one, end = of_prompt(tokens, prompt, text)
+    other, _ = of_completion(answer, text, end)
+    return {name: one[name] + other[name] for name in one}

@@ -8,14 +8,14 @@ import math
 import struct
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from skate.llm.engine import Engine, embeds_for, generates_for
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
-from skate.llm.openai import failures, logprobs, request_checks
+from skate.llm.openai import failures, logprobs, request_checks, scores
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
@@ -25,6 +25,7 @@ from skate.llm.openai.requests import (
     EmbeddingChatRequest,
     EmbeddingRequest,
     GenerateRequest,
+    RerankRequest,
     ScoreRequest,
     TokenizeCompletionRequest,
     TokenizeRequest,
@@ -39,8 +40,6 @@ from skate.llm.openai.responses import (
     EmbeddingData,
     EmbeddingResponse,
     EmbeddingUsage,
-    ScoreData,
-    ScoreResponse,
     TokenizeResponse,
     Usage,
 )
@@ -59,6 +58,7 @@ class Answers:
         self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
         self.ends: list[Increment | None] = [None] * count
         self.cached = 0
+        self.prompt_logprobs: dict[int, list[TokenLogprob | None]] = {}
         self.kv_transfer_params: dict[str, Any] | None = None
 
     def take(self, at: int, new: Increment) -> None:
@@ -67,6 +67,8 @@ class Answers:
         self.logprobs[at] += new.logprobs or []
         self.ends[at] = new
         self.cached += new.cached_tokens
+        if new.prompt_logprobs is not None:
+            self.prompt_logprobs[at] = new.prompt_logprobs
         self.kv_transfer_params = new.kv_transfer_params or self.kv_transfer_params
 
 
@@ -277,7 +279,7 @@ class ModelService:
         found = self._increments(tokens, params, request, request_id, started, client)
         count, prompt_tokens = len(given) * params.n, sum(map(len, tokens))
         if request.stream:
-            stream = self._streamed(found, request, request_id, prompt_tokens, count, echoed)
+            stream = self._streamed(found, request, request_id, prompt_tokens, count, echoed, tokens)
             async with aclosing(stream) as events:
                 async for event in events:
                     yield event
@@ -292,7 +294,12 @@ class ModelService:
                     text=echoed[index // params.n] + answers.texts[index],
                     logprobs=None
                     if request.logprobs is None
-                    else logprobs.of_completion(answers.logprobs[index], text, 0)[0],
+                    else logprobs.of_whole(
+                        tokens[index // params.n],
+                        answers.prompt_logprobs.get(index // params.n * params.n),
+                        answers.logprobs[index],
+                        text,
+                    ),
                     finish_reason=end.finish_reason,
                     stop_reason=end.stop_reason,
                 )
@@ -311,6 +318,7 @@ class ModelService:
         prompt_tokens: int,
         count: int,
         echoed: Sequence[str] = (),
+        tokens: Sequence[list[int]] = (),
     ) -> AsyncGenerator[str, None]:
         """Yield the events of all answers."""
         chat = isinstance(request, ChatCompletionRequest)
@@ -330,7 +338,13 @@ class ModelService:
                     if chat:
                         before = events.first(at)
                     elif any(echoed):
-                        before = events.text(at, echoed[at * len(echoed) // count], None, None, None)
+                        number = at * len(echoed) // count
+                        of_prompt = None
+                        if new.prompt_logprobs is not None:
+                            of_prompt, offsets[at] = logprobs.of_prompt(
+                                tokens[number], new.prompt_logprobs, self.engine.text
+                            )
+                        before = events.text(at, echoed[number], of_prompt, None, None)
                 logs = None
                 if new.logprobs is not None:
                     if chat:
@@ -376,26 +390,20 @@ class ModelService:
 
     def score(self, request: ScoreRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/score."""
-        return self._answered(request, self._scores(request, client))
+        return self._answered(request, self._scored(request, scores.of_pairs, client))
 
-    async def _scores(self, request: ScoreRequest, client: str) -> AsyncGenerator[Any, None]:
-        one, other = request_checks.pairs_of(request.text_1, request.text_2)
-        adapter = self._adapter(request.model)
-        request_id = f"score-{request.request_id or uuid.uuid4().hex}"
-        texts = list(dict.fromkeys([*one, *other]))
-        made = await self._embed(await self._tokens(texts, client), request_id, adapter, client)
-        vectors = dict(zip(texts, made, strict=True))
-        pairs = [
-            (vectors[left].vector, vectors[right].vector) for left, right in zip(one, other, strict=True)
-        ]
-        yield ScoreResponse(
-            id=request_id,
-            model=request.model or self.model,
-            data=[
-                ScoreData(index=index, score=sum(x * y for x, y in zip(left, right, strict=True)))
-                for index, (left, right) in enumerate(pairs)
-            ],
-            usage=Usage.of(sum(vectors[each].prompt_tokens for each in (*one, *other)), 0),
+    def rerank(self, request: RerankRequest, client: str = "") -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/rerank."""
+        return self._answered(request, self._scored(request, scores.of_documents, client))
+
+    async def _scored(
+        self, request: ScoreRequest | RerankRequest, answer: Callable[..., Any], client: str
+    ) -> AsyncGenerator[Any, None]:
+        async def tokens(texts: Sequence[str]) -> list[list[int]]:
+            return await self._tokens(texts, client)
+
+        yield await answer(
+            request, scores.Scorer(self.engine, tokens, self._adapter(request.model), client), self.model
         )
 
     async def _tokenized(self, request: TokenizeRequest, client: str) -> TokenizeResponse:

@@ -84,9 +84,14 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
         raise NotSupported("suffix is not supported by this server", "suffix")
     if request.best_of is not None and request.best_of != request.n:
         raise NotSupported("best_of other than n is not supported by this server", "best_of")
-    if request.echo and request.logprobs is not None:
-        raise NotSupported("echo together with logprobs is not supported by this server", "echo")
-    return _params(request, request.max_tokens, request.logprobs, {})
+    # The log probabilities of the prompt are an argument of the engine, which rejects it if it cannot compute them.
+    of_prompt = request.echo and request.logprobs is not None
+    return _params(
+        request,
+        request.max_tokens,
+        request.logprobs,
+        {"prompt_logprobs": request.logprobs} if of_prompt else {},
+    )
 
 
 def _params(

@@ -174,6 +174,15 @@ class ScoreRequest(Request):
     request_id: str | None = None
 
 
+class RerankRequest(Request):
+    """POST /v1/rerank: documents by their relevance for a query; `top_n` of 0 returns all."""
+
+    query: str
+    documents: str | list[str]
+    top_n: Int = Field(0, ge=0)
+    request_id: str | None = None
+
+
 class TokenizeCompletionRequest(Request):
     """POST /tokenize for a text."""
 

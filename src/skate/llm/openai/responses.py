@@ -173,6 +173,36 @@ class ScoreResponse(BaseModel):
     usage: Usage
 
 
+class RerankDocument(BaseModel):
+    """The text of a document."""
+
+    text: str
+
+
+class RerankResult(BaseModel):
+    """A document with its place in the request, and its score."""
+
+    index: int
+    document: RerankDocument
+    relevance_score: float
+
+
+class RerankUsage(BaseModel):
+    """The token counts of a rerank request."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class RerankResponse(BaseModel):
+    """The response to a RerankRequest, the most relevant document first."""
+
+    id: str
+    model: str
+    usage: RerankUsage
+    results: list[RerankResult]
+
+
 class TokenizeResponse(BaseModel):
     """The tokens of a text."""
 

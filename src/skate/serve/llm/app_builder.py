@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from skate import serve
@@ -55,13 +56,21 @@ def build_openai_app(llm_serving_args: Any) -> Any:
 
     Raises ValueError for invalid fields, ImportError if an engine cannot run here.
     """
-    args: LLMServingArgs = _args_of(LLMServingArgs, llm_serving_args)
-    return _ingress(
-        args, {each.model_id: build_llm_deployment(each) for each in args.llm_configs}, args.llm_configs
-    )
+    return openai_app(LLMServingArgs.of(llm_serving_args))
 
 
-def _ingress(args: IngressArgs, handles: dict[str, Any], configs: list[LLMConfig]) -> Any:
+def openai_app(args: LLMServingArgs, endpoints: Mapping[str, Any] | None = None) -> Any:
+    """Build an application from checked arguments; `endpoints` are those of make_fastapi_ingress."""
+    handles = {each.model_id: build_llm_deployment(each) for each in args.llm_configs}
+    return _ingress(args, handles, args.llm_configs, endpoints)
+
+
+def _ingress(
+    args: IngressArgs,
+    handles: dict[str, Any],
+    configs: list[LLMConfig],
+    endpoints: Mapping[str, Any] | None = None,
+) -> Any:
     """Build the application with the endpoints, from deployments by model id."""
     chosen = args.ingress_cls_config
     kind: Any = _loaded(chosen.ingress_cls) or OpenAiIngress
@@ -76,7 +85,9 @@ def _ingress(args: IngressArgs, handles: dict[str, Any], configs: list[LLMConfig
         **kind.get_deployment_options(configs),
         **args.ingress_deployment_config,
     }
-    ingress = serve.deployment(**options)(make_fastapi_ingress(kind))
+    ingress = serve.deployment(**options)(
+        make_fastapi_ingress(kind, endpoint_map=None if endpoints is None else dict(endpoints))
+    )
     more = dict(chosen.ingress_extra_kwargs)
     keys = _api_keys(args)
     if keys is not None:
@@ -89,14 +100,6 @@ def _api_keys(args: IngressArgs) -> ApiKeys | None:
         return ApiKeys(each.get_secret_value() for each in args.api_keys)
     found = os.environ.get(KEYS_SETTING)
     return ApiKeys(found.split(",")) if found else None
-
-
-def _args_of(kind: type[IngressArgs], given: Any) -> Any:
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        return kind.from_file(os.fspath(given))
-    return kind.model_validate(given)
 
 
 def _loaded(given: Any) -> Any:
@@ -115,7 +118,7 @@ def build_pd_openai_app(pd_serving_args: Any) -> Any:
 
     Raises ValueError for invalid fields, ImportError if an engine cannot run here.
     """
-    args: PDServingArgs = _args_of(PDServingArgs, pd_serving_args)
+    args: PDServingArgs = PDServingArgs.of(pd_serving_args)
     prefill, decode = args.prefill_config, args.decode_config
     one = build_llm_deployment(
         prefill,
@@ -160,5 +163,5 @@ def build_dp_openai_app(dp_serving_args: Any) -> Any:
 
     Raises ValueError for invalid fields, ImportError if the engine cannot run here.
     """
-    args: DPServingArgs = _args_of(DPServingArgs, dp_serving_args)
+    args: DPServingArgs = DPServingArgs.of(dp_serving_args)
     return _ingress(args, {args.llm_config.model_id: build_dp_deployment(args.llm_config)}, [args.llm_config])

@@ -25,6 +25,15 @@ class Config(BaseModel):
         with open(path) as file:
             return cls.model_validate(require("yaml", "a YAML file", "pyyaml").safe_load(file))
 
+    @classmethod
+    def of(cls, given: Any) -> Any:
+        """Return a config from one, a dict of its fields, or the path of a YAML file. Raises ValueError."""
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, (str, os.PathLike)):
+            return cls.from_file(os.fspath(given))
+        return cls.model_validate(given)
+
 
 class CloudMirrorConfig(Config):
     """A bucket with the weights, and additional files as {bucket_uri, destination_path}."""
@@ -94,7 +103,8 @@ class LLMConfig(Config):
         engine_kwargs: the engine's arguments, under vLLM's names; tensor_parallel_size times
             pipeline_parallel_size is the number of GPUs of a replica.
         accelerator_type: the kind of GPU for a replica.
-        accelerator_config: additional fields for that kind.
+        accelerator_config: `kind` is "cpu", "gpu" or "tpu"; by default that of the bundles or of accelerator_type, and
+            otherwise CPUs if there is no GPU and the engine can run on CPUs.
         placement_group_config: `bundle_per_worker` or `bundles`, and `strategy`; by default one GPU per worker.
         lora_config: a LoraConfig, or a dict of its fields.
         deployment_config: options of serve.deployment, without placement groups.
@@ -126,6 +136,13 @@ class LLMConfig(Config):
             raise ValueError("llm_engine must be the name of an engine, such as vLLM or embedded")
         return value
 
+    @field_validator("accelerator_config")
+    @classmethod
+    def _kinds(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is not None and value.get("kind") not in ("cpu", "gpu", "tpu"):
+            raise ValueError(f"kind of accelerator_config must be cpu, gpu or tpu, got {value.get('kind')!r}")
+        return value
+
     @field_validator("deployment_config")
     @classmethod
     def _without_groups(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +159,11 @@ class LLMConfig(Config):
             size = self.engine_kwargs.get(name, 1)
             if not isinstance(size, int) or size < 1:
                 raise ValueError(f"{name} of engine_kwargs must be an integer >= 1, got {size!r}")
+        if self.accelerator_type and (self.accelerator_config or {}).get("kind") == "cpu":
+            raise ValueError(
+                f"accelerator_type={self.accelerator_type!r} names a kind of GPU, but accelerator_config requests CPUs; "
+                "set only one of them"
+            )
         return self
 
     @property

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from skate import serve
-from skate.llm.errors import UnknownModel
-from skate.llm.openai.app import Endpoints, any_error, base_of, http_error
+from skate.llm.adapter_folder import AdapterFolder
+from skate.llm.errors import LLMError, UnknownModel
+from skate.llm.openai import failures
+from skate.llm.openai.app import RERANK_PATHS, Endpoints, any_error, base_of, http_error
 from skate.llm.openai.keys import ApiKeys, KeyCheck
-from skate.llm.openai.responses import ModelCard
+from skate.llm.openai.responses import ModelCard, as_json
 from skate.serve.llm.affinity import session_of
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Inbox
@@ -22,6 +26,22 @@ from skate.serve.llm.relay import Inbox
 #: The header with the session of a request, and the environment variable that sets another header.
 SESSION_HEADER = "x-session-id"
 SESSION_SETTING = "RAY_SERVE_SESSION_ID_HEADER_KEY"
+
+
+def _posts(*paths: str) -> Callable[[FastAPI], Callable[..., Any]]:
+    """Return a function that returns a decorator for several paths."""
+
+    def of(app: FastAPI) -> Callable[..., Any]:
+        def route(endpoint: Any) -> Any:
+            for path in paths:
+                app.post(path)(endpoint)
+            return endpoint
+
+        return route
+
+    return of
+
+
 #: For each method that is an endpoint, a function that returns its route decorator.
 DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
     "models": lambda app: app.get("/v1/models"),
@@ -30,6 +50,7 @@ DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
     "completions": lambda app: app.post("/v1/completions"),
     "embeddings": lambda app: app.post("/v1/embeddings"),
     "score": lambda app: app.post("/v1/score"),
+    "rerank": _posts(*RERANK_PATHS),
     "transcriptions": lambda app: app.post("/v1/audio/transcriptions"),
     "tokenize": lambda app: app.post("/tokenize"),
     "detokenize": lambda app: app.post("/detokenize"),
@@ -40,14 +61,21 @@ DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
 class HandleModels:
     """Models in deployments, called through handles."""
 
-    def __init__(self, handles: dict[str, Any], cards: dict[str, ModelCard]) -> None:
+    def __init__(
+        self, handles: dict[str, Any], cards: dict[str, ModelCard], lora_paths: Mapping[str, str]
+    ) -> None:
+        self._lora_paths = lora_paths
         self._handles = handles
         self._cards = cards
         self._inbox = Inbox()
 
     async def cards(self) -> list[ModelCard]:
         """Return the cards of all models."""
-        return list(self._cards.values())
+        found = list(self._cards.values())
+        for base, folder in self._lora_paths.items():
+            for name in await asyncio.to_thread(AdapterFolder(folder).names):
+                found.append(ModelCard(id=f"{base}:{name}", metadata={"base_model_id": base}))
+        return found
 
     async def card(self, model: str) -> ModelCard:
         """Return the card of a model, or of an adapter that its replicas find. Raises UnknownModel."""
@@ -101,7 +129,7 @@ class OpenAiIngress:
     Args:
         llm_deployments: handles by model id.
         model_cards: the content of /v1/models, by model id.
-        lora_paths: accepted for compatibility; the replicas find the adapters.
+        lora_paths: folders of adapters by model id; /v1/models lists what they contain.
         api_keys: each request must send one of these keys; None for open access.
     """
 
@@ -116,7 +144,8 @@ class OpenAiIngress:
     ) -> None:
         self.lora_paths = lora_paths or {}
         self.api_keys = api_keys
-        self._endpoints = Endpoints(HandleModels(llm_deployments, model_cards))
+        self.handles = llm_deployments
+        self._endpoints = Endpoints(HandleModels(llm_deployments, model_cards, self.lora_paths))
 
     async def models(self, request: Request) -> Any:
         """Answer GET /v1/models."""
@@ -142,6 +171,10 @@ class OpenAiIngress:
         """Answer POST /v1/score."""
         return await self._endpoints.score(request)
 
+    async def rerank(self, request: Request) -> Any:
+        """Answer POST /v1/rerank."""
+        return await self._endpoints.rerank(request)
+
     async def transcriptions(self, request: Request) -> Any:
         """Reject POST /v1/audio/transcriptions."""
         return await self._endpoints.transcriptions(request)
@@ -166,6 +199,14 @@ class OpenAiIngress:
         if scaled and all(isinstance(each, dict) and each.get("min_replicas") == 0 for each in scaled):
             options["autoscaling_config"] = {"min_replicas": 0}
         return options
+
+
+async def _invalid(request: Request, error: Exception) -> Any:
+    """Return FastAPI's errors of fields in OpenAI's format."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:])
+    return as_json(failures.response(400, f"Invalid value for {field}: {first['msg']}", param=field))
 
 
 #: The name of the ingress in earlier releases.
@@ -195,7 +236,9 @@ def make_fastapi_ingress(
         made = FastAPI(title="OpenAI-compatible API") if app is None else app
         for kind in (HTTPException, StarletteHTTPException):
             made.add_exception_handler(kind, http_error)
-        made.add_exception_handler(Exception, any_error)
+        for kind in (LLMError, Exception):
+            made.add_exception_handler(kind, any_error)
+        made.add_exception_handler(RequestValidationError, _invalid)
         keys = getattr(servable, "api_keys", None)
         if keys:
             made.add_middleware(KeyCheck, keys=keys)

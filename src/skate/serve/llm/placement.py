@@ -20,32 +20,37 @@ class Placement:
 
 
 def workers(config: LLMConfig) -> int:
-    """Return the number of GPUs of a replica, one for each worker of the engine."""
+    """Return the number of the engine's workers; each has a GPU, or a share of the CPUs."""
     sizes = config.engine_kwargs
     return int(sizes.get("tensor_parallel_size", 1)) * int(sizes.get("pipeline_parallel_size", 1))
 
 
-def requests_gpus(config: LLMConfig) -> bool:
-    """Return True if a config requests GPUs explicitly, not only through its engine."""
+def device(config: LLMConfig) -> str | None:
+    """Return "gpu", "cpu" or "tpu" if a config requests it explicitly, not only through its engine."""
+    kind: str | None = (config.accelerator_config or {}).get("kind")
+    if kind is not None:
+        return kind
+    options = config.deployment_config.get("ray_actor_options") or {}
+    if _has_gpus(config) or config.accelerator_type or options.get("num_gpus"):
+        return "gpu"
+    return "cpu" if config.placement_group_config else None
+
+
+def _has_gpus(config: LLMConfig) -> bool:
     given = config.placement_group_config or {}
     bundles = [*(given.get("bundles") or ()), given.get("bundle_per_worker") or {}]
-    options = config.deployment_config.get("ray_actor_options") or {}
-    return bool(
-        config.accelerator_type
-        or workers(config) > 1
-        or any(each.get("GPU") for each in bundles)
-        or options.get("num_gpus")
-    )
+    return any(isinstance(each, dict) and each.get("GPU") for each in bundles)
 
 
-def placement(config: LLMConfig, needs_gpu: bool) -> Placement:
+def placement(config: LLMConfig, on_gpus: bool) -> Placement:
     """Return the bundles of a replica: one for the actor itself, and one for each worker of the engine.
 
-    The actor's own share is added to the first bundle, because it drives its workers and runs beside the first.
+    On CPUs, a replica has a group only if the config gives one. The actor's own share is added to the first bundle,
+    because it drives its workers and runs beside the first.
     The strategy is PACK by default, because tensor parallel workers communicate at each layer. Raises ValueError
     for an invalid placement_group_config.
     """
-    if not needs_gpu:
+    if not on_gpus and (config.placement_group_config is None or _has_gpus(config)):
         return Placement(None, None)
     options = config.deployment_config.get("ray_actor_options") or {}
     actor = Resources.from_options(options, default_cpus=1)
@@ -83,19 +88,23 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
     return [{name: float(amount) for name, amount in each.items()} for each in bundles], strategy
 
 
-def deployment_options(config: LLMConfig, needs_gpu: bool) -> dict[str, Any]:
+def deployment_options(config: LLMConfig, on_gpus: bool) -> dict[str, Any]:
     """Return the options of serve.deployment for a model: its config's options and its resources."""
     options = {**DEFAULTS, **config.deployment_config}
     actor = dict(options.get("ray_actor_options") or {})
     if config.runtime_env:
         actor["runtime_env"] = {**(actor.get("runtime_env") or {}), **config.runtime_env}
-    found = placement(config, needs_gpu)
+    found = placement(config, on_gpus)
     if found.bundles is not None:
         options["placement_group_bundles"] = found.bundles
         options["placement_group_strategy"] = found.strategy
         first = found.bundles[0]
         # The actor uses its share of the first bundle, and the first worker uses the rest.
         actor.setdefault("num_cpus", min(1.0, first.get("CPU", 0.0)))
+    elif not on_gpus and workers(config) > 1:
+        actor.setdefault(
+            "num_cpus", workers(config)
+        )  # the engine's workers are processes of the replica's node
     if actor:
         options["ray_actor_options"] = actor
     if options.get("num_replicas") not in (None, "auto"):

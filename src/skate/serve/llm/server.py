@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from skate.llm.engine import Engine, EngineArgs
-from skate.llm.engines import SETTING, choose, find
+from skate.llm.engines import SETTING, Choice, choose, find
 from skate.llm.openai import failures
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.model_service import ModelService
@@ -19,12 +20,14 @@ from skate.llm.openai.requests import (
     CompletionRequest,
     DetokenizeRequest,
     EmbeddingRequest,
+    RerankRequest,
     ScoreRequest,
     TokenizeRequest,
 )
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
-from skate.serve.llm.placement import deployment_options, requests_gpus
+from skate.serve.llm.kv_transfer import prepared
+from skate.serve.llm.placement import deployment_options, device, workers
 from skate.serve.llm.raw_request import RawRequestInfo
 from skate.serve.llm.relay import Outboxes
 
@@ -49,11 +52,11 @@ class LLMServer(EngineControls):
                 "model_downloader is not supported yet; set dynamic_lora_loading_path of lora_config instead"
             )
         args = engine_args(llm_config)
+        args = replace(args, kwargs=prepared(args.kwargs))
         if engine_cls is not None:
             self.engine: Engine = engine_cls(args)
         else:
-            name = choose(llm_config.llm_engine, requests_gpus=requests_gpus(llm_config), gpus=cluster_gpus())
-            self.engine = find(name).factory(args)
+            self.engine = find(chosen(llm_config, log=False).engine).factory(args)
         began = time.perf_counter()
         await self.engine.start()
         info = self.engine.info()
@@ -118,6 +121,14 @@ class LLMServer(EngineControls):
             async for each in found:
                 yield each
 
+    async def rerank(
+        self, request: RerankRequest, raw_request_info: RawRequestInfo | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Order documents by their relevance for a query."""
+        async with aclosing(self._serving.rerank(request, _client(raw_request_info))) as found:
+            async for each in found:
+                yield each
+
     async def transcriptions(
         self, request: Any, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
@@ -172,14 +183,20 @@ class LLMServer(EngineControls):
 
     @classmethod
     def get_deployment_options(cls, llm_config: LLMConfig) -> dict[str, Any]:
-        """Return the options of a deployment of this class. Raises ImportError if the engine cannot run here."""
-        name = choose(llm_config.llm_engine, requests_gpus=requests_gpus(llm_config), gpus=cluster_gpus())
-        return deployment_options(llm_config, find(name).needs_gpu)
+        """Return the options of a deployment of this class. Raises an error if the engine cannot run here."""
+        return deployment_options(llm_config, chosen(llm_config).on_gpus)
 
 
 def _client(raw: RawRequestInfo | None) -> str:
     """Return the client of a request; all callers by handle share the client ""."""
     return getattr(raw, "client", "")
+
+
+def chosen(config: LLMConfig, log: bool = True) -> Choice:
+    """Return the engine of a config, and whether it needs GPUs; see skate.llm.engines.decided."""
+    return choose(
+        config.llm_engine, device=device(config), parallel=workers(config) > 1, gpus=cluster_gpus(), log=log
+    )
 
 
 def engine_args(config: LLMConfig) -> EngineArgs:

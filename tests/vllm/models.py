@@ -1,0 +1,117 @@
+"""Small models for vLLM, made on the spot, and what transformers answers with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import processors
+from transformers import AutoModelForCausalLM, BertConfig, BertForSequenceClassification
+
+from tests.llm import tiny
+
+#: vLLM's attention on CPUs needs heads of 32 or more.
+SHAPE: dict[str, Any] = {"hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+#: Arguments of vLLM that make a start short.
+QUICK: dict[str, Any] = {
+    "dtype": "float32",
+    "enforce_eager": True,
+    "max_model_len": 256,
+    "max_num_seqs": 16,
+}
+_RANK, _ALPHA = 4, 8
+
+
+def text_of(tokens: list[int]) -> str:
+    """The text of tokens."""
+    return str(tiny.tokenizer().decode(tokens))
+
+
+def text_model(folder: Path, **more: Any) -> Path:
+    """A Llama of bytes with random weights."""
+    return tiny.save(folder, **{**SHAPE, **more})
+
+
+def adapter(folder: Path, model: Path, seed: int = 1) -> Path:
+    """A LoRA adapter with random weights for some layers of a model."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, layer in _adapted(AutoModelForCausalLM.from_pretrained(model)):
+        for kind, shape in (("A", (_RANK, layer.in_features)), ("B", (layer.out_features, _RANK))):
+            values = torch.randn(shape, generator=generator) * 0.3
+            weights[f"base_model.model.{name}.lora_{kind}.weight"] = values
+    folder.mkdir(parents=True)
+    save_file(weights, folder / "adapter_model.safetensors")
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": _RANK,
+        "lora_alpha": _ALPHA,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": ["q_proj", "v_proj", "down_proj"],
+        "base_model_name_or_path": str(model),
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _adapted(model: Any) -> list[tuple[str, Any]]:
+    ends = ("q_proj", "v_proj", "down_proj")
+    return [(name, each) for name, each in model.named_modules() if name.endswith(ends)]
+
+
+def answer(model: Path, prompt: str, tokens: int, adapter: Path | None = None) -> list[int]:
+    """The greedy answer of transformers, of which vLLM's must not differ."""
+    found = AutoModelForCausalLM.from_pretrained(model).eval()
+    if adapter is not None:
+        from safetensors.torch import load_file
+
+        weights = load_file(adapter / "adapter_model.safetensors")
+        with torch.no_grad():
+            for name, layer in _adapted(found):
+                one, other = (weights[f"base_model.model.{name}.lora_{kind}.weight"] for kind in "BA")
+                layer.weight += one @ other * (_ALPHA / _RANK)
+    given = torch.tensor([tiny.tokenizer().encode(prompt)])
+    made = found.generate(
+        given, attention_mask=torch.ones_like(given), max_new_tokens=tokens, do_sample=False
+    )
+    return [int(each) for each in made[0, given.shape[1] :] if each != tiny.END]
+
+
+def cross_encoder(folder: Path) -> Path:
+    """A BERT with random weights that scores pairs of texts."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=tiny.VOCABULARY,
+        hidden_size=128,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=256,
+        num_labels=1,
+        pad_token_id=tiny.END,
+        initializer_range=0.5,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    made = tiny.tokenizer()
+    made.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A <end>", pair="$A:0 <end>:0 $B:1 <end>:1", special_tokens=[("<end>", tiny.END)]
+    )
+    made.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    made.pad_token = made.sep_token = "<end>"
+    made.save_pretrained(folder)
+    return folder
+
+
+def pair_score(folder: Path, one: str, other: str) -> float:
+    """The score of transformers for a pair of texts."""
+    from transformers import AutoTokenizer
+
+    model = BertForSequenceClassification.from_pretrained(folder).eval()
+    given = AutoTokenizer.from_pretrained(folder)(one, other, return_tensors="pt")
+    with torch.inference_mode():
+        return float(torch.sigmoid(model(**given).logits).squeeze())
