@@ -23,6 +23,7 @@ from skate.dashboard import (
 from skate.dashboard.access import Access
 from skate.dashboard.front import front
 from skate.dashboard.guard import Guard, Receive, Scope, Send
+from skate.dashboard.own_api import routes as own_routes
 
 #: The endpoint of each path that is read with GET.
 ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
@@ -60,6 +61,7 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/worker/traceback": profile_routes.worker_traceback,
     "/worker/cpu_profile": profile_routes.worker_cpu_profile,
     "/memory_profile": profile_routes.memory_profile,
+    **own_routes.ROUTES,
 }
 #: The endpoint of each method and path that changes something. The guard wants the scope `submit` for them.
 CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
@@ -69,6 +71,7 @@ CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
     ("PUT", "/api/packages/{protocol}/{name}"): package_routes.put,
     ("PUT", "/api/serve/applications/"): serve_routes.apply,
     ("DELETE", "/api/serve/applications/"): serve_routes.delete,
+    **own_routes.CHANGES,
 }
 #: The endpoint of each path that is followed over a WebSocket.
 STREAMS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {
