@@ -1,4 +1,4 @@
-"""What the libraries of this process have announced: facts about a run, and a function that reads its current figures.
+"""The announcements of the libraries in this process: facts about a run, and a function that reads its current figures.
 
 Nothing is sent. A survey asks for the announcements, and only then the functions are called.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: The kind of a survey that asks for announcements.
 ANNOUNCEMENTS = "announcements"
-#: How many are kept of each library: of those that go on, and of those that have ended. The latest ones.
+#: How many are kept of each library: of those in progress, and of those that have ended. The latest ones.
 RUNNING_MAX = 256
 ENDED_MAX = 64
 #: The most characters of one announcement, and of all in an answer.
@@ -69,7 +69,12 @@ class Announcement:
         """Return it as JSON, without figures if they are not to be read now."""
         import json  # few processes are asked
 
-        shown: dict[str, object] = {"id": self.id, "began": self.began, "ended": self.ended, "facts": self.facts}
+        shown: dict[str, object] = {
+            "id": self.id,
+            "began": self.began,
+            "ended": self.ended,
+            "facts": self.facts,
+        }
         figures = self.figures() if read or self.ended else {"problem": "the last reading has not ended"}
         text = json.dumps({**shown, "figures": figures}, default=str)
         if len(text) <= TEXT_MAX:

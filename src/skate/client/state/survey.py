@@ -74,7 +74,11 @@ def answer(process: Process, message: m.Survey) -> None:
     if "announcements" in kinds:
         store = sys.modules.get("skate.client.state.announcement_store")  # loaded by the first announcement
         if store is not None:
-            store.answer(process, where.get("library"), lambda texts: _later(process, key, part | {"announcements": texts}))
+            store.answer(
+                process,
+                where.get("library"),
+                lambda texts: _later(process, key, part | {"announcements": texts}),
+            )
             return
     if not {"profile", "traceback"}.isdisjoint(kinds):
         from skate.client.profiler import reporter  # imported only when a profile is requested

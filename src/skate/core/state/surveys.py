@@ -23,12 +23,28 @@ if TYPE_CHECKING:
 #: A survey after which every node has the current metrics of its processes, as rows of kind "metrics".
 REPORTS = "reports"
 #: Parts of a survey that only the processes themselves know.
-OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS, "profile", "traceback", "announcements"})
+OF_PROCESSES = frozenset(
+    {"objects", "jobs", "workers", "spans", REPORTS, "profile", "traceback", "announcements"}
+)
 #: What a profile shall be of.
 OF_PROFILES = {"pids", "node_id", "seconds", "rate", "mode"}
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
 SAME_EVERYWHERE = frozenset(
-    {"task", "name", "function", "actor", "object", "pid", "stream", "printer", "since", "file", "at", "turn", "library"}
+    {
+        "task",
+        "name",
+        "function",
+        "actor",
+        "object",
+        "pid",
+        "stream",
+        "printer",
+        "since",
+        "file",
+        "at",
+        "turn",
+        "library",
+    }
     | OF_PROFILES
 )
 #: The last output of workers, which the shell keeps.

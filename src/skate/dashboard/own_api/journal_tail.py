@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-#: The most bytes of one reading; the next one goes on from there. And the longest line that is read.
+#: The most bytes of one reading; the next one continues from there. And the longest line that is read.
 READ_BYTES_MAX = 8 << 20
 LINE_BYTES_MAX = 1 << 20
 

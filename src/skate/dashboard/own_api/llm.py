@@ -17,7 +17,15 @@ RECENT_SECONDS = 60.0
 SHARES = (50, 95, 99)
 #: The histograms of times and speeds.
 HISTOGRAMS = ("ttft_engine_seconds", "ttft_framework_seconds", "tokens_per_second")
-CHARTED = ("tokens_in_per_s", "tokens_out_per_s", "running", "waiting", "ttft_p50_s", "ttft_p95_s", "cache_share")
+CHARTED = (
+    "tokens_in_per_s",
+    "tokens_out_per_s",
+    "running",
+    "waiting",
+    "ttft_p50_s",
+    "ttft_p95_s",
+    "cache_share",
+)
 
 _announced = Announcements("llm")
 _totals = Things(Ring)
@@ -58,7 +66,11 @@ def _replica(each: Announced) -> dict[str, object]:
     }
     if each.is_reachable and requests:
         _charts.of(each.key).add(now)
-    ended = {name.partition(":")[2]: value for name, value in requests.items() if name.startswith("requests_total:")}
+    ended = {
+        name.partition(":")[2]: value
+        for name, value in requests.items()
+        if name.startswith("requests_total:")
+    }
     return {
         **about(each),
         **{name: each.facts.get(name) for name in ("model", "weights", "max_model_len")},

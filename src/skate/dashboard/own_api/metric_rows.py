@@ -38,7 +38,9 @@ class MetricRows:
             found: dict[str, list[tuple[Labels, float, tuple[float, ...]]]] = {}
             for row in exposition.rows():
                 if row["name"].startswith(self._prefix):
-                    series = [(dict(labels), value, tuple(counts)) for labels, value, counts, _ in row["series"]]
+                    series = [
+                        (dict(labels), value, tuple(counts)) for labels, value, counts, _ in row["series"]
+                    ]
                     found.setdefault(row["name"], []).extend(series)
                     self.bounds[row["name"]] = tuple(row["boundaries"])
             self._series, self._read_at = found, time.monotonic()

@@ -37,7 +37,9 @@ class Ring:
         if len(self._readings) < 2:
             return None
         last, values = self._readings[-1]
-        first, before = next(each for each in self._readings if last - each[0] <= seconds or each is self._readings[-2])
+        first, before = next(
+            each for each in self._readings if last - each[0] <= seconds or each is self._readings[-2]
+        )
         if first == last:
             first, before = self._readings[-2]
         new, old = values.get(name), before.get(name)

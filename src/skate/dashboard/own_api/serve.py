@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from skate.dashboard.mask import masked
 from skate.dashboard.own_api.metric_rows import MetricRows
-from skate.dashboard.own_api.plain import number, plain, rows
+from skate.dashboard.own_api.plain import plain, rows
 from skate.dashboard.own_api.rings import Buckets, Ring, Things, quantile
 
 #: Recent latencies are those of so many seconds.
@@ -69,7 +69,9 @@ def _address(details: Mapping[str, object]) -> tuple[str, int]:
     options = options if isinstance(options, Mapping) else {}
     host, port = str(options.get("host") or "127.0.0.1"), options.get("port")
     accepts = bool(details.get("proxies")) and isinstance(port, int)
-    return ("127.0.0.1" if host in ("0.0.0.0", "::", "") else host), port if accepts and isinstance(port, int) else 0
+    return ("127.0.0.1" if host in ("0.0.0.0", "::", "") else host), port if accepts and isinstance(
+        port, int
+    ) else 0
 
 
 def _application(name: str, app: Mapping[str, object]) -> dict[str, object]:
@@ -81,7 +83,9 @@ def _application(name: str, app: Mapping[str, object]) -> dict[str, object]:
         **{each: app.get(each) for each in named},
         "http": _http(name),
         "deployments": [
-            _deployment(name, each, found) for each, found in deployments.items() if isinstance(found, Mapping)
+            _deployment(name, each, found)
+            for each, found in deployments.items()
+            if isinstance(found, Mapping)
         ],
     }
 
@@ -157,8 +161,8 @@ def _replica(found: Mapping[str, object], labels: Mapping[str, str]) -> dict[str
 async def attempt(request: Request) -> Response:
     """Send a request to an application, as a client of its HTTP address does, and return the answer.
 
-    The body has `application`, `method`, `path` below the application's route, `body` and `content_type`. The request goes to this
-    session's Serve and nowhere else; redirections are not followed.
+    The body has `application`, `method`, `path` below the application's route, `body` and `content_type`. The request goes to
+    this session's Serve and nowhere else; redirections are not followed.
     """
     body = b""
     async for piece in request.stream():
@@ -206,7 +210,13 @@ def _tried(given: Mapping[str, object]) -> dict[str, object]:
         }
     except (OSError, http.client.HTTPException) as error:
         problem = f"{type(error).__name__}: {error}"
-        return {"status": 0, "reason": problem, "seconds": time.perf_counter() - began, "target": target, "answer": ""}
+        return {
+            "status": 0,
+            "reason": problem,
+            "seconds": time.perf_counter() - began,
+            "target": target,
+            "answer": "",
+        }
     finally:
         connection.close()
 
@@ -218,7 +228,9 @@ def _checked(given: Mapping[str, object]) -> tuple[str, str, str, str]:
     if method not in METHODS:
         raise ValueError(f"the method must be one of {', '.join(sorted(METHODS))}, not {method!r}")
     if not isinstance(path, str) or not _PATH.fullmatch(path or "/"):
-        raise ValueError(f"the path must begin with / and have printable ASCII characters without spaces, not {path!r}")
+        raise ValueError(
+            f"the path must begin with / and have printable ASCII characters without spaces, not {path!r}"
+        )
     if not isinstance(text, str) or len(text.encode()) > BODY_BYTES_MAX:
         raise ValueError(f"the body must be a text of at most {BODY_BYTES_MAX} bytes")
     if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):

@@ -65,7 +65,9 @@ class RunJournal:
 
     def _on_failure(self, entry: dict[str, object]) -> None:
         attempt = self.attempts[-1]["attempt"] if self.attempts else None
-        self.failures.append({**{name: entry.get(name) for name in ("time", "ranks", "error")}, "attempt": attempt})
+        self.failures.append(
+            {**{name: entry.get(name) for name in ("time", "ranks", "error")}, "attempt": attempt}
+        )
         del self.failures[:-LISTED_MAX]
 
     def _on_report(self, entry: dict[str, object]) -> None:
@@ -83,7 +85,7 @@ class RunJournal:
                 "time": at,
                 "upload_s": number(entry.get("upload_s")),
                 "path": entry.get("path", ""),
-                "metrics": {key: value for key, value in list(metrics.items())[:20]},
+                "metrics": dict(list(metrics.items())[:20]),
                 "deleted": False,
             }
             while len(self.checkpoints) > LISTED_MAX:
@@ -159,10 +161,12 @@ def _run(each: Announced, in_full: bool) -> dict[str, object]:
         "has_journal": journal is not None,
         "reports": journal.curves.count if journal else None,
         "last_at": journal.last_at if journal else None,
-        "last": {name: value for name, value in list(journal.curves.last.items())[:20]} if journal else {},
+        "last": dict(list(journal.curves.last.items())[:20]) if journal else {},
         "attempt": journal.attempts[-1]["attempt"] if journal and journal.attempts else None,
         "failures_count": len(journal.failures) if journal else None,
-        "checkpoints_count": sum(not one["deleted"] for one in journal.checkpoints.values()) if journal else None,
+        "checkpoints_count": sum(not one["deleted"] for one in journal.checkpoints.values())
+        if journal
+        else None,
     }
     if in_full and journal is not None:
         found |= {

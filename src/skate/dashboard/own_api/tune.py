@@ -77,7 +77,9 @@ class TrialRecord:
             "error": self.error,
             "failures": self.failures,
             "config": self.config,
-            "last": {name: value for name, value in list(last.items())[:30] if not isinstance(value, dict | list)},
+            "last": {
+                name: value for name, value in list(last.items())[:30] if not isinstance(value, dict | list)
+            },
             "iterations": self.curves.last.get("training_iteration"),
             "seconds": self.curves.last.get("time_total_s"),
             "began": self.began,
@@ -177,7 +179,8 @@ class SearchJournal:
             key=lambda each: sign * (number(each.curves.last.get(metric)) or 0.0),
         )
         return [
-            {"id": each.id, "x": each.curves.x, "value": each.curves.column(metric)} for each in ranked[:CURVES_MAX]
+            {"id": each.id, "x": each.curves.x, "value": each.curves.column(metric)}
+            for each in ranked[:CURVES_MAX]
         ]
 
 
@@ -231,7 +234,10 @@ def _search(each: Announced, in_full: bool, metric: str, version: str) -> dict[s
     best = journal.best(metric, mode) if journal and metric else None
     found: dict[str, object] = {
         **about(each),
-        **{name: each.facts.get(name) for name in ("path", "scheduler", "searcher", "samples", "why", "interrupted")},
+        **{
+            name: each.facts.get(name)
+            for name in ("path", "scheduler", "searcher", "samples", "why", "interrupted")
+        },
         "state": "ended" if each.ended else "running" if each.is_reachable else "lost",
         "metric": metric,
         "mode": mode,

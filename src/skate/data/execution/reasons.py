@@ -55,7 +55,9 @@ def _own_limit(operator: Running, topology: Topology, share: int) -> Reason:
         return Reason(NONE, "It may start more work.")
     early = len(operator.outputs.ended) + operator.running
     if operator.outputs.ordered and early >= policy.WINDOW:
-        return Reason(ORDER, f"Results are kept in order, and {early} pieces of work are ahead of the oldest.")
+        return Reason(
+            ORDER, f"Results are kept in order, and {early} pieces of work are ahead of the oldest."
+        )
     if held + (operator.running + 1) * policy.expected_bytes(operator) > share:
         return Reason(MEMORY, _about_memory(operator, topology, held, share))
     return Reason(NONE, "It may start more work.")

@@ -41,7 +41,9 @@ def begin(run: Execution, name: str | None) -> Announcement:
 def error_now() -> str:
     """Return the error with which a run ends, if it is called while that is passed on; "" if there is none."""
     error = sys.exc_info()[1]
-    return "" if error is None or isinstance(error, GeneratorExit) else f"{type(error).__name__}: {error}"[:2000]
+    return (
+        "" if error is None or isinstance(error, GeneratorExit) else f"{type(error).__name__}: {error}"[:2000]
+    )
 
 
 def state_of(run: Execution) -> Mapping[str, object]:

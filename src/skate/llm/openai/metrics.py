@@ -85,7 +85,9 @@ class Metrics:
                     continue
                 name = sample.name.removeprefix("skate_llm_")
                 if "le" in labels:
-                    bounds.setdefault(name.removesuffix("_bucket"), []).append((float(labels["le"]), sample.value))
+                    bounds.setdefault(name.removesuffix("_bucket"), []).append(
+                        (float(labels["le"]), sample.value)
+                    )
                 else:
                     found[":".join([name, *labels.values()])] = sample.value
         for name, buckets in bounds.items():

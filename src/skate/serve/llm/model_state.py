@@ -6,7 +6,8 @@ A model announces itself when it is ready, and the state is only made when someb
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from skate.llm.engine import Engine
 from skate.llm.openai.metrics import Metrics
@@ -26,11 +27,16 @@ OF_VLLM = {
 
 def begin(model: str, info: ModelInfo, engine: Engine, metrics: Metrics) -> None:
     """Announce a model. It stays as long as its process."""
-    facts = {"model": model, "weights": info.model, "engine": info.engine, "max_model_len": info.max_model_len}
+    facts = {
+        "model": model,
+        "weights": info.model,
+        "engine": info.engine,
+        "max_model_len": info.max_model_len,
+    }
     announce(LIBRARY, model, facts, lambda: {"requests": metrics.figures(), "engine": engine_figures(engine)})
 
 
-def engine_figures(engine: Any) -> Mapping[str, float]:
+def engine_figures(engine: object) -> Mapping[str, float]:
     """Return what an engine tells about itself: by `figures`, by `load`, or in the registry of vLLM."""
     figures = getattr(engine, "figures", None)
     if figures is not None:
@@ -39,16 +45,10 @@ def engine_figures(engine: Any) -> Mapping[str, float]:
     if load is not None:
         running, waiting = load()
         return {"slots_used": running, "waiting": waiting}
-    return registered(_registry())
+    return registered(REGISTRY)
 
 
-def _registry() -> Any:
-    import prometheus_client  # loaded by the metrics of the model
-
-    return prometheus_client.REGISTRY
-
-
-def registered(registry: Any) -> Mapping[str, float]:
+def registered(registry: CollectorRegistry) -> Mapping[str, float]:
     """Return the numbers of vLLM that are in a registry, added up over its engines."""
     found: dict[str, float] = {}
     for family in registry.restricted_registry(list(OF_VLLM)).collect():

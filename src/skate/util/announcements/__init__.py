@@ -11,6 +11,7 @@ asks for them.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ class Announced(NamedTuple):
         id: its name, which need not be unique.
         facts: what is known since the beginning.
         began: when it began, in seconds since 1970.
-        ended: when it ended; 0 while it goes on.
+        ended: when it ended; 0 while it continues.
         figures: the current figures, the last ones after the end; empty if there are none, or the process has ended.
         pid: the process.
         node_id: its node, as hexadecimal digits.
@@ -88,8 +89,6 @@ def announce(
 
 
 def _remember(made: Announcement) -> None:
-    import os  # the few that are remembered
-
     kept = keyvalue.keys(f"{made.library}/", NAMESPACE)
     for key in kept[: max(0, len(kept) - REMEMBERED_MAX + 1)]:
         keyvalue.delete(key, namespace=NAMESPACE)
