@@ -53,6 +53,13 @@ ROWS: dict[str, tuple[str, str]] = {
     "/worker/traceback": ("/worker/traceback", CONTROL),
     "/worker/cpu_profile": ("/worker/cpu_profile", CONTROL),
     "/memory_profile": ("/memory_profile", CONTROL),
+    "/page/{path:path}": ("/page/main.js", OPEN),
+    "/api/skate/now": ("/api/skate/now", READ),
+    "/api/skate/data": ("/api/skate/data", READ),
+    "/api/skate/train": ("/api/skate/train", READ),
+    "/api/skate/tune": ("/api/skate/tune", READ),
+    "/api/skate/serve": ("/api/skate/serve", READ),
+    "/api/skate/llm": ("/api/skate/llm", READ),
 }
 #: Each change: a request of it. All run code, or prepare that.
 CHANGES: dict[tuple[str, str], str] = {
@@ -62,6 +69,10 @@ CHANGES: dict[tuple[str, str], str] = {
     ("PUT", "/api/packages/{protocol}/{name}"): "/api/packages/gcs/none.zip",
     ("PUT", "/api/serve/applications/"): "/api/serve/applications/",
     ("DELETE", "/api/serve/applications/"): "/api/serve/applications/",
+}
+#: Each question that interferes with processes: a request of it.
+CONTROL_ROWS: dict[str, str] = {
+    "/api/skate/serve/try": "/api/skate/serve/try",
 }
 STREAMS = {"/api/jobs/{job_id}/logs/tail": "/api/jobs/no-such-job/logs/tail"}
 #: Requests that are refused whatever they ask for: the Host, further headers, the status.
@@ -98,7 +109,7 @@ def test_each_route_has_a_row() -> None:
         (method, route.path) for route in found if isinstance(route, Route) for method in route.methods or ()
     }
     reading = {("GET", path) for path in ROWS} | {("HEAD", path) for path in ROWS}
-    assert asked == reading | set(CHANGES)
+    assert asked == reading | set(CHANGES) | {("POST", path) for path in CONTROL_ROWS}
 
 
 @pytest.mark.parametrize("path", ROWS)
@@ -146,6 +157,20 @@ def test_changes_need_the_token_for_everything(change: tuple[str, str]) -> None:
     assert refused.status in (400, 500) and b"skate start --head" in refused.body, refused
     without = ask(guarded(access()), url, method, [kind, bearer("submit")])
     assert without.status == 501 and b"--jobs" in without.body
+
+
+@pytest.mark.parametrize("path", CONTROL_ROWS)
+def test_questions_that_interfere_need_the_token_for_control(path: str) -> None:
+    app = guarded(access())
+    url, json = CONTROL_ROWS[path], ("content-type", "application/json")
+    for name, (host, headers, status) in FORBIDDEN.items():
+        assert ask(app, url, "POST", [*headers, json, bearer("submit")], host).status == status, name
+    assert ask(app, url, "POST", [json]).status == 401
+    assert ask(app, url, "POST", [json, bearer("read")]).status == 403
+    assert ask(app, url, "GET", [bearer("submit")]).status == 405
+    for bad in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
+        assert ask(app, url, "POST", [bearer("submit"), ("content-type", bad)]).status == 415
+    assert ask(app, url, "POST", [json, bearer("control")]).status not in (401, 403, 404, 405, 415, 500)
 
 
 @pytest.mark.parametrize("path", STREAMS)
@@ -197,7 +222,7 @@ def test_the_front_page_opens_by_a_link_from_anywhere_and_shows_nothing() -> Non
     click = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")]
     page = ask(app, "/", headers=click)
     assert page.status == 200 and page.headers["content-type"].startswith("text/html")
-    assert HOST in page.body.decode() and "<script" not in page.body.decode()
+    assert b'src="page/main.js"' in page.body
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
     framed = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")]
     assert ask(app, "/", headers=framed).status == 403

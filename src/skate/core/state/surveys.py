@@ -44,6 +44,7 @@ SAME_EVERYWHERE = frozenset(
         "at",
         "turn",
         "library",
+        "cursor",
     }
     | OF_PROFILES
 )

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skate.dashboard.own_api.announced import Announcements, about
-from skate.dashboard.own_api.plain import number, plain
-from skate.dashboard.own_api.rings import Buckets, Ring, Things, quantile
+from skate.dashboard.own_api.readings.announced import Announcements, about
+from skate.dashboard.own_api.readings.plain import number, plain
+from skate.dashboard.own_api.readings.rings import Buckets, Ring, Things, quantile
 from skate.util.announcements import Announced
 
 RECENT_SECONDS = 60.0

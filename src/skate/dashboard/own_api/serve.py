@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from skate.dashboard.mask import masked
-from skate.dashboard.own_api.metric_rows import MetricRows
-from skate.dashboard.own_api.plain import plain, rows
-from skate.dashboard.own_api.rings import Buckets, Ring, Things, quantile
+from skate.dashboard.own_api.readings.metric_rows import MetricRows
+from skate.dashboard.own_api.readings.plain import plain, rows
+from skate.dashboard.own_api.readings.rings import Buckets, Ring, Things, quantile
 
 #: Recent latencies are those of so many seconds.
 RECENT_SECONDS = 60.0

@@ -9,10 +9,10 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skate.dashboard.own_api.announced import Announcements, about
-from skate.dashboard.own_api.curves import Curves
-from skate.dashboard.own_api.journal_tail import JournalTail
-from skate.dashboard.own_api.plain import number, plain, rows
+from skate.dashboard.own_api.readings.announced import Announcements, about
+from skate.dashboard.own_api.readings.curves import Curves
+from skate.dashboard.own_api.readings.journal_tail import JournalTail
+from skate.dashboard.own_api.readings.plain import number, plain, rows
 from skate.util.announcements import Announced
 
 POINTS_MAX = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skate.dashboard.own_api.plain import number
+from skate.dashboard.own_api.readings.plain import number
 
 #: The most metrics of one thing.
 METRICS_MAX = 64

@@ -1,0 +1,7 @@
+// The views, in the order of the left column. A view is a file with `export function View({parts, query})`; it is loaded when it
+// is opened. To add one, add its line here: its name in the address, its title, its key, and its file.
+export const VIEWS = [
+  { name: "now", title: "Now", load: () => import("./views/now.js") },
+];
+
+export const viewOf = (name) => VIEWS.find((view) => view.name === name);
