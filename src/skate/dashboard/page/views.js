@@ -2,6 +2,11 @@
 // is opened. To add one, add its line here: its name in the address, its title, its key, and its file.
 export const VIEWS = [
   { name: "now", title: "Now", load: () => import("./views/now.js") },
+  { name: "data", title: "Data", load: () => import("./views/data.js") },
+  { name: "train", title: "Train", load: () => import("./views/train.js") },
+  { name: "tune", title: "Tune", load: () => import("./views/tune.js") },
+  { name: "serve", title: "Serve", load: () => import("./views/serve.js") },
+  { name: "llm", title: "LLM", load: () => import("./views/llm.js") },
 ];
 
 export const viewOf = (name) => VIEWS.find((view) => view.name === name);
