@@ -60,6 +60,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "/api/skate/tune": ("/api/skate/tune", READ),
     "/api/skate/serve": ("/api/skate/serve", READ),
     "/api/skate/llm": ("/api/skate/llm", READ),
+    "/api/skate/session": ("/api/skate/session", READ),
 }
 #: Each change: a request of it. All run code, or prepare that.
 CHANGES: dict[tuple[str, str], str] = {

@@ -80,7 +80,7 @@ def _replica(each: Announced) -> dict[str, object]:
         "tokens_out": counted["out"],
         "prompts_found_in_cache": cached / asked if asked and cached is not None else None,
         "figures": {name: value for name, value in engine.items() if number(value) is not None},
-        "ended": ended,
+        "request_ends": ended,
         "times": times,
     }
 

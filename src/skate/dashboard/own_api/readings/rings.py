@@ -17,6 +17,8 @@ READINGS_MAX = 900
 THINGS_MAX = 200
 #: The least time between two readings.
 EVERY_SECONDS = 0.9
+#: Readings further apart are not joined by a line.
+GAP_SECONDS = 10.0
 Reading = dict[str, float | None]
 
 
@@ -49,7 +51,11 @@ class Ring:
 
     def columns(self, names: Sequence[str]) -> dict[str, list[float | None]]:
         """Return the readings as columns, "at" first: seconds since 1970."""
-        readings = list(self._readings)
+        readings: list[tuple[float, Reading]] = []
+        for at, values in list(self._readings):
+            if readings and at - readings[-1][0] > GAP_SECONDS:  # nobody has looked meanwhile
+                readings.append((readings[-1][0] + EVERY_SECONDS, {}))
+            readings.append((at, values))
         found: dict[str, list[float | None]] = {"at": [at for at, _ in readings]}
         return found | {name: [values.get(name) for _, values in readings] for name in names}
 

@@ -17,7 +17,7 @@ const DATASETS = [
   { key: "held", title: "Results held", numeric: true, value: held, show: (row) => bytes(held(row)) },
   { key: "why", title: "Held back", value: (row) => reasonsOf(row).join(" ") || row.error, tip: true,
     show: (row) => (row.error ? html`<span class="bad">${row.error}</span>` : reasonsOf(row)[0] || "") },
-  { key: "operators", title: "Operators", numeric: true, value: (row) => row.operators.length },
+  { key: "operators", title: "Operators", numeric: true, hidden: true, value: (row) => row.operators.length },
   { key: "seconds", title: "Time", numeric: true, show: (row) => seconds(row.seconds) },
   { key: "began", title: "Began", show: (row) => clock(row.began * 1000) },
 ];
@@ -29,7 +29,6 @@ const reasonsOf = (row) => (row.state === "running" ? row.operators.filter((each
 const OPERATORS = [
   { key: "name", title: "Operator" },
   { key: "state", title: "State", show: (row) => html`<${State} state=${row.state} />` },
-  { key: "why", title: "Why it starts no more work", tip: true },
   { key: "rows_out", title: "Rows out", numeric: true, show: (row) => number(row.rows_out) },
   { key: "rate", title: "Rows/s", numeric: true, value: (row) => row.rows_per_s ?? row.rows_per_s_average, show: (row) => rate(row.rows_per_s ?? row.rows_per_s_average, "").replace(" /s", "") },
   { key: "running", title: "Tasks running", numeric: true },
@@ -41,6 +40,7 @@ const OPERATORS = [
   { key: "block", title: "Rows of a block", value: (row) => row.rows_of_a_block?.join(" to ") },
   { key: "work_s", title: "Time of tasks", numeric: true, show: (row) => seconds(row.work_s) },
   { key: "held_back_s", title: "Held back for", numeric: true, show: (row) => seconds(row.held_back_s) },
+  { key: "why", title: "Why it starts no more work", tip: true },
   { key: "bytes_out", title: "Bytes out", numeric: true, hidden: true, show: (row) => bytes(row.bytes_out) },
 ];
 

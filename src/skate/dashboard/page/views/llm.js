@@ -82,7 +82,7 @@ function Model({ id }) {
       <section class="card wide" aria-labelledby="times"><h2 id="times">Times</h2><${Times} times=${row.times} /></section>
       <section class="card wide" aria-labelledby="facts"><h2 id="facts">Engine</h2><dl class="facts">
         <dt>Engine</dt><dd>${row.engine_name}</dd><dt>Weights</dt><dd>${row.weights}</dd><dt>Context</dt><dd>${number(row.max_model_len)} tokens</dd>
-        <dt>Requests by their end</dt><dd>${Object.entries(row.ended).map(([name, count]) => `${name}: ${number(count)}`).join("   ") || "none yet"}</dd>
+        <dt>Requests by their end</dt><dd>${Object.entries(row.request_ends).map(([name, count]) => `${name}: ${number(count)}`).join("   ") || "none yet"}</dd>
         ${Object.entries(figures).map(([name, value]) => html`<dt key=${name}>${name.replaceAll("_", " ")}</dt><dd>${amount(value)}</dd>`)}</dl></section>
     </div>
     <${Where} row=${row} />`;

@@ -10,6 +10,12 @@ import { Heat } from "./library/heat.js";
 import { TryIt } from "./library/trial_form.js";
 
 const plainRate = (value) => rate(value, "").replace(" /s", "");
+//: From this many on, a limit of ongoing requests is none.
+const NO_LIMIT = 100_000;
+function ongoingOf(row) {
+  const most = (row.max_ongoing_requests || 0) * row.replicas_running;
+  return most > 0 && most < NO_LIMIT ? `${amount(row.ongoing)} of ${number(most)}` : amount(row.ongoing);
+}
 const DEPLOYMENTS = [
   { key: "name", title: "Deployment", show: (row) => html`<a href=${link("serve", [row.app, row.name])}>${row.name}</a>` },
   { key: "status", title: "State", show: (row) => html`<${State} state=${row.status} />` },
@@ -19,11 +25,10 @@ const DEPLOYMENTS = [
   { key: "p50_ms", title: "p50", numeric: true, show: (row) => ms(row.p50_ms) },
   { key: "p95_ms", title: "p95", numeric: true, show: (row) => ms(row.p95_ms) },
   { key: "p99_ms", title: "p99", numeric: true, show: (row) => ms(row.p99_ms) },
-  { key: "ongoing", title: "Ongoing", numeric: true, value: (row) => row.ongoing, show: (row) => `${amount(row.ongoing)} of ${number((row.max_ongoing_requests || 0) * row.replicas_running)}` },
+  { key: "ongoing", title: "Ongoing", numeric: true, value: (row) => row.ongoing, show: (row) => ongoingOf(row) },
   { key: "queued", title: "Queued", numeric: true, show: (row) => amount(row.queued) },
   { key: "requests", title: "Requests", numeric: true, show: (row) => number(row.requests) },
   { key: "errors", title: "Errors", numeric: true, show: (row) => number(row.errors) },
-  { key: "message", title: "Message", tip: true },
 ];
 
 const codes = (http) => {
@@ -42,6 +47,7 @@ function Application({ app }) {
       ${app.http.length ? ` Answers: ${codes(app.http)}.` : ""}</p>
     ${app.message && html`<p class="bad">${app.message}</p>`}
     ${tries && html`<${TryIt} app=${app.name} route=${app.route_prefix} />`}
+    ${rows.filter((each) => each.message).map((each) => html`<p key=${each.name}><strong>${each.name}</strong>: ${each.message}</p>`)}
     <${Table} simple name=${`Deployments of ${app.name}`} rows=${rows} columns=${DEPLOYMENTS} open=${(row) => link("serve", [row.app, row.name])} />
   </section>`;
 }

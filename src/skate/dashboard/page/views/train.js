@@ -55,7 +55,7 @@ const RANKS = [
   { key: "checkpoint_sync_total_time_s", title: "Waiting for others", numeric: true, show: (row) => seconds(row.checkpoint_sync_total_time_s) },
   { key: "checkpoint_transfer_total_time_s", title: "Writing checkpoints", numeric: true, show: (row) => seconds(row.checkpoint_transfer_total_time_s) },
   { key: "pid", title: "Process", show: (row) => html`<a href=${link("stacks", [], { pid: row.pid })}>stack of pid ${row.pid}</a>` },
-  { key: "ip", title: "Node" },
+  { key: "ip", title: "Node", hidden: true },
 ];
 
 const CHECKPOINTS = [

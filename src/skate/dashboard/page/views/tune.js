@@ -43,11 +43,11 @@ function columnsOf(trials, hover) {
   return [
     { key: "name", title: "Trial", show: (row) => html`<span onPointerEnter=${() => hover(row.id)} onPointerLeave=${() => hover("")}>${row.name}</span>` },
     { key: "state", title: "State", show: (row) => html`<${State} state=${row.state} />` },
+    { key: "why", title: "Why it ended", value: whyOf, tip: true },
     ...names("last").map((name) => of("last", name)),
     ...names("config").map((name) => of("config", name)),
     { key: "iterations", title: "Iterations", numeric: true },
     { key: "seconds", title: "Time", numeric: true, show: (row) => seconds(row.seconds) },
-    { key: "why", title: "Why it ended", value: whyOf, tip: true },
     { key: "failures", title: "Failures", numeric: true, hidden: true },
     { key: "exploits", title: "Continued from", hidden: true, value: (row) => row.exploits.join(", ") },
   ];
@@ -68,8 +68,8 @@ function joined(curves) {
 function Charts({ search, metric }) {
   const found = useMemo(() => joined(search.curves.slice(0, CURVES)), [search.curves]);
   const best = search.best_so_far;
-  return html`<section class="card" aria-label="Curves"><${Chart} key=${metric} title=${`${metric} of the ${Math.min(CURVES, search.curves.length)} best trials, by iteration`} plain xTitle="iteration" x=${found.x} series=${found.series} height=${220} /></section>
-    ${best?.at?.length > 0 && html`<section class="card" aria-label="Best so far"><${Chart} key=${`best${metric}`} title=${`Best ${metric} so far`} x=${best.at} series=${[{ label: metric, values: best.value, format: shown }]} height=${220} /></section>`}`;
+  return html`<section class="card wide" aria-label="Curves"><div class="charts broad"><${Chart} key=${metric} title=${`${metric} of the ${Math.min(CURVES, search.curves.length)} best trials, by iteration`} plain xTitle="iteration" x=${found.x} series=${found.series} height=${220} />
+    ${best?.at?.length > 0 && html`<${Chart} key=${`best${metric}`} title=${`Best ${metric} so far`} x=${best.at} series=${[{ label: metric, values: best.value, format: shown }]} height=${220} />`}</div></section>`;
 }
 
 function Search({ id, query }) {

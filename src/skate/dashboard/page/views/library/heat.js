@@ -6,6 +6,7 @@ import { colour, colours } from "../../theme.js";
 const ROW = 13;
 const LEFT = 62;
 const COLUMNS_MAX = 180;
+const COLUMNS_MIN = 30;
 
 // Returns only the buckets that have requests, and one on either side.
 function used(heat) {
@@ -30,7 +31,8 @@ function draw(canvas, heat, [first, last]) {
   context.textAlign = "right";
   const columns = heat.counts.slice(-COLUMNS_MAX);
   const most = Math.max(1, ...columns.flat());
-  const step = (width - LEFT) / COLUMNS_MAX;
+  const places = Math.max(COLUMNS_MIN, columns.length);
+  const step = (width - LEFT) / places;
   for (let row = 0; row < rows; row += 1) {
     const top = (rows - 1 - row) * ROW;
     context.globalAlpha = 1;
@@ -41,7 +43,7 @@ function draw(canvas, heat, [first, last]) {
       const count = column[first + row];
       if (!count) return;
       context.globalAlpha = 0.15 + 0.85 * Math.sqrt(count / most);
-      context.fillRect(LEFT + (COLUMNS_MAX - columns.length + at) * step, top + 1, Math.max(1, step - 0.5), ROW - 1);
+      context.fillRect(LEFT + (places - columns.length + at) * step, top + 1, Math.max(1, step - 0.5), ROW - 1);
     });
   }
 }

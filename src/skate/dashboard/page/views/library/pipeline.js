@@ -1,6 +1,6 @@
 // The operators of a dataset from left to right: rows per second, what each holds of its share, and why it starts no more.
 import { html } from "../../dom.js";
-import { bytes, number } from "../../format.js";
+import { bytes, number, plural } from "../../format.js";
 import { rate, State } from "./figures.js";
 
 function Operator({ row, running }) {
@@ -11,7 +11,7 @@ function Operator({ row, running }) {
   const blocked = running && !["", "done", "input"].includes(row.rule);
   return html`<li class=${`operator ${blocked ? "blocked" : ""}`}>
     <strong>${names.map((name, at) => html`<span key=${at}>${at ? html`<span class="quiet"> → </span>` : ""}${name}</span>`)}</strong>
-    <div class="line"><${State} state=${row.state} /><span class="quiet small">${row.running ? `${row.running} ${row.in_actors ? "calls" : "tasks"}` : ""}${row.queued ? `, ${number(row.queued)} queued` : ""}</span></div>
+    <div class="line"><${State} state=${row.state} /><span class="quiet small">${row.running ? plural(row.running, row.in_actors ? "call" : "task") : ""}${row.queued ? `, ${number(row.queued)} queued` : ""}</span></div>
     <div>${number(row.rows_out)} rows <span class="quiet small">${row.rows_per_s === null && running ? "" : speed}</span></div>
     ${row.share_bytes ? html`<span class="bar" role="img" aria-label=${held}><span style=${{ width: `${filled}%` }}></span></span>` : ""}
     <div class="small quiet">${held}</div>
