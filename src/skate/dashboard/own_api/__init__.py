@@ -1,9 +1,14 @@
 """JSON for the page: the routes below `/api/skate/`.
 
-now.py   the overview that the page asks for each second
+now.py      the overview that the page asks for each second
+rows.py     tables of tasks, actors, groups, jobs, nodes and workers; single ones of them
+memory.py   objects by the line that made them
+logs.py     the output of workers
+stacks.py   stacks and profiles
+frames.py   tracebacks as lines of the program
 
-Add a route for reading to READS, or one that interferes with processes, or is expensive for them, to CONTROLS: it is a POST, and
-needs a token for `control`.
+Add a route for reading to READS, or one that interferes with processes to CONTROLS: it is a POST, and needs a token for
+`control`.
 """
 
 from __future__ import annotations
@@ -13,11 +18,22 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from skate.dashboard.own_api import now
+from skate.dashboard.own_api import logs, memory, now, rows, stacks
 
 Endpoint = Callable[[Request], Response | Awaitable[Response]]
 
 READS: dict[str, Endpoint] = {
     "/api/skate/now": now.overview_since,
+    "/api/skate/tasks": rows.tasks,
+    "/api/skate/task/{task_id}": rows.task,
+    "/api/skate/task/{task_id}/lines": rows.task_lines,
+    "/api/skate/rows/{kind}": rows.rows,
+    "/api/skate/rows/{kind}/{row_id}": rows.row,
+    "/api/skate/memory": memory.look,
+    "/api/skate/logs/streams": logs.streams,
+    "/api/skate/logs/lines": logs.lines,
 }
-CONTROLS: dict[str, Endpoint] = {}
+CONTROLS: dict[str, Endpoint] = {
+    "/api/skate/stacks": stacks.stacks,
+    "/api/skate/profile": stacks.profile,
+}
