@@ -63,6 +63,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "/api/skate/memory": ("/api/skate/memory", READ),
     "/api/skate/logs/streams": ("/api/skate/logs/streams", READ),
     "/api/skate/logs/lines": ("/api/skate/logs/lines", READ),
+    "/api/skate/logs/files": ("/api/skate/logs/files", READ),
 }
 #: Each change: a request of it. All run code, or prepare that.
 CHANGES: dict[tuple[str, str], str] = {

@@ -15,17 +15,21 @@ COLUMNS = (
     "task_id", "attempt", "name", "state", "type", "pid", "node", "created", "start", "end", "error", "actor_id",
 )  # fmt: skip
 
+ERROR_CHARACTERS_MAX = 200
 #: The id of a task's first value ends with this.
 FIRST_VALUE = b"\1\0\0\0"
 
 
-def tasks(limit: int, where: dict[str, str], timeout: float) -> tuple[list[list[Any]], list[str]]:
+def tasks(
+    limit: int, where: dict[str, str], timeout: float, in_progress: bool = False
+) -> tuple[list[list[Any]], list[str]]:
     """Return at most `limit` attempts at tasks, in the order of COLUMNS, and the processes that have not answered.
 
     Args:
         limit: The most rows.
         where: Conditions: "name", "function" or "state", and "actor" with an id in hex.
         timeout: How long to wait for the answers of the nodes, in seconds.
+        in_progress: Leave out those that have ended.
 
     Raises:
         ValueError: An id is not hexadecimal.
@@ -34,12 +38,13 @@ def tasks(limit: int, where: dict[str, str], timeout: float) -> tuple[list[list[
     process = session.current_or_none()
     if process is None:
         raise RuntimeError("no session is running, so there is nothing to list; call init() first")
+    kind = "tasks_in_progress" if in_progress else "tasks"
     conditions: Where = {name: bytes.fromhex(text) if name == "actor" else text for name, text in where.items()}
-    parts, silent = survey.ask(process, ("tasks",), timeout, conditions, limit, False)
+    parts, silent = survey.ask(process, (kind,), timeout, conditions, limit, False)
     now = time.time()
     rows = [
         _row(part, task, now)
-        for part, task in inventory.attempts(parts)
+        for part, task in inventory.attempts(parts, kind)
         if "state" not in where or task["state"] == where["state"].upper()
     ]
     return rows[:limit], [holdings.process_text(each) for each in silent]
@@ -59,9 +64,17 @@ def _row(part: dict[str, Any], task: dict[str, Any], now: float) -> list[Any]:
         task.get("pid"),
         place.hex(),
         *times,
-        ERRORS.get(task.get("error", "RayTaskError"), task.get("error", "")) if failed else None,
+        _error_of(task) if failed else None,
         task["task"].hex() if task["kind"] == 1 else task["actor"].hex(),
     ]
+
+
+def _error_of(task: dict[str, Any]) -> str:
+    """Return the last line of a failed task's message, or the kind of its error."""
+    lines = (task.get("message") or "").strip().splitlines()
+    if lines:
+        return str(lines[-1][:ERROR_CHARACTERS_MAX])
+    return ERRORS.get(task.get("error", "RayTaskError"), task.get("error", ""))
 
 
 def chain(task_id: str, timeout: float) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ READS: dict[str, Endpoint] = {
     "/api/skate/memory": memory.look,
     "/api/skate/logs/streams": logs.streams,
     "/api/skate/logs/lines": logs.lines,
+    "/api/skate/logs/files": logs.files,
 }
 CONTROLS: dict[str, Endpoint] = {
     "/api/skate/stacks": stacks.stacks,

@@ -16,16 +16,16 @@ _CURSOR = re.compile(r"(?:\d{1,10}\.(?:out|err)=\d{1,18},?){0,512}")
 
 def streams(request: Request) -> Response:
     """Return the streams whose output nodes keep: node, pid, "out" or "err", the number after the last line, if more may come."""
-    workers = {
-        (node["id"], worker["pid"]): worker["actor"] or worker["task"]
-        for node in overview.overview("")["nodes"]
-        for worker in node["workers"]
-    }
+    names = overview.names_by_process(ANSWER_SECONDS)
     found = [
-        {**row, "name": workers.get((row["node_id"], row["pid"]), "")} for row in overview.kept(ANSWER_SECONDS)
+        {**row, "name": names.get((row["node_id"], row["pid"]), "")} for row in overview.kept(ANSWER_SECONDS)
     ]
-    files = state.list_logs(timeout=ANSWER_SECONDS)
-    return JSONResponse({"streams": found, "files": files})
+    return JSONResponse({"streams": found})
+
+
+def files(request: Request) -> Response:
+    """Return the names of outputs that can be read whole: log files of nodes that keep some, and those of submitted jobs."""
+    return JSONResponse({"files": state.list_logs(timeout=ANSWER_SECONDS)})
 
 
 def lines(request: Request) -> Response:

@@ -34,7 +34,7 @@ def tasks(request: Request) -> Response:
     try:
         limit = max(1, min(TASKS_MAX, int(asked.get("limit", TASKS_DEFAULT))))
         where = {name: asked[name] for name in CONDITIONS if asked.get(name)}
-        rows, missing = overview.tasks(limit, where, ANSWER_SECONDS)
+        rows, missing = overview.tasks(limit, where, ANSWER_SECONDS, asked.get("progress") == "1")
     except ValueError as error:
         return PlainTextResponse(str(error), 400)
     return JSONResponse({"columns": overview.COLUMNS, "rows": rows, "limit": limit, "missing": missing})
@@ -76,7 +76,8 @@ def task(request: Request) -> Response:
         )
     rows = [dataclasses.asdict(each) for each in sorted(attempts, key=lambda each: each.attempt_number)]
     for each in rows:
-        message = each["error_message"] or ""
+        message = each["error_message"] or _death_of(each)
+        each["error_message"] = message
         each["place"] = place_of(message, each["error_type"] or "") if each["error_type"] else None
         each["frames"] = frames_of(message)
     return JSONResponse(
@@ -86,6 +87,15 @@ def task(request: Request) -> Response:
             "site": overview.submitted_at(task_id, ANSWER_SECONDS),
         }
     )
+
+
+def _death_of(attempt: dict[str, Any]) -> str:
+    """Return the error that has ended the actor of a failed attempt, for attempts that have no message of their own."""
+    if attempt["error_type"] is None or attempt["actor_id"] is None:
+        return ""
+    actor = state.get_actor(attempt["actor_id"], timeout=ANSWER_SECONDS)
+    death = None if actor is None else (actor.death_cause or {}).get("actor_died_error_context")
+    return str((death or {}).get("message") or (death or {}).get("reason") or "")
 
 
 def task_lines(request: Request) -> Response:
