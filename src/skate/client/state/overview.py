@@ -9,6 +9,7 @@ import re
 import time
 from typing import Any
 
+from skate.client.process import Process
 from skate.client.session import session
 from skate.client.state import holdings, survey
 from skate.client.state.inventory import ERRORS, TYPES, task_hex
@@ -20,6 +21,17 @@ ANSWER_SECONDS = 5.0
 KINDS = ("overview", "attempts", "ended", "failed")
 STATUSES = ("FINISHED", "FAILED", "CANCELLED")
 _CURSOR = re.compile(r"(?:[0-9a-f]{1,64}=\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:,|$)){0,10000}")
+
+
+def names_by_process(timeout: float = ANSWER_SECONDS) -> dict[tuple[str, int], str]:
+    """Return what each worker is, by its node and pid: the actor, or the function that runs. Raises RuntimeError without a session."""
+    parts, _ = survey.ask(_process(), ("overview",), timeout, {}, 0, False)
+    return {
+        (part["node"].hex(), pid): actor or name
+        for part in parts
+        for row in part.get("overview", ())
+        for _, pid, actor, name, *_ in row["workers"]
+    }
 
 
 def overview(cursor: str = "", timeout: float = ANSWER_SECONDS) -> Row:
@@ -35,10 +47,7 @@ def overview(cursor: str = "", timeout: float = ANSWER_SECONDS) -> Row:
     """
     if not _CURSOR.fullmatch(cursor):
         raise ValueError("the cursor is not one that an earlier answer had")
-    process = session.current_or_none()
-    if process is None:
-        raise RuntimeError("no session is running, so there is nothing to look at; call init() first")
-    parts, missing = survey.ask(process, KINDS, timeout, {"cursor": cursor}, 0, False)
+    parts, missing = survey.ask(_process(), KINDS, timeout, {"cursor": cursor}, 0, False)
     now = time.time()
     nodes = [_node(part) for part in parts if part.get("overview")]
     return {
@@ -52,6 +61,13 @@ def overview(cursor: str = "", timeout: float = ANSWER_SECONDS) -> Row:
         "failed": [row for part in parts for row in _failed(part, now)],
         "missing": [holdings.process_text(row) for row in missing],
     }
+
+
+def _process() -> Process:
+    process = session.current_or_none()
+    if process is None:
+        raise RuntimeError("no session is running, so there is nothing to look at; call init() first")
+    return process
 
 
 def _cursor_after(parts: list[Row], before: str) -> str:

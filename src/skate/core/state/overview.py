@@ -16,7 +16,7 @@ from skate.core.state import task_counts
 from skate.core.state.inventory import Inventory, Rows, names_of, task_state
 from skate.core.task.task import Task, Template
 from skate.protocol.fields import Where
-from skate.protocol.states import CREATION, DEAD, PLAIN, GroupState
+from skate.protocol.states import ALIVE, CREATION, DEAD, METHOD, PLAIN, SENT, WAITING, GroupState
 
 if TYPE_CHECKING:
     from skate.core.diagnosis.wait_explainer import WaitExplainer
@@ -28,6 +28,8 @@ LOOKED_AT = 500
 WAITS_MAX, WORKERS_MAX, HOLDERS_MAX = 100, 500, 50
 #: The most ended and failed tasks of an answer. Of more, every second, third, ... is left.
 ENDED_MAX, FAILED_MAX = 2_000, 200
+#: How far a chain of waiting tasks is followed.
+CHAIN_MAX = 12
 #: The condition with the times up to which ended tasks are known, by node: "node=seconds,node=seconds".
 CURSOR = "cursor"
 RUNNING = frozenset({"RUNNING", "RUNNING_IN_RAY_GET"})
@@ -45,6 +47,7 @@ class Overview:
         inventory.add("overview", self.scan)
         inventory.add("ended", self.ended)
         inventory.add("failed", self.failed)
+        inventory.add("chain", self.chain)
 
     def scan(self, where: Where, detail: bool) -> Rows:
         """Yield one row: waits, workers, holders of resources, memory, and the number of objects."""
@@ -173,6 +176,50 @@ class Overview:
         for entry in reversed(list(islice(recent, FAILED_MAX))):
             task_id, attempt, kind, template, _, _, at, error, text, _ = entry
             yield {"entry": (names_of(kind, template)[0], task_id, attempt, at, error, text)}
+
+    def chain(self, where: Where, detail: bool) -> Rows:
+        """Yield the task of the condition "task" and, one after another, the task that the one before waits for."""
+        tasks = self._tables.tasks
+        wanted = where.get("task")
+        seen: set[bytes] = set()
+        while isinstance(wanted, bytes) and wanted not in seen and len(seen) < CHAIN_MAX:
+            task = tasks.get(wanted)
+            if task is None:
+                return
+            seen.add(wanted)
+            yield {
+                "task": wanted,
+                "name": names_of(task.kind, task.template)[0],
+                "state": task_state(task),
+                "why": self._explainer.of_task(task, 0),
+            }
+            wanted = self._cause(task)
+
+    def _cause(self, task: Task) -> bytes | None:
+        """Return the id of a task that another one waits for: it makes an argument, or is before it at its worker or actor."""
+        if task.missing:
+            tasks = self._tables.tasks
+            return next((oid[:24] for _, oid in task.deps if oid[:24] in tasks), None)
+        actor = task.actor
+        if task.kind == METHOD and task.state == WAITING and actor is not None:
+            if actor.state != ALIVE:
+                return bytes(actor.actor_id)
+            lane = actor.lanes.get(actor.lane_of(task))
+            return lane[0].task_id if lane and lane[0] is not task else None
+        worker = task.worker
+        if task.state != SENT or worker is None:
+            return None
+        if task.task_id in worker.blocked:
+            return self._awaited(worker.cid, task.task_id)
+        first = next(iter(worker.outstanding.values()), task)
+        return None if first is task or (actor is not None and not actor.in_order) else first.task_id
+
+    def _awaited(self, cid: int, task_id: bytes) -> bytes | None:
+        """Return the task whose value a running task waits for."""
+        for wait in self._explainer.waits.get(cid, {}).values():
+            if wait.task_id == task_id:
+                return next((oid[:24] for oid in wait.ids if oid[:24] in self._tables.tasks), None)
+        return None
 
     def _since(self, where: Where) -> float:
         """Return the time up to which the asker knows the ended tasks of this node; negative if it knows none."""

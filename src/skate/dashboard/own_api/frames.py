@@ -32,3 +32,11 @@ def place_of(message: str, error: str = "") -> dict[str, Any]:
         "function": function,
         "text": last,
     }
+
+
+def frames_of(message: str) -> list[dict[str, Any]]:
+    """Return the frames of a traceback, the innermost last, each with its file, line, function, and if it is the user's."""
+    return [
+        {"file": file, "line": int(line), "function": function, "own": not _INSTALLED.search(file)}
+        for file, line, function in _FRAME.findall(message)
+    ]

@@ -11,12 +11,13 @@ const DASHES = [[], [6, 3], [2, 3], [10, 3, 2, 3], [1, 2], [12, 4]];
 const ROWS_MAX = 500;
 
 function optionsOf({ title, series, plain, height, sync }, width) {
-  const axis = () => ({ stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } });
+  const axis = () => ({ stroke: colour("--quiet"), font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } });
   const format = series[0]?.format || amount;
   return {
-    title, width, height, legend: { live: true }, cursor: { sync: sync ? { key: sync } : undefined, drag: { x: true, y: false } },
+    title, width, height, legend: { live: false, markers: { width: 3, dash: (plot, at) => (at > 1 ? "dashed" : "solid") } }, cursor: { sync: sync ? { key: sync } : undefined, drag: { x: true, y: false } },
+    padding: [8, 8, 0, 0],
     scales: { x: { time: !plain }, y: { range: (plot, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
-    axes: [axis(), { ...axis(), size: 62, values: (plot, ticks) => ticks.map((tick) => format(tick)) }],
+    axes: [{ ...axis(), values: plain ? undefined : (plot, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString("en-GB")) }, { ...axis(), size: 66, values: (plot, ticks) => ticks.map((tick) => format(tick)) }],
     series: [{}, ...series.map((each, at) => ({
       label: each.label, stroke: kindColour(at), width: 1.6, dash: DASHES[at % DASHES.length], points: { show: each.values.length < 3 },
       value: (plot, value) => (value === null || value === undefined ? "" : (each.format || amount)(value)),
@@ -30,10 +31,11 @@ function Plot(props) {
   const data = () => [props.x, ...props.series.map((each) => each.values)];
   const names = props.series.map((each) => each.label).join("\n");
   useEffect(() => {
-    const made = new uPlot(optionsOf(props, box.current.clientWidth || 400), data(), box.current);
+    const node = box.current;
+    const made = new uPlot(optionsOf(props, node.clientWidth || 400), data(), node);
     plot.current = made;
-    const watcher = new ResizeObserver(() => made.setSize({ width: box.current.clientWidth, height: props.height }));
-    watcher.observe(box.current);
+    const watcher = new ResizeObserver(() => node.clientWidth && made.setSize({ width: node.clientWidth, height: props.height }));
+    watcher.observe(node);
     return () => { watcher.disconnect(); made.destroy(); plot.current = null; };
   }, [names, colours.value, props.height, props.plain]);
   useEffect(() => { plot.current?.setData(data()); }, [props.x, props.series]);

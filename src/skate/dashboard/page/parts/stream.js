@@ -82,7 +82,9 @@ function drawFrame(context, { spans, rows, from, to, width, height, palette, sca
   const step = [1, 2, 5, 10, 20, 30, 60].find((each) => (width - LABEL) / (length / each) > 64) || 60;
   for (let back = 0; back <= length; back += step) {
     const x = LABEL + (length - back) * scale;
-    context.fillRect(x, AXIS - 4, 1, height);
+    context.globalAlpha = 0.18;
+    context.fillRect(x, AXIS - 2, 1, height);
+    context.globalAlpha = 1;
     const text = back ? `−${back} s` : "now";
     if (x - LABEL > 24) context.fillText(text, x - context.measureText(text).width - 4, 11);
   }
@@ -92,6 +94,13 @@ const paletteOf = () => ({
   ground: colour("--ground"), quiet: colour("--quiet"), bad: colour("--bad"),
   kinds: Array.from({ length: KINDS }, (_, kind) => kindColour(kind)),
 });
+
+// Returns the rows to show: those with a span in the window, and those that run something, in the order of their names.
+function rowsOf(spans, from, running) {
+  const found = new Set([...spans.rowsSince(from), ...running.map((each) => each.row)]);
+  const byName = (a, b) => spans.names[a].localeCompare(spans.names[b], "en", { numeric: true });
+  return [...found].sort(byName).slice(0, ROWS_MAX);
+}
 
 // Runs `paint` about 30 times a second while the canvas is in sight; once a second if the reader prefers less motion.
 function useFrames(canvas, paint, key) {
@@ -123,7 +132,7 @@ export function Stream({ spans, live, window: length, describe }) {
     const { running, now } = live();
     const from = now - length;
     if (Date.now() - state.current.looked > 1000) {
-      state.current = { rows: spans.rowsSince(from).slice(-ROWS_MAX), looked: Date.now(), palette: paletteOf() };
+      state.current = { rows: rowsOf(spans, from, running), looked: Date.now(), palette: paletteOf() };
     }
     const { rows, palette } = state.current;
     const ratio = Math.min(2, globalThis.devicePixelRatio || 1);

@@ -10,6 +10,8 @@ import { scope } from "../session.js";
 import { failureGroups, model, running, series, take } from "./now/model.js";
 import { causeOf, sentence } from "./now/sentence.js";
 
+//: The seconds that the charts show.
+const SHOWN = 180;
 const WINDOWS = [10, 30, 120];
 //: How often screen readers hear the sentence, in milliseconds.
 const SPOKEN_MS = 15_000;
@@ -28,7 +30,7 @@ function Resource({ name, total, free, holders }) {
   const share = total ? Math.round((100 * used) / total) : 0;
   const text = `${resource(name, used)} of ${resource(name, total)}`;
   return html`<li>
-    <div class="line"><span>${name}</span><span class="quiet">${text} in use</span></div>
+    <div class="line"><span>${name.replaceAll("_", " ")}</span><span class="quiet">${text} in use</span></div>
     <span class="bar" role="img" aria-label=${`${name}: ${text} in use`}><span style=${{ width: `${share}%` }}></span></span>
     ${holders.length > 0 && html`<p class="small quiet">held by ${holders.map((each, at) => html`${at ? ", " : ""}<span key=${each.who}>${each.who}${
       each.number > 1 ? ` ×${each.number}` : ""} (${resource(name, each.amount)})</span>`)}</p>`}
@@ -111,7 +113,7 @@ function Live() {
 }
 
 function Charts({ turn }) {
-  const found = useMemo(() => series(180), [turn]);
+  const found = useMemo(() => series(SHOWN), [turn]);
   const charts = [
     ["Tasks per second", [{ label: "ended", values: found.ended }, { label: "failed", values: found.failed }]],
     ["Queue time", [{ label: "half within", values: found.half, format: seconds }, { label: "95 % within", values: found.most, format: seconds }]],

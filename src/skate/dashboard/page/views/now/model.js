@@ -4,6 +4,8 @@ import { Spans } from "../../parts/spans.js";
 
 //: How long rates are kept, in seconds.
 const KEPT = 900;
+//: The least seconds that a chart shows.
+const SHORTEST = 30;
 const FAILURES_MAX = 2000;
 
 export const model = {
@@ -50,7 +52,7 @@ function takeEnded(answer) {
   // Of many tasks there is a sample; each then counts as several.
   const weight = answer.ended.length ? Math.max(1, answer.ended_count / answer.ended.length) : 1;
   for (const [name, id, pid, begin, end, status, , waited] of answer.ended) {
-    model.spans.add(name, `pid ${pid}`, begin, end, status === "FAILED", { name, id });
+    model.spans.add(name, `pid ${pid}`, begin, end, status === "FAILED", { name, id, waited });
     const second = secondOf(end);
     second.ended += weight;
     if (status === "FAILED") second.failed += weight;
@@ -95,8 +97,9 @@ export function quantile(values, share) {
 // Returns the series of the charts, second by second up to the last whole one.
 export function series(length) {
   const to = Math.floor((model.last?.now || 0) - 1);
-  const keys = Array.from({ length }, (_, at) => to - length + 1 + at);
   const known = Math.min(...model.seconds.keys());
+  const first = Math.max(to - length + 1, Math.min(known, to - SHORTEST));
+  const keys = Array.from({ length: to - first + 1 }, (_, at) => first + at);
   const of = (make) => keys.map((key) => (key < known ? null : make(model.seconds.get(key))));
   return {
     x: keys,
