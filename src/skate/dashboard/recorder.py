@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import itertools
 import json
 import sys
 import threading
@@ -16,9 +17,12 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+import skate
 from skate.dashboard.access import READ
 from skate.dashboard.guard import GRANTED
 from skate.dashboard.own_api import READS, Endpoint
+from skate.dashboard.own_api.readings.plain import number, rows
+from skate.dashboard.own_api.rows import KINDS
 from skate.dashboard.session_file import MAGIC, SessionWriter, entry
 
 #: How often everything is asked; with more and more of the room used, less often.
@@ -28,10 +32,19 @@ ROOM_BYTES = 256 << 20
 PLENTY = 0.5
 #: The most things of a kind that are asked for one by one: datasets, runs, searches, deployments, models.
 EACH_MAX = 30
+#: Tables of all tasks and objects are asked in each of so many rounds only, and in the last one.
+LARGE_ROUNDS = 10
 #: Parts of answers that change while nothing happens.
 CLOCKS = ("at", "now", "cursor")
+LARGE = ("/api/skate/tasks", "/api/skate/memory", "/api/skate/logs/files")
+ROWS = "/api/skate/rows/{kind}"
+TASK, TASK_LINES = "/api/skate/task/{task_id}", "/api/skate/task/{task_id}/lines"
+NOW, STREAMS, LINES = "/api/skate/now", "/api/skate/logs/streams", "/api/skate/logs/lines"
+#: The most streams of one question, and the most questions of a round, for lines of output.
+STREAMS_MAX, LINES_ROUNDS = 400, 20
 
 Params = Mapping[str, str]
+NONE: Params = {}
 
 
 class Sink(Protocol):
@@ -50,105 +63,137 @@ def _keys(kind: str) -> Callable[[object], Iterator[Params]]:
     """Return what yields a question for each of the things in an answer."""
 
     def each(answer: object) -> Iterator[Params]:
-        found = answer.get(kind) if isinstance(answer, dict) else None
-        for row in found[:EACH_MAX] if isinstance(found, list) else ():
+        for row in rows(_part(answer, kind))[:EACH_MAX]:
             yield {"key": str(row["key"])}
 
     return each
 
 
 def _deployments(answer: object) -> Iterator[Params]:
-    found = answer.get("applications") if isinstance(answer, dict) else None
-    rows = [row for app in found or () for row in app["deployments"]]
-    for row in rows[:EACH_MAX]:
+    found = [row for app in rows(_part(answer, "applications")) for row in rows(app.get("deployments"))]
+    for row in found[:EACH_MAX]:
         yield {"key": str(row["key"])}
 
 
-#: Further questions that the answer of a route leads to.
-FURTHER: dict[str, Callable[[object], Iterator[Params]]] = {
+#: The routes about libraries, and the further questions that their answers lead to.
+LIBRARIES: dict[str, Callable[[object], Iterator[Params]]] = {
     "/api/skate/data": _keys("datasets"),
     "/api/skate/train": _keys("runs"),
     "/api/skate/tune": _keys("searches"),
     "/api/skate/llm": _keys("models"),
     "/api/skate/serve": _deployments,
 }
-#: Routes that are not part of a kept session: those that keep it.
-LEFT_OUT = frozenset({"/api/skate/session"})
 
 
 class Recorder:
     """Asks the routes, and passes on answers that differ from the last ones.
 
-    Args:
-        sink: where they go.
-        routes: the routes by path.
+    Args: sink: where they go.
     """
 
-    def __init__(self, sink: Sink, routes: Mapping[str, Endpoint] = READS) -> None:
+    def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._routes = {
-            path: each for path, each in routes.items() if path not in LEFT_OUT and "{" not in path
-        }
         self._digests: dict[str, bytes] = {}
-        self._cursors: dict[str, str] = {}
+        self._cursor = ""
+        #: The number of the next line of each stream of output, by pid and "out" or "err".
+        self._lines: dict[str, int] = {}
+        self._failed: set[str] = set()
+        self._complained: set[str] = set()
+        #: False once an answer has found no room.
+        self.has_room = True
 
-    def round(self) -> bool:
-        """Ask everything once; return False if there is no room left."""
-        has_room = True
-        for path in self._routes:
-            cursor = self._cursors.get(path)
-            answer = self._ask(path, {} if cursor is None else {"cursor": cursor}, keyed=False)
-            if isinstance(answer, _Kept):
-                has_room &= answer.has_room
-                if isinstance(answer.value, dict) and isinstance(answer.value.get("cursor"), str):
-                    self._cursors[path] = answer.value["cursor"]
-                for params in FURTHER[path](answer.value) if path in FURTHER else ():
-                    more = self._ask(path, params)
-                    has_room &= more is None or more.has_room
-        return has_room
+    def round(self, in_full: bool = True) -> None:
+        """Ask everything once; the large tables only if it is to be in full."""
+        now = self._ask(NOW, {"cursor": self._cursor} if self._cursor else NONE, is_keyed=False)
+        self._cursor = str(_part(now, "cursor") or "")
+        for path, further in LIBRARIES.items():
+            for params in further(self._ask(path)):
+                self._ask(path, params)
+        self._ask_lines()
+        for row in rows(_part(now, "failed"))[:EACH_MAX]:
+            self._ask_task(str(row.get("task_id", "")))
+        if in_full:
+            for path in LARGE:
+                self._ask(path)
+            for kind in sorted(KINDS):
+                self._ask(ROWS, of={"kind": kind})
 
-    def _ask(self, path: str, params: Params, keyed: bool = True) -> _Kept | None:
-        """Ask a route; return its answer, or None if it has refused."""
+    def _ask_task(self, task_id: str) -> None:
+        """Keep the page of a failed task, once."""
+        if task_id and task_id not in self._failed:
+            self._failed.add(task_id)
+            for path in (TASK, TASK_LINES):
+                self._ask(path, of={"task_id": task_id})
+
+    def _ask_lines(self) -> None:
+        """Keep the lines of output that are new."""
+        streams = {
+            f"{row.get('pid')}.{row.get('stream')}": int(number(row.get("end")) or 0)
+            for row in rows(_part(self._ask(STREAMS), "streams"))
+        }
+        for _ in range(LINES_ROUNDS):
+            behind = [name for name, end in streams.items() if self._lines.get(name, 0) < end][:STREAMS_MAX]
+            if not behind:
+                return
+            cursor = ",".join(f"{name}={self._lines.get(name, 0)}" for name in behind)
+            found = rows(_part(self._ask(LINES, {"cursor": cursor}, is_keyed=False), "rows"))
+            for row in found:
+                lines = row.get("lines")
+                size = len(lines) if isinstance(lines, list) else 0
+                self._lines[f"{row.get('pid')}.{row.get('stream')}"] = (
+                    int(number(row.get("start")) or 0) + size
+                )
+            if not found:
+                self._lines.update({name: streams[name] for name in behind})
+
+    def _ask(self, route: str, params: Params = NONE, of: Params = NONE, is_keyed: bool = True) -> object:
+        """Ask a route, keep its answer under its path and query, and return it; None if it has refused.
+
+        Args:
+            route: as in `READS`.
+            params: the query.
+            of: the parameters of the path.
+            is_keyed: False if the query only says where the last question has ended.
+        """
+        path = route.format(**of)
         try:
-            response = _answer(self._routes[path], path, params)
+            response = _answer(READS[route], path, params, of)
         except Exception as error:  # any route may fail, and the others shall be kept
-            print(
-                f"skate dashboard: {path} is not kept: {type(error).__name__}: {error}",
-                file=sys.stderr,
-                flush=True,
-            )
+            if route not in self._complained:
+                self._complained.add(route)
+                print(
+                    f"skate dashboard: {path} is not kept: {type(error).__name__}: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             return None
         if response.status_code != 200:
             return None
-        value = json.loads(bytes(response.body))
-        key = key_of(path, params if keyed else {})
+        value: object = json.loads(bytes(response.body))
+        key = key_of(path, params if is_keyed else NONE)
         shown = (
             {name: each for name, each in value.items() if name not in CLOCKS}
             if isinstance(value, dict)
             else value
         )
         digest = hashlib.blake2b(json.dumps(shown).encode(), digest_size=16).digest()
-        if self._digests.get(key) == digest:
-            return _Kept(value, True)
-        has_room = self._sink.add(key, time.time(), bytes(response.body))
-        if has_room:
-            self._digests[key] = digest
-        return _Kept(value, has_room)
+        if self._digests.get(key) != digest:
+            if self._sink.add(key, time.time(), bytes(response.body)):
+                self._digests[key] = digest
+            else:
+                self.has_room = False
+        return value
 
 
-class _Kept:
-    """An answer, and False if there was no room for it."""
-
-    def __init__(self, value: object, has_room: bool) -> None:
-        self.value = value
-        self.has_room = has_room
+def _part(answer: object, name: str) -> object:
+    return answer.get(name) if isinstance(answer, dict) else None
 
 
-def _answer(endpoint: Endpoint, path: str, params: Params) -> Response:
+def _answer(endpoint: Endpoint, path: str, params: Params, of: Params) -> Response:
     """Call a route as the page does with a token that reads, so secrets are hidden."""
     scope = {
         "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "root_path": "", "scheme": "http",
-        "query_string": urlencode(params).encode(), "headers": [(b"host", b"127.0.0.1")], "path_params": {},
+        "query_string": urlencode(params).encode(), "headers": [(b"host", b"127.0.0.1")], "path_params": dict(of),
         GRANTED: READ,
     }  # fmt: skip
     found = endpoint(Request(scope))
@@ -183,9 +228,11 @@ class FileRecorder:
         self._thread.start()
 
     def _run(self) -> None:
-        while self._recorder.round() and not self._end.wait(self._pause()):
-            pass
-        if not self._end.is_set():
+        for number_of in itertools.count():
+            self._recorder.round(number_of % LARGE_ROUNDS == 0)
+            if not self._recorder.has_room or self._end.wait(self._pause()):
+                break
+        if not self._recorder.has_room:
             print(
                 f"skate dashboard: {self._writer.path} is full; it keeps what was before",
                 file=sys.stderr,
@@ -199,10 +246,20 @@ class FileRecorder:
         return pause
 
     def close(self) -> None:
-        """Stop, and close the file."""
+        """Keep what is new, and close the file. The session still runs."""
         self._end.set()
         self._thread.join()
+        if self._recorder.has_room and _session_runs():
+            self._recorder.round()
         self._writer.close()
+
+
+def _session_runs() -> bool:
+    try:
+        skate.cluster_resources()
+    except (ConnectionError, RuntimeError, skate.exceptions.RaySystemError):
+        return False
+    return True
 
 
 class _Bytes:

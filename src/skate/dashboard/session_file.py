@@ -1,8 +1,8 @@
 """Files of kept sessions: answers of the page's routes with their times, appended one after the other.
 
-A file begins with `MAGIC`. Each entry is a head (length of the rest, CRC-32 of the rest, length of the key, seconds since 1970), the
-key, and the answer as JSON, compressed. The key is the path with its query. An entry is written at once, so a file that ends in the
-middle of one, because its writer was killed or the disk was full, is good up to there.
+A file begins with `MAGIC`. Each entry is a head (length of the rest, CRC-32 of the rest, length of the key, seconds since
+1970), the key, and the answer as JSON, compressed. The key is the path with its query. An entry is written at once, so a file
+that ends in the middle of one, because its writer was killed or the disk was full, is good up to there.
 """
 
 from __future__ import annotations
