@@ -99,6 +99,8 @@ def _quantiles(each: Announced, name: str, histogram: object) -> dict[str, float
     if counts:
         buckets.add(counts)
     recent = buckets.recent(RECENT_SECONDS)
+    if not sum(recent):  # without requests in the last minute, those since the start
+        recent = buckets.all()
     return {f"p{share}": quantile(recent, bounds, share / 100) if bounds else None for share in SHARES}
 
 

@@ -6,7 +6,7 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -107,10 +107,14 @@ def _deployment(app: str, name: str, found: Mapping[str, object]) -> dict[str, o
     totals = _totals.of(key)
     totals.add({"requests": requests, "errors": errors})
     replicas = [_replica(each, labels) for each in rows(found.get("replicas"))]
+    buckets, counts = _buckets.of(key), _metrics.buckets(LATENCIES, **labels)
+    if counts:
+        buckets.add(counts)
+    recent, bounds = buckets.recent(RECENT_SECONDS), _metrics.bounds.get(LATENCIES, ())
     now: dict[str, float | None] = {
         "requests_per_s": totals.rate("requests"),
         "errors_per_s": totals.rate("errors"),
-        **_latencies(key, labels),
+        **_latencies(recent, bounds),
         "queued": _metrics.total("serve_deployment_queued_queries", **labels),
         "ongoing": _metrics.total("serve_replica_processing_queries", **labels),
         "replicas": float(sum(each["state"] == "RUNNING" for each in replicas)),
@@ -128,18 +132,15 @@ def _deployment(app: str, name: str, found: Mapping[str, object]) -> dict[str, o
         "requests": requests,
         "errors": errors,
         **now,
+        # Without requests in the last minute, those since the start.
+        **(_latencies(buckets.all(), bounds) if not sum(recent) else {}),
         "replicas_running": now["replicas"],
         "replicas": replicas,
     }
 
 
-def _latencies(key: str, labels: Mapping[str, str]) -> dict[str, float | None]:
-    buckets = _buckets.of(key)
-    counts = _metrics.buckets(LATENCIES, **labels)
-    if counts:
-        buckets.add(counts)
-    recent, bounds = buckets.recent(RECENT_SECONDS), _metrics.bounds.get(LATENCIES, ())
-    return {f"p{share}_ms": quantile(recent, bounds, share / 100) for share in (50, 95, 99)}
+def _latencies(counts: Sequence[float], bounds: Sequence[float]) -> dict[str, float | None]:
+    return {f"p{share}_ms": quantile(counts, bounds, share / 100) for share in (50, 95, 99)}
 
 
 def _replica(found: Mapping[str, object], labels: Mapping[str, str]) -> dict[str, object]:
@@ -189,7 +190,7 @@ def _tried(given: Mapping[str, object]) -> dict[str, object]:
     host, port = _address(details)
     if not port:
         raise ValueError("Serve accepts no HTTP requests here")
-    method, path, text, media_type = _checked(given)
+    method, path, text, media_type = checked(given)
     target = prefix.rstrip("/") + path
     began = time.perf_counter()
     connection = http.client.HTTPConnection(host, port, timeout=TRY_SECONDS)
@@ -221,7 +222,7 @@ def _tried(given: Mapping[str, object]) -> dict[str, object]:
         connection.close()
 
 
-def _checked(given: Mapping[str, object]) -> tuple[str, str, str, str]:
+def checked(given: Mapping[str, object]) -> tuple[str, str, str, str]:
     """Return the method, the path, the body and its type. Raises ValueError for those that are not allowed."""
     method, path = given.get("method", "GET"), given.get("path", "/")
     text, media_type = given.get("body", ""), given.get("content_type") or "application/json"

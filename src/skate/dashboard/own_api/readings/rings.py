@@ -86,6 +86,7 @@ class Buckets:
 
     def __init__(self) -> None:
         self._kept: deque[tuple[float, tuple[float, ...]]] = deque(maxlen=READINGS_MAX)
+        self._latest: tuple[float, ...] = ()
 
     def add(self, counts: Sequence[float], now: float | None = None) -> None:
         """Add the counts by bucket. Counts that go down begin again."""
@@ -95,16 +96,21 @@ class Buckets:
             self._kept.clear()
         if not self._kept or now - self._kept[-1][0] >= EVERY_SECONDS:
             self._kept.append((now, new))
+        self._latest = new
 
     def recent(self, seconds: float) -> list[float]:
         """Return the counts of the last seconds; all counts as long as there is one reading only."""
         if not self._kept:
             return []
-        last, counts = self._kept[-1]
-        if len(self._kept) == 1:
-            return list(counts)
-        before = next(each for at, each in self._kept if last - at <= seconds or at == self._kept[-2][0])
-        return [after - earlier for earlier, after in zip(before, counts, strict=True)]
+        last = self._kept[-1][0]
+        before = next(each for at, each in self._kept if last - at <= seconds)
+        if len(self._kept) == 1 and before == self._latest:
+            return list(self._latest)
+        return [after - earlier for earlier, after in zip(before, self._latest, strict=True)]
+
+    def all(self) -> list[float]:
+        """Return the counts since the beginning."""
+        return list(self._latest)
 
     def heat(self) -> dict[str, object]:
         """Return what was added between each two readings, with the time of the second."""

@@ -68,7 +68,7 @@ function Applications() {
           <${Figure} name="Ongoing" value=${amount(sum("ongoing"))} />
         <//>
         <div class="cards">${apps.map((app) => html`<${Application} key=${app.name} app=${app} />`)}</div>
-        <p class="quiet small">Rates are those of the last seconds, latencies those of the last minute, since this page looks.</p>`}`;
+        <p class="quiet small">Rates are those of the last seconds, latencies those of the last minute, or of all requests if it had none.</p>`}`;
 }
 
 const REPLICAS = [
