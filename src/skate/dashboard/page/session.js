@@ -7,6 +7,8 @@ const CHANNEL = "skate.token";
 export const connection = signal("asking");
 //: When the session has answered last, in milliseconds since 1970.
 export const answeredAt = signal(0);
+//: The begin and the end of a kept session that is shown from a file, in seconds since 1970; null of a live one.
+export const kept = signal(null);
 //: The scope of the token: "read", "control" or "submit".
 export const scope = signal("");
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel(CHANNEL) : null;
@@ -68,7 +70,9 @@ export async function ask(path, params = {}, options = {}) {
   if (!answer.ok) throw new Refused(answer.status, await answer.text());
   connection.value = "live";
   answeredAt.value = Date.now();
-  return answer.json();
+  const found = await answer.json();
+  if (found.kept) kept.value = found.kept;
+  return found;
 }
 
 // Sends a POST with JSON, which needs a token for "control"; otherwise as `ask`.

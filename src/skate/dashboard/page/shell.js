@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from "./dom.js";
 import { clock } from "./format.js";
 import { go, link, place } from "./router.js";
 import { answeredAt, connection, keepToken } from "./session.js";
+import { Kept, SaveSession } from "./parts/kept.js";
 import { Keys } from "./parts/keys.js";
 import { setTheme, theme, THEMES } from "./theme.js";
 import { VIEWS, viewOf } from "./views.js";
@@ -15,6 +16,7 @@ function Column({ current }) {
         <a href=${link(view.name)} aria-current=${view.name === current ? "page" : undefined}>${view.title}</a>
       </li>`)}
     </ul>
+    <${SaveSession} />
     <label class="theme">Colours
       <select value=${theme.value} onChange=${(event) => setTheme(event.target.value)}>
         ${THEMES.map((name) => html`<option key=${name} value=${name} selected=${theme.value === name}>${name}</option>`)}
@@ -98,6 +100,7 @@ export function Shell() {
       <${Column} current=${view} />
       <main id="main" tabindex="-1" ref=${main}>
         <${Connection} />
+        <${Kept} />
         ${closed ? html`<h1>Skate</h1><${AskForToken} />` : html`<${Loaded} name=${view} parts=${parts} query=${query} />`}
       </main>
     </div>
