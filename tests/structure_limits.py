@@ -64,7 +64,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "command": 2,
     "core": 2,
     "dag": 23,
-    "dashboard": 2,
+    "dashboard": 1,
     "data": 14,
     "experimental": 26,
     "fabric": 1,

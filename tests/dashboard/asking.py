@@ -39,6 +39,7 @@ def ask(
     method: str = "GET",
     headers: Sequence[tuple[str, str]] = (),
     host: str | None = HOST,
+    body: bytes = b"",
 ) -> Answer:
     """Send one request; `host` is left out if it is None."""
     path, _, query = path.partition("?")
@@ -57,7 +58,7 @@ def ask(
         if asked:  # the client stays until it has the whole answer
             await asyncio.Event().wait()
         asked = True
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Any) -> None:
         answer.append(message)

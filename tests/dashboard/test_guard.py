@@ -53,6 +53,23 @@ ROWS: dict[str, tuple[str, str]] = {
     "/worker/traceback": ("/worker/traceback", CONTROL),
     "/worker/cpu_profile": ("/worker/cpu_profile", CONTROL),
     "/memory_profile": ("/memory_profile", CONTROL),
+    "/page/{path:path}": ("/page/main.js", OPEN),
+    "/api/skate/now": ("/api/skate/now", READ),
+    "/api/skate/data": ("/api/skate/data", READ),
+    "/api/skate/train": ("/api/skate/train", READ),
+    "/api/skate/tune": ("/api/skate/tune", READ),
+    "/api/skate/serve": ("/api/skate/serve", READ),
+    "/api/skate/llm": ("/api/skate/llm", READ),
+    "/api/skate/session": ("/api/skate/session", READ),
+    "/api/skate/tasks": ("/api/skate/tasks", READ),
+    "/api/skate/task/{task_id}": (f"/api/skate/task/{'0' * 48}", READ),
+    "/api/skate/task/{task_id}/lines": (f"/api/skate/task/{'0' * 48}/lines", READ),
+    "/api/skate/rows/{kind}": ("/api/skate/rows/nodes", READ),
+    "/api/skate/rows/{kind}/{row_id}": ("/api/skate/rows/nodes/NODE", READ),
+    "/api/skate/memory": ("/api/skate/memory", READ),
+    "/api/skate/logs/streams": ("/api/skate/logs/streams", READ),
+    "/api/skate/logs/lines": ("/api/skate/logs/lines", READ),
+    "/api/skate/logs/files": ("/api/skate/logs/files", READ),
 }
 #: Each change: a request of it. All run code, or prepare that.
 CHANGES: dict[tuple[str, str], str] = {
@@ -62,6 +79,12 @@ CHANGES: dict[tuple[str, str], str] = {
     ("PUT", "/api/packages/{protocol}/{name}"): "/api/packages/gcs/none.zip",
     ("PUT", "/api/serve/applications/"): "/api/serve/applications/",
     ("DELETE", "/api/serve/applications/"): "/api/serve/applications/",
+}
+#: Each question that interferes with processes: a request of it.
+CONTROL_ROWS: dict[str, str] = {
+    "/api/skate/serve/try": "/api/skate/serve/try",
+    "/api/skate/stacks": "/api/skate/stacks",
+    "/api/skate/profile": "/api/skate/profile",
 }
 STREAMS = {"/api/jobs/{job_id}/logs/tail": "/api/jobs/no-such-job/logs/tail"}
 #: Requests that are refused whatever they ask for: the Host, further headers, the status.
@@ -98,7 +121,7 @@ def test_each_route_has_a_row() -> None:
         (method, route.path) for route in found if isinstance(route, Route) for method in route.methods or ()
     }
     reading = {("GET", path) for path in ROWS} | {("HEAD", path) for path in ROWS}
-    assert asked == reading | set(CHANGES)
+    assert asked == reading | set(CHANGES) | {("POST", path) for path in CONTROL_ROWS}
 
 
 @pytest.mark.parametrize("path", ROWS)
@@ -148,6 +171,19 @@ def test_changes_need_the_token_for_everything(change: tuple[str, str]) -> None:
     assert without.status == 501 and b"--jobs" in without.body
 
 
+@pytest.mark.parametrize("path", CONTROL_ROWS)
+def test_questions_that_interfere_need_a_token_for_control(path: str) -> None:
+    app, url, kind = guarded(access()), CONTROL_ROWS[path], ("content-type", "application/json")
+    for name, (host, headers, status) in FORBIDDEN.items():
+        assert ask(app, url, "POST", [*headers, kind, bearer("submit")], host).status == status, name
+    assert ask(app, url, "POST", [kind]).status == 401
+    assert ask(app, url, "POST", [kind, bearer("read")]).status == 403
+    for bad in ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded"):
+        assert ask(app, url, "POST", [bearer("control"), ("content-type", bad)]).status == 415
+    for method in ("GET", "PUT", "DELETE"):
+        assert ask(app, url, method, [kind, bearer("submit")]).status == 405
+
+
 @pytest.mark.parametrize("path", STREAMS)
 def test_streams_are_refused_as_reads_are(path: str) -> None:
     app = guarded(access())
@@ -171,6 +207,7 @@ def test_allowed_requests(path: str) -> None:
         "/api/v0/logs/{media}",
         "/api/jobs/{job_id}/logs",
         "/api/packages/{protocol}/{name}",
+        "/api/skate/task/{task_id}",
     }
     answers = {
         answered: ask(app, url.replace("NODE", node_id), "GET", [bearer(answered)])
@@ -197,7 +234,7 @@ def test_the_front_page_opens_by_a_link_from_anywhere_and_shows_nothing() -> Non
     click = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")]
     page = ask(app, "/", headers=click)
     assert page.status == 200 and page.headers["content-type"].startswith("text/html")
-    assert HOST in page.body.decode() and "<script" not in page.body.decode()
+    assert b'src="page/main.js"' in page.body
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
     framed = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")]
     assert ask(app, "/", headers=framed).status == 403

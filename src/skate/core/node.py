@@ -61,6 +61,7 @@ from skate.core.shell_handlers import Handler, ShellHandlers, of_the_shell
 from skate.core.state.inventory import Inventory
 from skate.core.state.metric_table import MetricTable
 from skate.core.state.node_metrics import NodeMetrics
+from skate.core.state.overview import Overview
 from skate.core.state.queries import Queries
 from skate.core.state.snapshot import Snapshot
 from skate.core.state.surveys import Surveys
@@ -243,6 +244,7 @@ class NodeCore:
         made = NodeMetrics(tables, self.metrics)
         self.inventory.add("metrics", made.scan)
         self.inventory.add("attempts", made.attempts.scan)
+        Overview(tables, self.wait_explainer).join(self.inventory)
         self.surveys = Surveys(tables, self.inventory, self.later)
         self.queries = Queries(
             tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics

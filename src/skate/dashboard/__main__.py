@@ -15,6 +15,9 @@ import skate
 from skate.command.session import add_options, address_of
 from skate.dashboard.access import READ, SUBMIT, Access, hosts_of, tokens_from_environment
 from skate.dashboard.app import ByPort, guarded
+from skate.dashboard.kept import guarded as guarded_kept
+from skate.dashboard.recorder import ROOM_BYTES, FileRecorder
+from skate.dashboard.session_file import SessionFile
 from skate.installed import is_installed, require
 from skate.job_submission.manager import of_session
 from skate.util.http.token_client import LOOPBACK
@@ -26,7 +29,10 @@ LOOK_SECONDS = 1.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until the session ends; return the exit status."""
-    given = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["open"]:
+        return open_kept(words[1:])
+    given = parser().parse_args(words)
     if given.host not in LOOPBACK and not (given.tls_cert or given.plain_http_behind_a_proxy):
         print(
             f"--host {given.host}: other machines would reach the server, and read the token on its way; keep 127.0.0.1, or "
@@ -39,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         skate.init(address_of(given) or "auto", log_to_driver=False, _looks=True)
         listeners = _listeners(given)
         tokens = tokens_from_environment()
+        recorder = FileRecorder(given.record, given.record_mib << 20) if given.record else None
         if given.jobs:
             of_session()
     except (ConnectionError, OSError, OverflowError, ValueError) as error:
@@ -72,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(json.dumps(facts) if given.json else described(facts), flush=True)
     threading.Thread(target=_watch, args=(server, given.json), daemon=True).start()
     server.run(sockets=list(listeners.values()))
+    if recorder is not None:
+        recorder.close()
     for listener in listeners.values():
         listener.close()
     skate.shutdown()
@@ -122,8 +131,49 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
     made.add_argument("--tls-key", metavar="FILE", help="its key, if that is in a file of its own")
     made.add_argument("--plain-http-behind-a-proxy", action="store_true", help=argparse.SUPPRESS)
+    made.add_argument(
+        "--record",
+        metavar="FILE",
+        help="keep what the page shows in a new file, for `skate dashboard open FILE`",
+    )
+    made.add_argument(
+        "--record-mib",
+        type=int,
+        default=ROOM_BYTES >> 20,
+        metavar="N",
+        help="the most MiB of that file (default: %(default)s)",
+    )
     made.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     return made
+
+
+def open_kept(arguments: Sequence[str]) -> int:
+    """Serve a kept session until Ctrl-C; return the exit status."""
+    made = argparse.ArgumentParser(
+        prog="skate dashboard open", description="show a kept session in the page, without a node"
+    )
+    made.add_argument(
+        "file", metavar="FILE", help="what `skate dashboard --record` or the button Save has kept"
+    )
+    made.add_argument("--port", type=int, help=f"by default {PORT}, or a free one if that is taken")
+    given = made.parse_args(arguments)
+    require("uvicorn", "the dashboard")
+    from skate.util.http.bounded_server import QuietServer, configured  # needs uvicorn, which may be missing
+
+    try:
+        kept = SessionFile(given.file)
+        listener = _listen("127.0.0.1", given.port)
+        tokens = tokens_from_environment()
+    except (OSError, ValueError, OverflowError) as error:
+        print(f"skate dashboard open: {error}", file=sys.stderr)
+        return 1
+    port = listener.getsockname()[1]
+    app = guarded_kept(kept, Access(hosts_of("127.0.0.1", port), tokens))
+    print(f"The session of {given.file} is at http://127.0.0.1:{port}/#token={tokens[READ]}", flush=True)
+    QuietServer(configured(app, access_log=False, server_header=False)).run(sockets=[listener])
+    listener.close()
+    kept.close()
+    return 0
 
 
 def described(facts: dict[str, object]) -> str:

@@ -21,8 +21,9 @@ from skate.dashboard import (
     state_routes,
 )
 from skate.dashboard.access import Access
-from skate.dashboard.front import front
+from skate.dashboard.front import file, front
 from skate.dashboard.guard import Guard, Receive, Scope, Send
+from skate.dashboard.own_api import CONTROLS, READS
 
 #: The endpoint of each path that is read with GET.
 ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
@@ -60,8 +61,10 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/worker/traceback": profile_routes.worker_traceback,
     "/worker/cpu_profile": profile_routes.worker_cpu_profile,
     "/memory_profile": profile_routes.memory_profile,
+    "/page/{path:path}": file,
+    **READS,
 }
-#: The endpoint of each method and path that changes something. The guard wants the scope `submit` for them.
+#: The endpoint of each method and path that changes something. The guard wants the scope `submit` for those of Ray, which run code.
 CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
     ("POST", "/api/jobs/"): job_routes.submit,
     ("DELETE", "/api/jobs/{job_id}"): job_routes.delete,
@@ -69,6 +72,7 @@ CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
     ("PUT", "/api/packages/{protocol}/{name}"): package_routes.put,
     ("PUT", "/api/serve/applications/"): serve_routes.apply,
     ("DELETE", "/api/serve/applications/"): serve_routes.delete,
+    **{("POST", path): endpoint for path, endpoint in CONTROLS.items()},
 }
 #: The endpoint of each path that is followed over a WebSocket.
 STREAMS: dict[str, Callable[[WebSocket], Awaitable[None]]] = {

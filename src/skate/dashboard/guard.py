@@ -6,7 +6,7 @@ header) and CVE-2026-27482 (a method forgotten in a list of forbidden ones) were
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from skate.dashboard.access import CONTROL, READ, SUBMIT, Access, allows
@@ -23,6 +23,8 @@ WRITING = frozenset({"POST", "PUT", "DELETE"})
 OPEN = frozenset(
     {"/", "/api/healthz", "/api/gcs_healthz", "/api/local_raylet_healthz", "/api/authentication_mode"}
 )
+#: The files of the page, which a browser fetches without a token. They have no data of the session.
+PAGE = "/page/"
 #: Changes below these paths run code, or prepare that.
 SUBMITTING = ("/api/jobs", "/api/packages/", "/api/serve/")
 #: Reading these paths interferes with a running process.
@@ -30,7 +32,7 @@ PROFILING = ("/task/", "/worker/", "/memory_profile")
 #: Packages are the only bodies that are not JSON.
 PACKAGES = "/api/packages/"
 PACKAGE_TYPES = frozenset({"", "application/octet-stream", "application/zip"})
-#: What everybody may open by a link, also from a notebook's page: it has neither data nor scripts.
+#: What everybody may open by a link, also from a notebook's page: it has no data.
 FRONT = "/"
 #: The first word of a line about a change.
 AUDIT = "audit:"
@@ -78,7 +80,7 @@ class Guard:
 
         async def safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *SAFETY]
+                message["headers"] = _safe(message.get("headers", ()))
                 if self._audit is not None and scope["method"] not in READING and GRANTED in scope:
                     self._audit(_line_about(scope, message["status"]))
             await send(message)
@@ -120,7 +122,7 @@ class Guard:
                 return 403, "the request comes from another site"
         if method not in READING | WRITING:
             return 405, ""
-        if method in READING and scope["path"] in OPEN:
+        if method in READING and (scope["path"] in OPEN or scope["path"].startswith(PAGE)):
             return 0, ""
         changing = SUBMIT if scope["path"].startswith(SUBMITTING) else CONTROL
         reading = CONTROL if scope["path"].startswith(PROFILING) else READ
@@ -145,6 +147,13 @@ class Guard:
             return 403, f"the token is for {scope}, but {needed} is needed"
         granted[GRANTED] = scope
         return 0, ""
+
+
+def _safe(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an answer with those that keep it safe. Only the page has a policy of its own."""
+    found = list(headers)
+    named = {name for name, _ in found}
+    return [*found, *(each for each in SAFETY if each[0] not in named)]
 
 
 def _opens_a_page(headers: dict[str, list[str]]) -> bool:

@@ -177,19 +177,19 @@ def _attempt_events(part: Row, task: Row) -> list[dict[str, Any]] | None:
 
 
 def _tasks(parts: list[Row]) -> list[Row]:
-    return [_task(part, task) for part, task in _attempts(parts)]
+    return [_task(part, task) for part, task in attempts(parts)]
 
 
 def _short_tasks(parts: list[Row]) -> list[Row]:
     """Return the rows of tasks without the columns that only a detailed list has."""
-    return [_short_task(part, task) for part, task in _attempts(parts)]
+    return [_short_task(part, task) for part, task in attempts(parts)]
 
 
-def _attempts(parts: list[Row]) -> list[tuple[Row, Row]]:
-    """Return each attempt once, with the part that it comes from."""
+def attempts(parts: list[Row], kind: str = "tasks") -> list[tuple[Row, Row]]:
+    """Return each attempt among the rows of a kind once, with the part that it comes from."""
     found: dict[tuple[bytes, int], tuple[Row, Row]] = {}
     for part in parts:
-        for task in part.get("tasks", ()):
+        for task in part.get(kind, ()):
             key = task["task"], task["attempt"]
             other = found.get(key)
             # Both nodes report a forwarded task. Keep the row of the node that ran it, which has more. One node reports a task

@@ -77,6 +77,15 @@ def answer(process: Process, message: m.Survey) -> None:
     if "reports" in kinds:
         process.report_metrics()
         part["readings"] = _readings(process)
+    if "announcements" in kinds:
+        store = sys.modules.get("skate.client.state.announcement_store")  # loaded by the first announcement
+        if store is not None:
+            store.answer(
+                process,
+                where.get("library"),
+                lambda texts: _later(process, key, part | {"announcements": texts}),
+            )
+            return
     if not {"profile", "traceback"}.isdisjoint(kinds):
         from skate.client.profiler import reporter  # imported only when a profile is requested
 

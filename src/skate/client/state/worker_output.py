@@ -34,6 +34,16 @@ def lines_of_task(task_id: str, attempt: int, stream: str, timeout: float, since
     return _ask({"printer": printer, "stream": stream, "since": str(since)}, timeout)
 
 
+def lines_after(cursor: str, timeout: float) -> list[Row]:
+    """Return the next lines of several streams, each with the attempt of the task that has printed it, if one has.
+
+    Args:
+        cursor: The number of the next line of each stream: "PID.out=12,PID.err=7".
+        timeout: How long to wait for the nodes, in seconds.
+    """
+    return _ask({"cursor": cursor}, timeout)
+
+
 def settle(timeout: float) -> None:
     """Wait until nodes have read what workers had printed before this call, for at most `timeout` seconds."""
     deadline = time.monotonic() + timeout

@@ -25,12 +25,29 @@ REPORTS = "reports"
 #: Asks processes to send the spans that they have recorded to where they go.
 EXPORTS = "exports"
 #: Parts of a survey that only the processes themselves know.
-OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS, EXPORTS, "profile", "traceback"})
+OF_PROCESSES = frozenset(
+    {"objects", "jobs", "workers", "spans", REPORTS, EXPORTS, "profile", "traceback", "announcements"}
+)
 #: What a profile shall be of.
 OF_PROFILES = {"pids", "node_id", "seconds", "rate", "mode"}
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
 SAME_EVERYWHERE = frozenset(
-    {"task", "name", "function", "actor", "object", "pid", "stream", "printer", "since", "file", "at", "turn"}
+    {
+        "task",
+        "name",
+        "function",
+        "actor",
+        "object",
+        "pid",
+        "stream",
+        "printer",
+        "since",
+        "file",
+        "at",
+        "turn",
+        "library",
+        "cursor",
+    }
     | OF_PROFILES
 )
 #: The last output of workers, which the shell keeps.

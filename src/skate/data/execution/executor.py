@@ -12,7 +12,7 @@ from typing import Any
 
 from skate.data.context import DataContext
 from skate.data.exceptions import ExecutionTimeoutError, as_user_code
-from skate.data.execution import policy, run_figures
+from skate.data.execution import policy, run_figures, run_state
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.exchange_operator import ExchangeRunning
 from skate.data.execution.limits import Limits
@@ -60,6 +60,7 @@ class Executor:
     def run(self) -> Iterator[Bundle]:
         """Yield the blocks of the plan, in order."""
         figures = run_figures.begin(self)
+        announcement = run_state.begin(self, self._name)
         try:
             last = self.topology.last
             while not self.cancelled:
@@ -79,6 +80,7 @@ class Executor:
         finally:
             self.seconds = time.perf_counter() - self.started
             figures.ended()
+            announcement.end(error=run_state.error_now())
             self.close()
             if self.context.enable_stats_summary_collection or self.context.enable_auto_log_stats:
                 collect(self, self._name)

@@ -114,6 +114,24 @@ class Batcher:
         running = self._slots.used if self.model is not None and not self.model.embeds else 0
         return running, len(self._waiting)
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """The use of slots and cache, for those who look; it may be one step old."""
+        if self.model is None or self.model.embeds:
+            return {"steps": self.steps, "waiting": len(self._waiting) + len(self._embeds)}
+        cache = self.model.cache
+        return {
+            "steps": self.steps,
+            "slots": self._slots.size,
+            "slots_used": self._slots.used,
+            "waiting": len(self._waiting),
+            "prefilling": len(self._prefilling),
+            "prompt_tokens_asked": self.prefixes.requested,
+            "prompt_tokens_cached": self.prefixes.found,
+            "cache_positions": cache.capacity,
+            "cache_positions_max": cache.limit,
+        }
+
     def _enqueue(self, command: Callable[[], None]) -> None:
         with self._lock:
             if self._ended:

@@ -219,6 +219,10 @@ class EmbeddedEngine:
         """Return the numbers of running and of waiting answers."""
         return self._batcher.load
 
+    def figures(self) -> dict[str, float]:
+        """Return the use of slots and cache."""
+        return self._batcher.figures
+
     async def stop(self) -> None:
         """End the thread."""
         await asyncio.to_thread(self._batcher.stop)

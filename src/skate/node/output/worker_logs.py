@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from skate.node.output import log_rows
+from skate.node.output import log_rows, tail_rows
 from skate.node.output.log_folder import LogFolder, LogStream
 from skate.node.output.printer import Printer
 from skate.protocol.fields import Where
@@ -172,10 +172,14 @@ class WorkerOutput:
         """Return one row for each stream with kept output: pid and stream; its lines if a pid or a task is requested.
 
         `since` is the number of the first line that is wanted, `printer` the attempt of a task that has printed it. With `file`,
-        return the log files instead; see `log_rows`. With `unread`, return how far the pipes were read; see `_progress`.
+        return the log files instead; see `log_rows`. With `unread`, return how far the pipes were read; see `_progress`. With
+        `cursor`, return new lines of several streams; see `tail_rows`.
         """
         if "unread" in where:
             return (self._progress(),)
+        if "cursor" in where:
+            with self._tail_guard:
+                return tail_rows.rows(self.tails, str(where["cursor"]))
         if "file" in where:
             return () if self.log_folder is None else log_rows.rows(self.log_folder, where)
         pid, stream, task = where.get("pid"), where.get("stream"), where.get("printer")

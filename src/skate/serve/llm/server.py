@@ -24,6 +24,7 @@ from skate.llm.openai.requests import (
     ScoreRequest,
     TokenizeRequest,
 )
+from skate.serve.llm import model_state
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
 from skate.serve.llm.kv_transfer import prepared
@@ -70,11 +71,13 @@ class LLMServer(EngineControls):
         )
         self._outboxes = Outboxes()
         experimental = llm_config.experimental_configs
+        metrics = Metrics(llm_config.model_id)
+        model_state.begin(llm_config.model_id, info, self.engine, metrics)
         self._serving = ModelService(
             self.engine,
             llm_config.model_id,
             adapters=llm_config.lora_config is not None,
-            metrics=Metrics(llm_config.model_id),
+            metrics=metrics,
             stream_interval_s=float(experimental.get("stream_batching_interval_ms", STREAM_INTERVAL_MS))
             / 1000,
             trust_request_chat_template=bool(llm_config.engine_kwargs.get(TRUST_TEMPLATE, False)),

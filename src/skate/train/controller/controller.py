@@ -200,7 +200,7 @@ class Controller:
             return
         actors = [worker._actor_id.hex() for worker in group.workers]
         self.watchers.figures.started(actors, time.monotonic() - begun)
-        self.watchers.started([each["pid"] for each in group.where])
+        self.watchers.started(group.where)
         self._do(self.machine.started())
 
     def _start_failed(self, error: Exception) -> None:

@@ -127,6 +127,7 @@ class History:
                 checkpoint = self._external[name] = elsewhere
                 entry["path"] = _url_of(elsewhere)
             entry["checkpoint"] = name
+            entry["upload_s"] = round(max(each.seconds for each in named), 6)
             self.kept = [each for each in self.kept if each.name != name]
             self.kept.append(KeptCheckpoint(name, dict(first.metrics), self._index))
             self._status[name] = ReportedCheckpointStatus.COMMITTED

@@ -5,13 +5,14 @@ controller.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skate.train.controller.callbacks import Callbacks
 from skate.train.controller.machine import ERRORED, FINISHED, RUNNING
 from skate.train.controller.progress import Progress
 from skate.train.controller.run_figures import RunFigures
+from skate.train.controller.run_state import RunState
 from skate.train.controller.timeline_spans import Spans
 
 
@@ -24,6 +25,7 @@ class Observers:
         self.progress = Progress(run.name, run.folder.path, logging.log_level if logging else "INFO")
         self.spans = Spans(run.name)
         self.figures = RunFigures(run.name)
+        self.state = RunState(run, self.figures, self.spans)
 
     @contextlib.contextmanager
     def whole_run(self, reports: int) -> Iterator[None]:
@@ -32,21 +34,25 @@ class Observers:
         """
         try:
             self.figures.begin()
+            self.state.begin()
             self.callbacks.begin(reports)
             yield
         except BaseException as error:  # Ctrl-C too: before_run needs its counterpart
             self.figures.end(ERRORED)
+            self.state.end()
             self.progress.ended(error)
             self.callbacks.end(error)
             raise
         self.figures.end(FINISHED)
+        self.state.end()
         self.progress.ended(None)
         self.callbacks.end(None)
 
-    def started(self, pids: Sequence[int]) -> None:
-        """Record that the workers of an attempt run, by rank."""
+    def started(self, where: Sequence[Mapping[str, Any]]) -> None:
+        """Record that the workers of an attempt run: their processes and nodes, by rank."""
         self.figures.in_state(RUNNING)
-        self.spans.started(pids)
+        self.spans.started([each["pid"] for each in where])
+        self.state.started(where)
         self.progress.started()
 
     def reported(self, number: int, reports: Sequence[Any], checkpoint: Any) -> None:

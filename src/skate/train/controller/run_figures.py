@@ -53,6 +53,21 @@ class RunFigures:
         """Record the state of the run."""
         self._state = state
 
+    @property
+    def state(self) -> str:
+        """The state of the run."""
+        return self._state
+
+    def seconds_by_rank(self) -> dict[int, dict[str, float]]:
+        """Return the seconds that each rank has spent in reports, waiting for others, and writing checkpoints."""
+        found: dict[int, dict[str, float]] = {}
+        for name, values in list(self._ranks.items()):
+            for labels, seconds in list(values.items()):
+                rank = int(dict(labels)["ray_train_worker_world_rank"])
+                of_rank = found.setdefault(rank, {})
+                of_rank[name] = of_rank.get(name, 0.0) + seconds
+        return found
+
     def started(self, actors: Sequence[str], seconds: float) -> None:
         """Record that the workers run: the ids of their actors by rank, and the time that it took."""
         self._actors = list(actors)

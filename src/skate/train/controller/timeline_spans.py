@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from skate.util.engine import record_span
@@ -20,15 +20,32 @@ class Spans:
         self.run_name = run_name
         self._rows = [f"worker:{os.getpid()}"]
         self._arrivals: dict[tuple[str, int], dict[int, float]] = {}
+        #: The last sync point that each rank has reached: when, its kind and its number.
+        self.latest: dict[int, tuple[float, str, int]] = {}
 
     def started(self, pids: Sequence[int]) -> None:
         """Set the workers of an attempt, by rank."""
         self._rows = [f"worker:{pid}" for pid in pids]
         self._arrivals.clear()
+        self.latest.clear()
+
+    @property
+    def open(self) -> Collection[tuple[str, int]]:
+        """The sync points that some ranks have reached, and others have not."""
+        return list(self._arrivals)
+
+    def missing(self, workers: int) -> list[list[int]]:
+        """Return, for each of these, the ranks that have not reached it, of as many as there are."""
+        return [
+            [rank for rank in range(workers) if rank not in arrived]
+            for arrived in list(self._arrivals.values())
+        ]
 
     def arrived(self, rank: int, kind: str, number: int) -> None:
         """Record that a rank has reached a sync point."""
-        self._arrivals.setdefault((kind, number), {})[rank] = time.time()
+        now = time.time()
+        self._arrivals.setdefault((kind, number), {})[rank] = now
+        self.latest[rank] = now, kind, number
 
     def arrivals_of(self, kind: str, number: int) -> dict[int, float]:
         """Return when ranks have reached a sync point, in seconds since 1970."""

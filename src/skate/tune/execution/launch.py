@@ -43,6 +43,7 @@ from skate.tune.search.searcher import Searcher
 from skate.tune.space import variants
 from skate.tune.space.replacement import with_objects_of
 from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
+from skate.util.announcements import Announcement, announce
 
 #: Modules that trials load; preloaded in the workers of a session that a search starts.
 _PRELOAD = ("skate.tune.execution.actor",)
@@ -111,7 +112,11 @@ class Launch:
             log_to_file=self.run_config.log_to_file or self.experiment.log_to_file,
         )
         controller = Controller(machine, plan, lambda: _snapshot(machine, start))
-        controller.execute()
+        announcement = self._announce(machine)
+        try:
+            controller.execute()
+        finally:
+            announcement.end(interrupted=controller.interrupted, why=machine.ended)
         self.interrupted = controller.interrupted
         if machine.error is not None:
             raise machine.error
@@ -124,6 +129,21 @@ class Launch:
             default_metric=metric or scheduler.metric,
             default_mode=mode or scheduler._mode,
         )
+
+    def _announce(self, machine: Machine) -> Announcement:
+        """Say where the journal of the search is, for those who look at the session."""
+        folder, config = self.experiment.folder, self.tune_config
+        facts = {
+            "search": folder.name,
+            "path": folder.path,
+            "folder": folder.path if folder.local else "",
+            "metric": config.metric if isinstance(config.metric, str) else None,
+            "mode": config.mode if isinstance(config.mode, str) else None,
+            "scheduler": type(machine.scheduler_alg).__name__,
+            "searcher": type(getattr(machine.search_alg, "searcher", machine.search_alg)).__name__,
+            "samples": machine.search_alg.total_samples,
+        }
+        return announce("tune", folder.name, facts, remember=True)
 
     def _settings(self, callbacks: Sequence[Any]) -> Settings:
         config = self.tune_config

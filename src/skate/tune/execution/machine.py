@@ -197,11 +197,13 @@ class Machine:
         entry = self._note_result(trial, result, name)
         if stopped:
             entry["f"] = True
+            trial.end_reason = "its stop criterion is met"
             self._finish_well(trial, result, flat_result)
             return self._taken()
         decision = self.scheduler_alg.on_trial_result(self, trial, flat_result)
         if decision == TrialScheduler.STOP:
             entry["f"] = True
+            trial.end_reason = f"{type(self.scheduler_alg).__name__} has stopped it"
             self._finish_well(trial, result, flat_result, by_scheduler=True)
             return self._taken()
         self.search_alg.on_trial_result(trial.trial_id, flat_result)
@@ -277,7 +279,7 @@ class Machine:
         if trial.saving:
             self._ending[trial.trial_id] = trial
         else:
-            self._note("end", trial, s=status)
+            self._note("end", trial, s=status, why=trial.end_reason)
 
     def failed(self, trial: Trial, error: Exception, text: str) -> list[Command]:
         """Handle the failure of a trial's process: restart the trial or end it."""
@@ -321,7 +323,7 @@ class Machine:
             self._notify_saved(trial, name)
         self._start_waiting(trial)
         if not trial.saving and self._ending.pop(trial.trial_id, None) is not None:
-            self._note("end", trial, s=trial.status)
+            self._note("end", trial, s=trial.status, why=trial.end_reason)
         return self._taken()
 
     def _start_waiting(self, donor: Trial) -> None:
@@ -410,6 +412,7 @@ class Machine:
         """End a trial."""
         if trial.is_finished():
             return
+        trial.end_reason = self.ended or f"{type(self.scheduler_alg).__name__} has stopped it"
         ran = trial.status == Trial.RUNNING
         if not ran:
             self.scheduler_alg.on_trial_remove(self, trial)

@@ -123,6 +123,8 @@ class Trial:
         #: The number of uncounted failures since its last result, after it resumed from a checkpoint.
         self.restore_failures = 0
         self.error_text: str | None = None
+        #: Why the search has ended it; "" if it has ended by itself.
+        self.end_reason = ""
         self.pickled_error: Exception | None = None
         self.start_time: float | None = None
         #: Its existing checkpoints, oldest first.

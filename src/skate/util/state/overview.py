@@ -1,0 +1,9 @@
+"""What a page about the session asks for: an overview that is cheap enough for each second, long lists of tasks, chains of waits."""
+
+from __future__ import annotations
+
+from skate.client.state.overview import names_by_process, overview
+from skate.client.state.task_list import COLUMNS, chain, submitted_at, tasks
+from skate.client.state.worker_output import kept, lines_after, lines_of_task
+
+__all__ = ["COLUMNS", "chain", "kept", "lines_after", "lines_of_task", "names_by_process", "overview", "submitted_at", "tasks"]
