@@ -113,7 +113,7 @@ class Decoder:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return the logits of states, [..., width] to [..., vocabulary]."""
-        return self._head(hidden)
+        return self._head.forward(hidden)
 
 
 class _Layer:
@@ -170,4 +170,5 @@ class _Layer:
         states = self._out.combined(seen, states, "add")
         normed = rms_norm(states, size, self._norm_after, epsilon)
         inside = self._up.combined(normed, self._gate.then(normed, "swish"), "mul")
-        return self._down.combined(inside, states, "add")
+        result: torch.Tensor = self._down.combined(inside, states, "add")
+        return result
