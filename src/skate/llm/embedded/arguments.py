@@ -31,7 +31,8 @@ class EmbeddedArguments:
         kv_cache_memory_bytes: the memory for the keys and values of all slots; a small value reduces the number of
             slots. None for a quarter of the machine's memory.
         dtype: "auto" for float32, the fastest on CPUs; "bfloat16" to halve the memory.
-        num_threads: the number of torch's threads; None for torch's default.
+        num_threads: the number of torch's threads; None for as many as have a free CPU at the moment, at most torch's
+            default.
         seed: the seed of requests without one; None for different answers each time.
         trust_remote_code: True to run code that comes with the model.
         chat_template: a Jinja template, or a file with one, that replaces the model's.

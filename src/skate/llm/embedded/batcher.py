@@ -19,6 +19,7 @@ from skate.llm.embedded.prefixes import Prefixes
 from skate.llm.embedded.sampler import choose
 from skate.llm.embedded.slots import Slots
 from skate.llm.embedded.stream import Stream, wake
+from skate.llm.embedded.thread_governor import ThreadGovernor
 from skate.llm.errors import EngineStopped, LLMError, Overloaded
 from skate.llm.fair_queue import FairQueue
 
@@ -46,8 +47,14 @@ class Batcher:
     latest answer of the latter is preempted: it loses its slot and resumes later at the same place.
     """
 
-    def __init__(self, make: Callable[[], Model], clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Model],
+        clock: Callable[[], float] = time.perf_counter,
+        num_threads: int | None = None,
+    ) -> None:
         self._make = make
+        self._num_threads = num_threads
         self.clock = clock
         self.model: Model | None = None
         self.error: Exception | None = None
@@ -143,6 +150,7 @@ class Batcher:
 
     def _main(self) -> None:
         try:
+            self._governor = ThreadGovernor(self._num_threads)
             self.model = self._make()
             places = 1 if self.model.embeds else self.model.cache.slots
             self._slots: Slots[Answer] = Slots(places)
@@ -181,6 +189,7 @@ class Batcher:
         self.steps += 1
         while self._commands:
             self._commands.popleft()()
+        self._governor.follow()
         self._admit()
         if self._embeds:
             self._embed()

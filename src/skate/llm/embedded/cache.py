@@ -14,8 +14,8 @@ _FIRST_CAPACITY = 128
 class SlotCache(Cache):
     """The KV cache of a batch with changing requests.
 
-    A slot is a row of [slots, positions, heads, width] in each layer, so that a token's keys are contiguous and
-    one index writes them. Before the model runs, `write_to` sets the place of the new keys and the range to read:
+    A slot is a row of [slots, heads, positions, width] in each layer, so that the keys of a head are contiguous, as
+    attention reads them. Before the model runs, `write_to` sets the place of the new keys and the range to read:
     only the keys of this call (the start of a prompt), or the keys of some slots up to a position.
     """
 
@@ -28,17 +28,25 @@ class SlotCache(Cache):
         self.capacity = min(limit, _FIRST_CAPACITY)
         self._keys: list[torch.Tensor | None] = [None] * layers
         self._values: list[torch.Tensor | None] = [None] * layers
-        self._index = torch.empty(0, dtype=torch.long)
+        self._slots = self._positions = torch.empty(0, dtype=torch.long)
+        #: The places of the call's keys in a layer with that number of heads; the first layer computes them.
+        self._index: torch.Tensor | None = None
+        self._index_heads = 0
         self._read: tuple[int, int, int] | None = None
 
-    def write_to(self, index: torch.Tensor, read: tuple[int, int, int] | None) -> None:
+    def write_to(
+        self, slots: Sequence[int], positions: torch.Tensor, read: tuple[int, int, int] | None
+    ) -> None:
         """Set the place where the next call writes its keys, and the range that it reads.
 
         Args:
-            index: slot * capacity + position for each token of the call, in order.
+            slots: the slot of each row of the call.
+            positions: the positions of its tokens, [rows, tokens].
             read: the first slot, the slot after the last, and the number of positions; None for the call's own keys.
         """
-        self._index = index
+        self._slots = torch.tensor(slots).view(-1, 1, 1)
+        self._positions = positions.unsqueeze(1)
+        self._index = None
         self._read = read
 
     def reserve(self, positions: int) -> None:
@@ -52,8 +60,8 @@ class SlotCache(Cache):
         for kept in (self._keys, self._values):
             for layer, old in enumerate(kept):
                 if old is not None:
-                    new = old.new_zeros((self.rows, capacity, *old.shape[2:]))
-                    new[:, : self.capacity] = old
+                    new = old.new_zeros((*old.shape[:2], capacity, old.shape[3]))
+                    new[:, :, : self.capacity] = old
                     kept[layer] = new
         self.capacity = capacity
 
@@ -62,7 +70,7 @@ class SlotCache(Cache):
         for kept in (self._keys, self._values):
             for each in kept:
                 if each is not None:
-                    each[target, :positions] = each[source, :positions]
+                    each[target, :, :positions] = each[source, :, :positions]
 
     def update(
         self,
@@ -77,19 +85,22 @@ class SlotCache(Cache):
         if keys is None or values is None:
             keys = self._keys[layer_idx] = self._made(key_states)
             values = self._values[layer_idx] = self._made(value_states)
-        keys.view(-1, *keys.shape[2:]).index_copy_(0, self._index, _by_token(key_states))
-        values.view(-1, *values.shape[2:]).index_copy_(0, self._index, _by_token(value_states))
+        if self._index is None or self._index_heads != keys.shape[1]:
+            self._index_heads = keys.shape[1]
+            heads = torch.arange(keys.shape[1]).view(1, -1, 1)
+            places = (self._slots * keys.shape[1] + heads) * self.capacity + self._positions
+            self._index = places.flatten()
+        width = keys.shape[-1]
+        keys.view(-1, width).index_copy_(0, self._index, key_states.reshape(-1, width))
+        values.view(-1, width).index_copy_(0, self._index, value_states.reshape(-1, width))
         if self._read is None:
             return key_states, value_states
         first, last, positions = self._read
-        return (
-            keys[first:last, :positions].transpose(1, 2),
-            values[first:last, :positions].transpose(1, 2),
-        )
+        return keys[first:last, :, :positions], values[first:last, :, :positions]
 
     def _made(self, like: torch.Tensor) -> torch.Tensor:
         # Zeros, because empty rows are computed as well and must not contain NaN.
-        return like.new_zeros((self.rows, self.capacity, like.shape[1], like.shape[3]))
+        return like.new_zeros((self.rows, like.shape[1], self.capacity, like.shape[3]))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return 0, because positions are always passed explicitly."""
@@ -110,14 +121,3 @@ class SlotCache(Cache):
 
     def __len__(self) -> int:
         return len(self._keys)
-
-
-def _by_token(states: torch.Tensor) -> torch.Tensor:
-    """Reshape [batch, heads, tokens, width] to [batch * tokens, heads, width]."""
-    batch, heads, tokens, width = states.shape
-    return states.transpose(1, 2).reshape(batch * tokens, heads, width)
-
-
-def rows_of(slots: Sequence[int], positions: Sequence[int], capacity: int) -> torch.Tensor:
-    """Return the index of one token for each slot."""
-    return torch.tensor([slot * capacity + at for slot, at in zip(slots, positions, strict=True)])

@@ -7,8 +7,6 @@ import itertools
 import os
 from collections.abc import AsyncGenerator, Sequence
 
-import torch
-
 from skate.llm.detokenizer import Detokenizer, StopTexts
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
@@ -35,14 +33,12 @@ class EmbeddedEngine:
     def __init__(self, args: EngineArgs) -> None:
         self._args = args
         self._given = EmbeddedArguments.of(args.kwargs)
-        self._batcher = Batcher(self._load)
+        self._batcher = Batcher(self._load, num_threads=self._given.num_threads)
         self._numbers = itertools.count()
         self._own_ids: dict[str, list[str]] = {}
         self._folder = args.adapters()
 
     def _load(self) -> Model:
-        if self._given.num_threads is not None:
-            torch.set_num_threads(self._given.num_threads)
         source = self._args.tokenizer or self._args.model
         self.text = TransformersText(source, self._given.trust_remote_code)
         if self._given.chat_template is not None:

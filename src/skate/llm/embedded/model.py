@@ -15,7 +15,9 @@ from skate.llm.adapter_folder import AdapterFolder
 from skate.llm.embedded.adapters import Adapters
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
-from skate.llm.embedded.cache import SlotCache, rows_of
+from skate.llm.embedded.cache import SlotCache
+from skate.llm.embedded.decoder import Decoder
+from skate.llm.embedded.packed_linear import pack
 from skate.llm.engine import EngineArgs
 
 #: The context of a model whose config has none, and the most used unless max_model_len is set.
@@ -56,11 +58,16 @@ class Model:
         self.limit = self._context(given.max_model_len)
         self.end_tokens = self._ends()
         self.parameters = sum(each.numel() for each in self.model.parameters())
+        packed = pack(self.model, self.model.dtype)
+        #: Runs models of Llama's kind; others, and rows with adapters, run by transformers' own forward.
+        self._decoder = Decoder.of(self.model, self.limit) if packed and not self.embeds else None
         self.adapters = Adapters(self.model, folder, args.max_loras)
+        # transformers has renamed the argument.
+        names = inspect.signature(self.model.forward).parameters
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
         self._masks = _MaskMaker(self.text_config, _DTYPES[given.dtype])
         if not self.embeds:
             places, rows = self._places()
-            self._cache_name = _cache_argument(self.model)
             self.cache = SlotCache(self.text_config.num_hidden_layers, places, self.limit, rows)
 
     def _context(self, requested: int | None) -> int:
@@ -99,6 +106,36 @@ class Model:
     def _run(self, ids: torch.Tensor, adapters: Sequence[str | None], **more: Any) -> Any:
         return self.adapters.model(input_ids=ids, **self.adapters.rows(adapters), **more)
 
+    def _logits(
+        self,
+        ids: torch.Tensor,
+        adapters: Sequence[str | None],
+        at: torch.Tensor,
+        mask: Any,
+        last: Sequence[int] | None,
+    ) -> torch.Tensor | None:
+        """Return the logits after a token of each row, [rows, vocabulary]; `last` is None if none are needed."""
+        if self._decoder is not None and not any(adapters):
+            hidden = self._decoder.hidden(ids, at, self.cache, mask)
+            if last is None:
+                return None
+            rows = hidden[:, 0] if ids.shape[1] == 1 else hidden[torch.arange(len(last)), torch.tensor(last)]
+            return self._decoder.logits(rows).float()
+        kept = sorted(set(last or [0]))
+        out = self._run(
+            ids,
+            adapters,
+            attention_mask=mask,
+            position_ids=at,
+            use_cache=True,
+            logits_to_keep=torch.tensor(kept),
+            **{self._cache_name: self.cache},
+        )
+        if last is None:
+            return None
+        logits: torch.Tensor = out.logits[torch.arange(len(last)), [kept.index(each) for each in last]]
+        return logits.float()
+
     def prefill(self, group: Sequence[Answer], size: int) -> torch.Tensor | None:
         """Compute the next `size` tokens of one prompt, or several prompts of up to `size` tokens from their start.
 
@@ -108,34 +145,23 @@ class Model:
         first = group[0]
         start = first.cached
         assert len(group) == 1 or all(each.cached == 0 for each in group)
-        capacity = self._reserved(start + size)
+        self.cache.reserve(min(start + size, self.limit))
         parts = [list(each.start[start : start + size]) for each in group]
         # Padding comes last: no token attends to later ones, and the answer's keys overwrite those of the padding.
         ids = torch.tensor([part + [0] * (size - len(part)) for part in parts])
-        steps = torch.arange(start, start + size)
-        index = torch.cat([each.slot * capacity + steps for each in group])
+        at = torch.arange(start, start + size).expand(len(group), -1)
+        slots = [each.slot for each in group]
         if start == 0:
-            self.cache.write_to(index, None)
+            self.cache.write_to(slots, at, None)
             mask = self._masks.start(size)
         else:
-            self.cache.write_to(index, (first.slot, first.slot + 1, start + size))
+            self.cache.write_to(slots, at, (first.slot, first.slot + 1, start + size))
             mask = self._masks.behind(start, size)
-        last = sorted({len(part) - 1 for part in parts})
-        out = self._run(
-            ids,
-            [each.adapter for each in group],
-            attention_mask=mask,
-            position_ids=steps.expand(len(group), -1),
-            **{self._cache_name: self.cache},
-            use_cache=True,
-            logits_to_keep=torch.tensor(last),
-        )
+        ends = start + size >= len(first.start)
+        last = [len(part) - 1 for part in parts] if ends else None
+        logits = self._logits(ids, [each.adapter for each in group], at, mask, last)
         for each, part in zip(group, parts, strict=True):
             each.cached += len(part)
-        if first.prefilling:
-            return None
-        at = [last.index(len(part) - 1) for part in parts]
-        logits: torch.Tensor = out.logits[torch.arange(len(group)), at].float()
         return logits
 
     def decode(self, holders: Sequence[Answer | None], running: Sequence[Answer]) -> torch.Tensor:
@@ -155,28 +181,22 @@ class Model:
             tokens.append([each.tokens[-1] if each is not None and id(each) in wanted else 0])
             positions.append(each.cached if each is not None else 0)
         length = max(each.cached for each in running) + 1
-        capacity = self._reserved(max(max(positions) + 1, length))
-        slots = range(len(holders))
-        self.cache.write_to(rows_of(slots, positions, capacity), (0, len(holders), length))
+        self.cache.reserve(min(max(max(positions) + 1, length), self.limit))
         at = torch.tensor(positions).unsqueeze(1)
-        out = self._run(
+        self.cache.write_to(range(len(holders)), at, (0, len(holders), length))
+        logits = self._logits(
             torch.tensor(tokens),
             [None if each is None else each.adapter for each in holders],
-            attention_mask=self._masks.one(positions, at, length),
-            position_ids=at,
-            **{self._cache_name: self.cache},
-            use_cache=True,
+            at,
+            self._masks.one(positions, at, length),
+            [0] * len(holders),
         )
-        logits: torch.Tensor = out.logits[:, -1].float()
+        assert logits is not None
         for each in running:
             each.cached += 1
         if len(running) < len(holders):
             logits = logits[[each.slot for each in running]]
         return logits
-
-    def _reserved(self, positions: int) -> int:
-        self.cache.reserve(min(positions, self.limit))
-        return self.cache.capacity
 
     def embed(self, prompts: Sequence[Sequence[int]], adapters: Sequence[str | None]) -> torch.Tensor:
         """Return the mean of the last layer over each prompt's tokens, as vectors of length 1."""
@@ -242,10 +262,3 @@ class _MaskMaker:
     def _filled(self, sees: torch.Tensor) -> torch.Tensor:
         mask = torch.zeros(sees.shape, dtype=self._dtype).masked_fill_(~sees, self._least)
         return mask.unsqueeze(1)
-
-
-def _cache_argument(model: Any) -> str:
-    """Return the argument by which a model takes its cache: `cache` since transformers 5.24, and another name before,
-    and in models with code of their own.
-    """
-    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
