@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm docs site clean
+.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -85,6 +85,28 @@ iproute:  ## install iproute2, which the tests of clusters in network namespaces
 			iproute2 >/dev/null; \
 	else \
 		echo "the tests of clusters in network namespaces need 'ip' and 'tc'; on Debian: sudo apt-get install iproute2"; \
+		exit 1; \
+	fi
+
+etcd:  ## install etcd, which the tests of heads with their state there need (Debian, as root)
+	@if command -v etcd >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing etcd-server"; \
+		apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			etcd-server >/dev/null; \
+	else \
+		echo "the tests of state in etcd need 'etcd'; on Debian: sudo apt-get install etcd-server"; \
+		exit 1; \
+	fi
+
+sshd:  ## install sshd and rsync, which the tests of launchers by SSH need; Debian then starts sshd as a service (Debian, as root)
+	@if [ -x /usr/sbin/sshd ] && command -v rsync >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing openssh-server and rsync"; \
+		apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			openssh-server rsync >/dev/null; \
+	else \
+		echo "the tests of launchers need sshd and rsync; on Debian: sudo apt-get install openssh-server rsync"; \
 		exit 1; \
 	fi
 

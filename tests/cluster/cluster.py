@@ -91,13 +91,11 @@ class Cluster:
         self.network = network
         self.store_bytes = 2**28
         self.head, *self.nodes = network.machines
+        #: Where nodes join: the head, or with a standby either of the two.
+        self.address = f"{self.head.address}:{PORT}"
         token = secrets.token_hex(32)
         for machine in network.machines:
             self.write_token(machine, token)
-
-    @property
-    def address(self) -> str:
-        return f"{self.head.address}:{PORT}"
 
     def write_token(self, machine: Machine, token: str) -> None:
         """Write the token of a machine."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +27,11 @@ def network() -> Iterator[Callable[..., Network]]:
 def cluster(network: Callable[..., Network]) -> Cluster:
     """Return a cluster of four machines, on which nothing runs yet."""
     return Cluster(network(4))
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that all machines share; each has a /tmp of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="skate-shared-", dir="/var/tmp"))
+    yield folder
+    shutil.rmtree(folder)

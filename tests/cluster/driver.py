@@ -76,12 +76,12 @@ class Counter:
         return int(ray.get(refs[0]).sum())
 
 
-def report() -> None:
-    """Print the names of the living machines at each change."""
+def report(ended: threading.Event) -> None:
+    """Print the names of the living machines at each change, until the program ends."""
     names: dict[str, str] = {}
     before = None
     # A poll, so that the time of a change is known.
-    while True:
+    while not ended.wait(POLL_S):
         try:
             nodes = ray.nodes()
         # The test shows whatever ends the reports.
@@ -94,14 +94,24 @@ def report() -> None:
         if alive != before:
             print(f"{time.time():.3f} alive {' '.join(alive)}.", flush=True)
             before = alive
-        time.sleep(POLL_S)  # the interval of the poll
 
 
 def main() -> None:
     ray.init(sys.argv[1] if sys.argv[1:] else "auto", log_to_driver=False)
-    threading.Thread(target=report, daemon=True).start()
+    ended = threading.Event()
+    reporter = threading.Thread(target=report, args=(ended,), daemon=True)
+    reporter.start()
     names: dict[str, Any] = dict(globals())
     print("attached", flush=True)
+    try:
+        run(names)
+    finally:
+        ended.set()
+        reporter.join(5.0)  # a thread that prints while the interpreter ends would abort it
+
+
+def run(names: dict[str, Any]) -> None:
+    """Run the lines of stdin."""
     for number, line in enumerate(sys.stdin):
         try:
             try:

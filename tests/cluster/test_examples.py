@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,14 +14,6 @@ from tests.cluster.namespaces import Network
 pytestmark = [pytest.mark.cluster_scene, pytest.mark.timeout(600)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture
-def shared() -> Iterator[Path]:
-    """A folder that all machines share; each has a /tmp of its own."""
-    folder = Path(tempfile.mkdtemp(prefix="skate-shared-", dir="/var/tmp"))
-    yield folder
-    shutil.rmtree(folder)
 
 
 def test_the_main_job_trains_on_two_machines(network: Callable[..., Network], shared: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cluster.cluster import SLACK_S, ZYGOTE, Cluster, Driver, hold
 from tests.cluster.namespaces import Network
+from tests.conformance.waiting import wait_for
 
 pytestmark = [pytest.mark.cluster_scene, pytest.mark.timeout(300)]
 
@@ -332,6 +333,37 @@ def test_a_program_behind_the_head_connects_again(cluster: Cluster, seconds: flo
         assert said.startswith("failed"), said
         client.program.end()
     cluster.gone(laptop)
+    cluster.down(driver)
+
+
+@pytest.mark.parametrize("end", ["killed", "cut"])
+def test_what_a_program_has_started_ends_with_it(cluster: Cluster, end: str) -> None:
+    driver = cluster.up()
+    machine, other = cluster.nodes[0], cluster.nodes[1]
+    program = Driver(machine)
+    program.ask("mine = Counter.options(name='mine', namespace='n', **on('machine3')).remote()")
+    program.ask(
+        "kept = Counter.options(name='kept', namespace='n', lifetime='detached', **on('machine3')).remote()"
+    )
+    program.ask("running = work.options(**on('machine3')).remote(600.0)")
+    assert program.ask("ray.get([mine.add.remote(1), kept.add.remote(2)])") == "[1, 2]"
+    wait_for(lambda: len(cluster.pids(other, "ray::")) == 3, 10.0, "two actors and a task")
+    if end == "killed":
+        program.program.kill()
+        limit = SLACK_S
+    else:
+        cluster.network.cut(machine)
+        limit = SILENCE_S + VERDICT_S + SLACK_S
+    wait_for(lambda: len(cluster.pids(other, "ray::")) == 1, limit, "the end of one actor and of the task")
+    assert driver.ask("ray.get(ray.get_actor('kept', namespace='n').add.remote(1))") == "3"
+    assert "ValueError" in driver.failure("ray.get_actor('mine', namespace='n')")
+    if end == "cut":
+        cluster.gone(machine)
+        cluster.network.heal(machine)
+        cluster.join(machine).ok()
+        program.program.end()
+    driver.alive(*ALL)
+    works_everywhere(driver)
     cluster.down(driver)
 
 

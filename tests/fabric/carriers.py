@@ -76,12 +76,20 @@ class PairCarrier:
         self.name = name
         self.address = f"pair://{name}"
         self.head = self if head is None else head
-        self.head_address = self.head.address
+        self.head_may_move = False
+        self.seeks = 0
         self.registered: dict[str, str] = {}
         self.closed = False
         engine.carriers[self.address] = self
         if head is not None:
             self.register()
+
+    @property
+    def head_address(self) -> str:
+        return self.head.address
+
+    def seek_head(self) -> None:
+        self.seeks += 1
 
     def register(self) -> None:
         self.head.registered[self.name] = self.address

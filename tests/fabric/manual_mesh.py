@@ -58,11 +58,11 @@ class Manual(MeshCluster):
         self.turn()
         return head
 
-    def start_head(self, *without: Node) -> Node:
-        """Start the head again at its address; members register again, but for some."""
+    def start_head(self, *without: Node, at: str = "") -> Node:
+        """Start the head again at its address, or at another one; members register again, but for some."""
         old = self.nodes[0]
         before = Predecessor(old.fabric.epoch, 10 * old.fabric.epoch, lambda node_id: True)
-        carrier = PairCarrier(self.engine, old.name)
+        carrier = PairCarrier(self.engine, at or old.name)
         info = info_of(f"again{old.fabric.epoch}")
         fabric = MeshHead(
             self.pump,
@@ -73,7 +73,7 @@ class Manual(MeshCluster):
             timing=self.timing,
             clock=self.clock,
         )
-        head = self.nodes[0] = Node(old.name, fabric, Recorder(f"head{fabric.epoch}"))
+        head = self.nodes[0] = Node(carrier.name, fabric, Recorder(f"head{fabric.epoch}"))
         for node in self.nodes[1:]:
             if node not in without:
                 self.register(node)

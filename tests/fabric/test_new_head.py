@@ -67,6 +67,33 @@ def test_members_stay_and_return_with_their_numbers(mesh: Manual) -> None:
     assert mesh.ends == {}
 
 
+@pytest.mark.parametrize("end", ["process", "silence"])
+def test_members_find_a_head_at_another_address(mesh: Manual, end: str) -> None:
+    old, one, other = start(mesh, 3)
+    for node in (one, other):
+        node.fabric.carrier.head_may_move = True
+    if end == "process":
+        mesh.stop_head()
+        mesh.advance(12)
+    else:  # a cut cable: no connection ends
+        mesh.freeze(old)
+        mesh.engine.blocked |= {frozenset((old.name, node.name)) for node in (one, other)}
+        mesh.advance(4)
+        assert one.fabric.carrier.seeks == other.fabric.carrier.seeks == 0
+        mesh.advance(8)
+        assert one.fabric.carrier.seeks == other.fabric.carrier.seeks == 1
+    head = mesh.start_head(at="elsewhere")
+    settled(mesh)
+    for node in (one, other):
+        assert node.fabric.epoch == 2
+        talk(mesh, head, node)
+    talk(mesh, one, other)
+    mesh.advance(15)
+    assert mesh.ends == {}
+    if end == "silence":
+        old.fabric.close()
+
+
 def test_members_end_when_no_head_comes(mesh: Manual) -> None:
     _, one, other = start(mesh, 3)
     begin = mesh.now

@@ -10,7 +10,10 @@ import pytest
 
 import skate as ray
 from skate.cluster_utils import Cluster
+from skate.command.start import main
 from skate.core.cluster.membership import Peer
+from skate.node.driver.address import is_network
+from skate.node.network import same
 from skate.node.settings import Settings
 from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from skate.util.state import list_jobs, list_workers
@@ -100,3 +103,42 @@ def test_a_session_of_one_node_has_the_one_it_was_given(local_mode: bool) -> Non
         assert [node["NodeManagerAddress"] for node in ray.nodes()] == [HEAD]
     finally:
         ray.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        ("10.0.0.5:6379", True),
+        ("[fd00::1]:6379", True),
+        ("one:6379,two:6380", True),
+        ("one:6379,two", False),
+        ("one:6379,", False),
+        (",one:6379", False),
+        ("one:70000", False),
+        ("/tmp/skate/node-1.sock", False),
+        ("auto", False),
+    ],
+)
+def test_addresses_of_clusters(address: str, is_one: bool) -> None:
+    assert is_network(address) == is_one
+
+
+def test_a_cluster_has_one_of_several_addresses_in_common() -> None:
+    assert same("127.0.0.1:6379", "127.0.0.1:6379")
+    assert same("127.0.0.2:6379,127.0.0.1:6380", "localhost:6380")
+    assert not same("127.0.0.2:6379,127.0.0.1:6380", "127.0.0.1:6379")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--head", "--port", "0", "--standby"), "--standby waits for the place of the head"),
+        (("--head", "--port", "6379", "--state-dir", "/x", "--standby"), "use it with --block"),
+        (("--address", "one:6379,two"), "or several with commas between them"),
+    ],
+)
+def test_wrong_flags_are_refused(
+    flags: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(flags) == 1
+    assert message in capsys.readouterr().err

@@ -75,6 +75,11 @@ def _start(
     if network is not None:
         settings["_node_ip_address"] = network.ip
     if given.block:
+        if given.standby:
+            print(
+                "It stands by while another head has the state, and takes over when that has ended.",
+                flush=True,
+            )
         print("The node runs until Ctrl-C.", flush=True)
         lost = detached_node.serve(
             folder, settings, ready, network, _beside(given, dashboard, report=_report)
@@ -165,10 +170,14 @@ def _network(given: argparse.Namespace) -> detached_node.Network | None:
         raise ValueError("--state-dir and --state-store are two places for the same state; use one of them")
     if given.state_grace is not None and not state:
         raise ValueError("--state-grace is for a head with --state-dir or --state-store")
+    if given.standby and not (state and given.block):
+        raise ValueError(
+            "--standby waits for the place of the head: use it with --block and with --state-store, or --state-dir on one machine"
+        )
     if given.head:
         if port is None:
             return None
-        return detached_node.network_of_head(port, ip, token_file, state, given.state_grace)
+        return detached_node.network_of_head(port, ip, token_file, state, given.state_grace, given.standby)
     if given.address:
         return detached_node.network_of_member(given.address, ip, token_file, given.timeout)
     return None
@@ -350,12 +359,21 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="(with one of these) how long other nodes stay without the head; default: 60",
     )
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="(with one of these and --block) wait while another head has the state, and take over when that has ended",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
-    parser.add_argument("--address", metavar="HOST:PORT", help="join the cluster whose head listens there")
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="join the cluster whose head listens there; several with commas if the head may move",
+    )
     parser.add_argument(
         "--port", type=int, help="(with --head) let other machines join at this TCP port; 0: any free one"
     )

@@ -42,8 +42,10 @@ class Carrier(Protocol):
 
     #: Where other members reach this node, such as "tls://10.0.0.5:41231"; on a member, set once it is registered.
     address: str
-    #: Where members register: on the head its own address.
+    #: Where members register: on the head its own address; on a member the one of its addresses where it was found last.
     head_address: str
+    #: On a member: True if the head may be found at another address than before.
+    head_may_move: bool
     receiver: Receiver
 
     def members(self) -> Mapping[str, str]:
@@ -62,6 +64,9 @@ class Carrier(Protocol):
         one end of a pair that the engine forwards. Calls `failed` with a sentence about the cause otherwise, a `NobodyThere`
         if nothing listens at that address; there are no retries.
         """
+
+    def seek_head(self) -> None:
+        """On a member: give up the registration with a head that is silent, and look for the head at all its addresses."""
 
     def forked(self) -> None:
         """In a forked child: close the inherited descriptors, and leave everything else to the parent."""

@@ -69,7 +69,7 @@ class Lanes:
 
     def _dial(self, lane: Lane) -> None:
         """Connect to a member, through another one if the lane says so."""
-        address = self.addresses.get(lane.peer)
+        address = self.address_of(lane.peer)
         if lane.attempt is not None or address is None or self.closed:
             return
         lane.retry_at = 0.0
@@ -118,6 +118,10 @@ class Lanes:
             self.carrier.dial(address, LANE, opened, failed)
         else:
             opened(self._tunnels.open(lane.peer, via))
+
+    def address_of(self, peer: int) -> str | None:
+        """Return where to dial a member, if it is known."""
+        return self.addresses.get(peer)
 
     def is_behind_head(self, peer: int) -> bool:
         """Return True if this node must not dial a member directly: one of the two reaches only the head."""

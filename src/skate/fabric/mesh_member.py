@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -56,6 +57,7 @@ class MeshMember(Mesh):
         self._joined = False
         self._detached = False
         self._head_may_return = False
+        self._met_head_at = -math.inf
         self._welcome: tuple[Any, ...] = ()
         self._early: list[tuple[Any, ...]] = []
         self._early_sockets: list[tuple[Purpose, socket.socket]] = []
@@ -235,6 +237,12 @@ class MeshMember(Mesh):
         else:
             self._early_sockets.append((purpose, sock))
 
+    def address_of(self, peer: int) -> str | None:
+        """Return where to dial a member; the head where this node has found it, since its own address may change."""
+        return (
+            self.carrier.head_address if peer == HEAD and HEAD in self.addresses else super().address_of(peer)
+        )
+
     def detached(self, reason: str) -> None:
         """Note that the head's engine has closed its connection: without an answer to the next greeting, it is gone."""
         self._detached = True
@@ -286,12 +294,30 @@ class MeshMember(Mesh):
         """Handle a new connection to a member."""
         if peer == HEAD:
             self._detached = False
+            self._met_head_at = self.clock()
             self.directory.reconnected()
 
     def look(self, now: float) -> None:
         """Have the directory see the time."""
         if self._joined:
             self.act(self.directory.tick(now))
+            self._seek_head(now)
+
+    def _seek_head(self, now: float) -> None:
+        """Look for the head elsewhere if most members do not hear it, since a cut cable ends no connection."""
+        lane = self.lanes.get(HEAD)
+        silent = now - max(self.directory.head.heard, self._met_head_at)
+        if (
+            self._head_may_return
+            and self.carrier.head_may_move
+            and self.directory.is_headless
+            and silent >= self.timing.silence
+            and lane is not None
+            and lane.connection is not None
+        ):
+            self.carrier.seek_head()
+            lane.connection.close()
+            self._broken(lane.connection, lane)
 
     def act(self, actions: Iterable[HeadAction | MemberAction]) -> None:
         """Carry out what the directory asks for."""

@@ -38,8 +38,9 @@ DESCRIPTORS_MAX = 1 << 16
 class Network:
     """The network of one node. The head itself leaves `head` empty; it listens on `port`, or on any free port if that is 0.
 
-    A node `behind_head` connects to no other node than the head. A head keeps its `state` in a folder, or at an address of etcd;
-    while it is not there, other nodes continue for `grace` seconds.
+    `head` may be several addresses with commas between them, one of which leads to the head. A node `behind_head` connects to no
+    other node than the head. A head keeps its `state` in a folder, or at an address of etcd; while it is not there, other nodes
+    continue for `grace` seconds. A `standby` waits until no other head has that state.
     """
 
     ip: str
@@ -50,6 +51,7 @@ class Network:
     behind_head: bool = False
     state: str = ""
     grace: float = STAY_SECONDS
+    standby: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,15 @@ def connect(
     return Joined(head, head.number, listening.address.rpartition("://")[2], token_file, _nothing)
 
 
+def check_standby(network: Network, folder: str) -> None:
+    """Raise ValueError for what a standby would lack once it is the head; also loads what it needs then."""
+    from skate.fabric.dask import carrier as carrier  # with Dask.distributed, which takes half a second
+    from skate.fabric.dask.connection import check_free
+
+    check_free(network.ip, network.port)
+    _token(network, folder)
+
+
 def _allow_descriptors() -> None:
     """Raise the limit of open files as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -186,11 +197,11 @@ def node_of(address: str, folder: str) -> str | None:
 
 
 def same(one: str, other: str) -> bool:
-    """Return True if two addresses lead to the same port, as far as this machine knows the names."""
+    """Return True if two addresses have a port in common, as far as this machine knows the names."""
     if one == other:
         return True
-    (host, _, port), (other_host, _, other_port) = one.rpartition(":"), other.rpartition(":")
-    return port == other_port and bool(_numeric(host) & _numeric(other_host))
+    pairs = [(a.rpartition(":"), b.rpartition(":")) for a in one.split(",") for b in other.split(",")]
+    return any(a[2] == b[2] and bool(_numeric(a[0]) & _numeric(b[0])) for a, b in pairs)
 
 
 def _numeric(host: str) -> set[str]:
@@ -201,8 +212,8 @@ def _numeric(host: str) -> set[str]:
 
 
 def own_address(towards: str = "") -> str:
-    """Return the address of this machine on the way to a host, or to the world."""
-    host = towards.rpartition(":")[0].strip("[]")
+    """Return the address of this machine on the way to a host (the first of several), or to the world."""
+    host = towards.partition(",")[0].rpartition(":")[0].strip("[]")
     try:
         family, _, _, _, place = (
             socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]

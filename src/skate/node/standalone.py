@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from skate import stack_dumps
 from skate.node.driver import address
 from skate.node.driver.drivers import Drivers
 from skate.node.host import NodeHost
-from skate.node.network import Joined, Network, connect, record
+from skate.node.network import Joined, Network, check_standby, connect, record
 from skate.node.output.job_output import JobOutput, LogFile
 from skate.node.output.log_folder import LogFolder
 from skate.node.peer_links import PeerLinks
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The folder of uploaded packages in that of the session.
 PACKAGES = "packages"
+#: How often a standby looks whether the head has ended.
+STANDBY_SECONDS = 0.5
 
 
 class Taken(Exception):
@@ -102,7 +105,7 @@ def run(
     stream: Any = log
     terminal = sys.stderr
     programs = [make(log.write) for make in beside]
-    state = None if network is None else _state(network)
+    state = None if network is None else _state(network, place.folder)
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, SigintHandler(pump), network is None or not network.head, state)
@@ -144,13 +147,23 @@ def run(
     return host.drivers.why_lost
 
 
-def _state(network: Network) -> HeadState | None:
-    """Open the durable state of a head, if it has some."""
+def _state(network: Network, folder: str) -> HeadState | None:
+    """Open the durable state of a head, if it has some; a standby waits until no other head has it."""
     if not network.state:
         return None
     from skate.node.registry.head_state import HeadState  # few nodes are heads with state
+    from skate.node.registry.store import StoreTakenError
 
-    return HeadState.at(network.state)
+    if network.standby:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        check_standby(network, folder)
+    while True:
+        try:
+            return HeadState.at(network.state)
+        except StoreTakenError:
+            if not network.standby:
+                raise
+            time.sleep(STANDBY_SECONDS)  # the interval of the poll
 
 
 def _join(host: NodeHost, network: Network, folder: str, log: LogFile) -> Joined:

@@ -44,6 +44,7 @@ SIGNATURES = {
         "heartbeat_interval", "extensions", "startup_information",
     },
     "distributed.Worker.close": {"timeout", "reason"},
+    "distributed.batched.BatchedSend.abort": set(),
     "distributed.Worker.handle_scheduler": {"comm"},
     "distributed.Worker.handle_stream": {"comm"},
     "distributed.Worker.start_http_server": set(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,9 @@ import pytest
 pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
 
-from tests.fabric.dask.carriers import TOKEN, Carriers, exchange
+from skate.fabric.carrier import NobodyThere
+from skate.fabric.dask.connection import CarrierError
+from tests.fabric.dask.carriers import OTHER_TOKEN, TOKEN, Carriers, exchange
 
 HEAD = """
 import sys, threading
@@ -49,8 +52,9 @@ class Head:
         return self.process.stdout.readline().strip()
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.communicate()
 
 
 @pytest.fixture
@@ -81,6 +85,51 @@ def test_a_killed_head_is_noticed_and_its_successor_found(carriers: Carriers) ->
         assert head.line() == "unregistered one"
     finally:
         head.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_a_head_is_found_at_each_of_its_addresses(carriers: Carriers, end: str) -> None:
+    others = [free_port(), free_port()]
+    head = Head()
+    heads = [head]
+    addresses = [f"tls://127.0.0.1:{others[0]}", head.address, f"127.0.0.1:{others[1]}"]
+    try:
+        one = carriers.member("one", ",".join(addresses))
+        assert head.line() == "registered one"
+        assert one.head_address == head.address and one.head_may_move
+        if end == "killed":
+            head.kill()
+            carriers.wait_for(lambda: one.receiver.events, "the loss of the head")
+            failure = carriers.failure(one, one.head_address)
+            assert isinstance(failure, NobodyThere)  # at none of the three
+        else:
+            head.process.send_signal(signal.SIGSTOP)
+            one.seek_head()
+        heads.append(Head(others[1]))
+        assert heads[1].line() == "registered one"
+        assert one.head_address == heads[1].address
+        ends: list[object] = []
+        one.dial(addresses[1], "lane", ends.append, ends.append)  # any of them leads to the one that answers
+        carriers.wait_for(lambda: ends, "a connection")
+        assert isinstance(ends[0], socket.socket), ends
+        ends[0].close()
+    finally:
+        for each in heads:
+            each.kill()
+
+
+def test_with_several_addresses_the_cause_is_told(carriers: Carriers) -> None:
+    with pytest.raises(CarrierError, match="nothing listens on port"):
+        carriers.member("one", f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}", timeout=0.5)
+    head = carriers.head(OTHER_TOKEN)
+    with pytest.raises(CarrierError, match="has another token"):
+        carriers.member("one", f"127.0.0.1:{free_port()},{head.address}", timeout=5)
 
 
 def test_a_client_of_dask_sees_the_nodes_but_runs_nothing_on_them(carriers: Carriers) -> None:

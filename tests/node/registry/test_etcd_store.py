@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +30,25 @@ store.open()
 store.append([Change(b"of the holder", b"1")])
 print("open", flush=True)
 sys.stdin.read()
+"""
+
+
+#: Opens a store, writes on request, and says when it has lost it.
+STOPPED = """
+import sys
+from skate.node.registry.etcd_store import EtcdStore
+from skate.node.registry.store import Change
+store = EtcdStore(sys.argv[1], 1)
+say = lambda text: print(f"{text}{chr(10)}", end="", flush=True)  # in one piece, from two threads
+store.on_lost = say
+store.open()
+print("open", flush=True)
+for line in sys.stdin:
+    try:
+        store.append([Change(b"key", b"value")])
+        say("written")
+    except ConnectionError as error:
+        say(error)
 """
 
 
@@ -120,6 +142,72 @@ def test_a_head_that_has_lost_its_place_writes_nothing(server: str) -> None:
     last = EtcdStore(url)
     assert last.open().records == {b"key": b"new", b"other": b"new"}
     last.close()
+
+
+def test_a_head_that_was_stopped_takes_its_place_back_unless_another_has_begun(server: str) -> None:
+    url = f"etcd://{server}/stopped"
+    command = [sys.executable, "-c", STOPPED, url]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdin is not None and holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == "open\n"
+        for answer in ("written", "another head has taken over"):
+            holder.send_signal(signal.SIGSTOP)
+            wait_for(lambda: not _has_head(server, "stopped"), 20, "the end of its lease")
+            if answer != "written":
+                other = EtcdStore(url, 2)
+                assert other.open().epoch == 2
+            holder.send_signal(signal.SIGCONT)
+            if answer == "written":
+                wait_for(lambda: _has_head(server, "stopped"), 20, "its return")
+            holder.stdin.write("write\n")
+            holder.stdin.flush()
+            assert answer in holder.stdout.readline()
+        assert "another head has taken over" in holder.stdout.readline()  # it was told
+        other.append([Change(b"of the other", b"1")])
+        other.close()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def _has_head(server: str, cluster: str) -> bool:
+    key = base64.b64encode(f"skate/{cluster}/head".encode()).decode()
+    with urllib.request.urlopen(f"http://{server}/v3/kv/range", json.dumps({"key": key}).encode()) as answer:
+        return "kvs" in json.load(answer)
+
+
+def test_a_head_ends_before_its_lease_if_etcd_is_not_reached(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EtcdStore(f"etcd://{server}/silent", 2)
+    told: list[str] = []
+    store.on_lost = told.append
+    store.open()
+    call = store._call
+
+    def fails(path: str, *given: object) -> object:
+        if path == "lease/keepalive" and not told:
+            raise ConnectionError("no answer")
+        return call(path, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "_call", fails)
+    wait_for(lambda: told, 20, "the news")
+    assert "was not reached for" in told[0]
+    store.close()
+
+
+def test_who_waits_for_its_turn_keeps_its_own_lease(server: str) -> None:
+    url = f"etcd://{server}/turns"
+    first = EtcdStore(url, 3)
+    first.open()
+    end = threading.Timer(2.5, first.close)
+    end.start()
+    second = EtcdStore(url, 2)
+    assert second.open().epoch == 2  # after more time than its lease
+    second.append([Change(b"key", b"value")])
+    second.close()
+    end.join()
 
 
 def test_addresses_and_servers_that_are_none() -> None:

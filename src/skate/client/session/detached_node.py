@@ -49,11 +49,12 @@ def network_of_head(
     token_file: str | None,
     state: str | None = None,
     grace: float | None = None,
+    standby: bool = False,
 ) -> Network:
     """Return the network of a head that listens on a TCP port; with 0, on any free port.
 
     With a folder or an address of etcd for its state it can be started again, and other nodes wait for it for `grace` seconds, by
-    default 60.
+    default 60. As a `standby` it begins when no other head has that state.
     """
     from skate.node.network import STAY_SECONDS, Network, own_address  # few nodes have a network
 
@@ -63,6 +64,7 @@ def network_of_head(
         token_file=_absolute(token_file),
         state=state if state and "://" in state else _absolute(state) or "",
         grace=STAY_SECONDS if grace is None else grace,
+        standby=standby,
     )
 
 
@@ -71,7 +73,9 @@ def network_of_member(address: str, ip: str | None, token_file: str | None, time
     from skate.node.network import Network, own_address  # few nodes have a network
 
     if not is_network(address):
-        raise ValueError(f"--address must be HOST:PORT, as the head prints it, got {address!r}")
+        raise ValueError(
+            f"--address must be HOST:PORT, as the head prints it, or several with commas between them, got {address!r}"
+        )
     return Network(
         ip or own_address(address), head=address, token_file=_absolute(token_file), timeout=timeout_s
     )
@@ -155,7 +159,7 @@ def serve(
     place = _place(folder)
     try:
         return standalone.run(checked, place, ready, network, beside)
-    except (ConnectionError, ValueError):
+    except (ConnectionError, ValueError, SystemExit, KeyboardInterrupt):  # the last two end a standby
         place.leave()
         raise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import math
 import socket
 import time
@@ -14,7 +15,15 @@ from distributed.security import Security
 
 from skate.fabric.carrier import Purpose, Receiver
 from skate.fabric.dask import OLDEST, own_version, too_old
-from skate.fabric.dask.connection import CarrierError, cannot_listen, check_free, connect, explained, own_host
+from skate.fabric.dask.connection import (
+    CarrierError,
+    cannot_listen,
+    check_free,
+    connect,
+    connect_any,
+    explained,
+    own_host,
+)
 from skate.fabric.dask.credentials import Credentials
 from skate.fabric.dask.scheduler import Head, Registrations, protocol_of
 from skate.fabric.dask.sockets import request
@@ -62,6 +71,10 @@ class DaskCarrier:
     ) -> None:
         self.address = ""
         self.head_address = ""
+        #: All addresses at which the head may be.
+        self.head_addresses: tuple[str, ...] = ()
+        #: True if it has several addresses, or a name, which may lead elsewhere later.
+        self.head_may_move = False
         self._credentials = Credentials(token) if token is not None else None
         self.security = self._credentials.security if self._credentials else security or Security()
         self._host = host
@@ -139,12 +152,19 @@ class DaskCarrier:
             self._post(opened, sock)
 
     async def _open(self, address: str, purpose: Purpose) -> socket.socket:
-        comm = await connect(address, self._arguments)
+        heads = self.head_addresses
+        if address in heads and len(heads) > 1:
+            _, comm = await connect_any(heads, self._arguments)
+        else:
+            comm = await connect(address, self._arguments)
         try:
             return await request(comm, purpose, self._forwarded)
         except BaseException:  # also a cancellation: Dask does not close what nobody has
             comm.abort()
             raise
+
+    def seek_head(self) -> None:
+        """No-op: this is the head."""
 
     async def _keep_certificate(self) -> None:
         while self._credentials is not None:
@@ -233,7 +253,10 @@ class HeadCarrier(DaskCarrier):
 
 
 class MemberCarrier(DaskCarrier):
-    """A member's carrier: registers with the head under a name, and again whenever the registration is lost."""
+    """A member's carrier: registers with the head under a name, and again whenever the registration is lost.
+
+    `head_address` may be several addresses with commas between them: the head is at one of them, and may be at another later.
+    """
 
     role = "worker"
 
@@ -249,7 +272,11 @@ class MemberCarrier(DaskCarrier):
         forwarded: bool = False,
     ) -> None:
         super().__init__(pump, host, port, token, security, forwarded)
-        self.head_address = f"{protocol_of(self.security)}://{head_address.rpartition('://')[2]}"
+        self.head_addresses = tuple(
+            f"{protocol_of(self.security)}://{each.rpartition('://')[2]}" for each in head_address.split(",")
+        )
+        self.head_address = self.head_addresses[0]
+        self.head_may_move = len(self.head_addresses) > 1 or has_name(self.head_address)
         self._name = name
         self._any_port = port == 0
         self._node: Node | None = None
@@ -262,6 +289,7 @@ class MemberCarrier(DaskCarrier):
     async def _begin(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         await self._find_host(deadline)
+        await self._find_head(deadline)
         check_free(self._host, self._port)
         node = self._node = self._new_node()
         registration = asyncio.ensure_future(node.start())
@@ -289,16 +317,34 @@ class MemberCarrier(DaskCarrier):
 
     async def _find_host(self, deadline: float) -> None:
         """Find the address of this machine on the way to the head, if none was given: Dask would listen on all."""
-        while True:
-            try:
-                found = await own_host(self.head_address)
-                break
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise explained(error, self.head_address) from error
-            await asyncio.sleep(REST_SECONDS)
+        found = ""
+        while not found:
+            for address in self.head_addresses:
+                try:
+                    found = found or await own_host(address)
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        raise explained(error, address) from error
+            if not found:
+                await asyncio.sleep(REST_SECONDS)
         self._host = self._host or found
         self._check_encryption()
+
+    async def _find_head(self, deadline: float) -> None:
+        """Find out at which of several addresses the head is. Without a deadline no error ends the search."""
+        while len(self.head_addresses) > 1:
+            try:
+                self.head_address, comm = await asyncio.wait_for(
+                    connect_any(self.head_addresses, self._arguments), DIAL_SECONDS
+                )
+            except Exception as error:  # each becomes a cause
+                cause = explained(error, " or ".join(self.head_addresses), DIAL_SECONDS)
+                if deadline < math.inf and (cause.final or time.monotonic() >= deadline):
+                    raise cause from error
+            else:
+                comm.abort()
+                return
+            await asyncio.sleep(REST_SECONDS)
 
     def _new_node(self) -> Node:
         return Node(
@@ -362,6 +408,7 @@ class MemberCarrier(DaskCarrier):
         attempts = 0
         await self._find_host(math.inf)  # a name that is unknown would make Dask warn on the terminal
         while True:
+            await self._find_head(math.inf)
             try:
                 check_free(self._host, self._port)
                 self._node = self._new_node()
@@ -377,12 +424,31 @@ class MemberCarrier(DaskCarrier):
                 return
             await asyncio.sleep(REST_SECONDS)
 
+    def seek_head(self) -> None:
+        """Give up the registration with a head that is silent, and look for the head at all its addresses."""
+        if self._engine is not None:
+            self._engine.spawn(self._let_go())
+
+    async def _let_go(self) -> None:
+        if self._node is not None:
+            self._node.let_go()
+
     async def _end(self) -> None:
         if self._reregistration is not None:
             self._reregistration.cancel()
             await asyncio.wait((self._reregistration,))
         if self._node is not None:
             await self._node.close(reason="skate-close")
+
+
+def has_name(address: str) -> bool:
+    """Return True for an address with the name of a machine instead of its number."""
+    host = address.rpartition("://")[2].rpartition(":")[0].strip("[]")
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return True
+    return False
 
 
 def bracketed(host: str) -> str:

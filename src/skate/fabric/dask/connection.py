@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from distributed.comm import Comm, CommClosedError, parse_address
@@ -53,6 +53,30 @@ async def connect(address: str, arguments: dict[str, Any]) -> Comm:
         comm.abort()
         raise
     return comm
+
+
+async def connect_any(addresses: Sequence[str], arguments: dict[str, Any]) -> tuple[str, Comm]:
+    """Connect to the one of several addresses that answers first; return that address as well.
+
+    If none does, raises the error of one of them: that of a closed port only if all are closed.
+    """
+    attempts = {asyncio.ensure_future(connect(each, arguments)): each for each in addresses}
+    error: BaseException | None = None
+    try:
+        while attempts:
+            for attempt in (await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED))[0]:
+                address = attempts.pop(attempt)
+                if attempt.exception() is None:
+                    return address, attempt.result()
+                if error is None or explained(error, address).is_nobody:
+                    error = attempt.exception()
+        assert error is not None, "there is an address"
+        raise error
+    finally:
+        for attempt in attempts:
+            if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
+                attempt.result().abort()
+            attempt.cancel()
 
 
 def explained(error: BaseException, address: str, seconds: float = 0.0) -> CarrierError:

@@ -76,6 +76,11 @@ class Node(Worker):  # type: ignore[misc]
     async def _itself(self) -> Node:
         return self
 
+    def let_go(self) -> None:
+        """End the connection to a scheduler that is silent; this worker is closed then."""
+        if self.batched_stream is not None:
+            self.batched_stream.abort()
+
     async def handle_scheduler(self, comm: Comm) -> None:
         """Listen to the scheduler. Dask's own method ends the process if the worker cannot be closed afterwards."""
         try:

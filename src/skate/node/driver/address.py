@@ -270,9 +270,13 @@ def of_pid(pid: int, folder: str) -> str:
 
 
 def is_network(address: str) -> bool:
-    """Return True for the address of a cluster of machines, such as 10.0.0.5:6379."""
-    host, _, port = address.rpartition(":")
-    return bool(host) and "/" not in address and port.isdigit() and int(port) < 1 << 16
+    """Return True for the address of a cluster of machines, such as 10.0.0.5:6379; also for several with commas."""
+    return "/" not in address and all(map(_is_place, address.split(",")))
+
+
+def _is_place(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit() and int(port) < 1 << 16
 
 
 def is_client(address: str) -> bool:

@@ -2,6 +2,8 @@
 
 A head holds a key with a lease, which it renews in a thread. Each write is a transaction that compares that key, so a head that
 was stopped for longer than its lease can write nothing any more. After a crash the next head waits until the lease has run out.
+A head that cannot renew its lease ends before that, because another one may begin; one that was stopped takes its place back if
+nobody else has had it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from skate.node.registry.store import (
@@ -62,6 +64,11 @@ class EtcdStore:
         self._prefix = f"skate/{cluster.strip('/')}/".encode()
         self._lease_s = lease_s
         self._lease = ""
+        self._epoch = 0
+        #: When the request was sent that has renewed the lease last.
+        self._renewed = 0.0
+        self._lost = ""
+        self.on_lost: Callable[[str], None] = lambda reason: None
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}".encode()
         self._ended = threading.Event()
         self._renewal: threading.Thread | None = None
@@ -69,13 +76,14 @@ class EtcdStore:
     def open(self) -> Opened:
         """Become the head, begin the next epoch, and return the records."""
         try:
-            self._lease = str(self._call("lease/grant", {"TTL": self._lease_s})["ID"])
+            self._grant()
             self._take_place(time.monotonic() + self._lease_s + REQUEST_SECONDS)
-            self._renewal = threading.Thread(target=self._renew, name="skate-lease", daemon=True)
+            self._renewal = threading.Thread(target=self._keep_lease, name="skate-lease", daemon=True)
             self._renewal.start()
             found = self._call("kv/range", {"key": _text(self._prefix + b"epoch")}).get("kvs", [])
             epoch = 1 + (int(_bytes(found[0]["value"])) if found else 0)
             self._write([_put(self._prefix + b"epoch", b"%d" % epoch)])
+            self._epoch = epoch
             return Opened(epoch, self._records())
         except OSError as error:
             self.close()
@@ -83,23 +91,38 @@ class EtcdStore:
                 raise
             raise ConnectionError(str(error)) from error
 
+    def _grant(self) -> None:
+        """Get a new lease."""
+        sent = time.monotonic()
+        self._lease = str(self._call("lease/grant", {"TTL": self._lease_s})["ID"])
+        self._renewed = sent
+
     def _take_place(self, deadline: float) -> None:
         """Create the key of the head, once the one before has ended or its lease has run out."""
-        key = _text(self._prefix + b"head")
-        request = {
-            "compare": [{"key": key, "target": "CREATE", "create_revision": "0"}],
-            "success": [{"request_put": {"key": key, "value": _text(self._owner), "lease": self._lease}}],
-            "failure": [{"request_range": {"key": key}}],
-        }
-        while not (answer := self._call("kv/txn", request)).get("succeeded"):
+        while (owner := self._try_place([])) is not None:
             if time.monotonic() > deadline:
-                (owner,) = answer["responses"][0]["response_range"]["kvs"]
-                host, pid, _ = _bytes(owner["value"]).decode().rsplit(":", 2)
+                host, pid, _ = owner.rsplit(":", 2)
                 raise StoreTakenError(
                     f"another head keeps its state in {self.name} (process {pid} on {host}); end it with `skate stop`, or name "
                     "another cluster"
                 )
             time.sleep(POLL_SECONDS)  # the interval of the poll
+            if time.monotonic() - self._renewed > self._lease_s / 3 and not self._renew(REQUEST_SECONDS):
+                self._grant()  # it was stopped meanwhile
+
+    def _try_place(self, compare: list[dict[str, Any]]) -> str | None:
+        """Create the key of the head, if what is compared is true; return None, or else who has it."""
+        key = _text(self._prefix + b"head")
+        request = {
+            "compare": [{"key": key, "target": "CREATE", "create_revision": "0"}, *compare],
+            "success": [{"request_put": {"key": key, "value": _text(self._owner), "lease": self._lease}}],
+            "failure": [{"request_range": {"key": key}}],
+        }
+        answer = self._call("kv/txn", request)
+        if answer.get("succeeded"):
+            return None
+        owners = answer["responses"][0]["response_range"].get("kvs", [])
+        return _bytes(owners[0]["value"]).decode() if owners else "?:?:?"
 
     def _records(self) -> dict[bytes, bytes]:
         """Return the records, in the order in which their keys were first written."""
@@ -129,13 +152,48 @@ class EtcdStore:
     def _write(self, operations: list[dict[str, Any]]) -> None:
         compare = {"key": _text(self._prefix + b"head"), "target": "VALUE", "value": _text(self._owner)}
         if not self._call("kv/txn", {"compare": [compare], "success": operations}).get("succeeded"):
-            raise StoreLostError(f"another head has taken over the state in {self.name}")
+            raise StoreLostError(self._lost or self._taken_over())
 
-    def _renew(self) -> None:
-        """Keep the lease. If that fails, writes fail as well, as soon as another head has begun."""
-        while not self._ended.wait(self._lease_s / 3):
-            with contextlib.suppress(OSError):  # tried again
-                self._call("lease/keepalive", {"ID": self._lease})
+    def _taken_over(self) -> str:
+        return f"another head has taken over the state in {self.name}"
+
+    def _keep_lease(self) -> None:
+        """Renew the lease until the end. Report it before the lease may have run out, or if another head has begun."""
+        request_s = min(REQUEST_SECONDS, self._lease_s / 4)
+        pause, problem, is_failing = self._lease_s / 3, "", False
+        while not problem and not self._ended.wait(pause):
+            silent = time.monotonic() - self._renewed
+            if is_failing and silent + request_s > self._lease_s:
+                problem = f"{self.name} was not reached for {silent:.0f} s, and another head may begin"
+                continue
+            try:
+                is_renewed = self._renew(request_s)
+                pause, is_failing = self._lease_s / 3, False
+                problem = "" if is_renewed else self._take_back()
+            except OSError:  # tried again, sooner
+                pause, is_failing = self._lease_s / 20, True
+        if problem:
+            self._lost = problem
+            self.on_lost(problem)
+
+    def _renew(self, request_s: float) -> bool:
+        """Renew the lease; return False if it has run out."""
+        sent = time.monotonic()
+        answer = self._call("lease/keepalive", {"ID": self._lease}, request_s)
+        if int(answer.get("result", {}).get("TTL", 0)) <= 0:
+            return False
+        self._renewed = sent
+        return True
+
+    def _take_back(self) -> str:
+        """Become the head again after the lease has run out, if no other one has begun meanwhile; return the problem."""
+        epoch = {
+            "key": _text(self._prefix + b"epoch"),
+            "target": "VALUE",
+            "value": _text(b"%d" % self._epoch),
+        }
+        self._grant()
+        return "" if self._try_place([epoch]) is None else self._taken_over()
 
     def close(self) -> None:
         """Give up the place of the head. Safe to call more than once."""
@@ -147,10 +205,10 @@ class EtcdStore:
             with contextlib.suppress(OSError):  # it runs out by itself
                 self._call("lease/revoke", {"ID": lease})
 
-    def _call(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, path: str, request: dict[str, Any], seconds: float = REQUEST_SECONDS) -> dict[str, Any]:
         sent = urllib.request.Request(self._base + path, json.dumps(request).encode())
         try:
-            with urllib.request.urlopen(sent, timeout=REQUEST_SECONDS) as answer:
+            with urllib.request.urlopen(sent, timeout=seconds) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:

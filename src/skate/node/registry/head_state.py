@@ -68,9 +68,10 @@ class HeadState:
 
         Args:
             answer: Passes events to the core; called in a thread of its own.
-            leave: Ends the head, with the reason; called in that thread.
+            leave: Ends the head, with the reason; called in another thread than that of the host.
         """
         self._answer, self._leave = answer, leave
+        self.store.on_lost = self.lost
         self._writer = RecordWriter(self.store, self)
         self._writer.append(0, [*self._useless, *self._reservation(self.newest)])
 
@@ -106,5 +107,5 @@ class HeadState:
         self._answer([se.RecordsRefused(se.RECORDS_REFUSED, number, problem)])
 
     def lost(self, problem: str) -> None:
-        """End the head: another one has its state."""
+        """End the head: another one has its state, or may have it."""
         self._leave(problem)

@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from skate.node.registry.store import Change, Opened, StoreFullError, StoreTakenError
 
@@ -46,6 +46,9 @@ class SqliteStore:
     def __init__(self, folder: str) -> None:
         self.folder = os.path.abspath(folder)
         self.name = self.folder
+        self.on_lost: Callable[[str], None] = lambda reason: (
+            None
+        )  # the kernel keeps the lock for this process
         self._lock = -1
         self._database: sqlite3.Connection | None = None
 

@@ -7,7 +7,7 @@ Each opening is an *epoch*: the store counts it durably before anything else, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 #: The scheme of stores in etcd.
@@ -45,6 +45,8 @@ class Store(Protocol):
 
     #: The store as errors and status name it.
     name: str
+    #: Called in any thread, once, with the reason if another head may have the store now; this one has to end.
+    on_lost: Callable[[str], None]
 
     def open(self) -> Opened:
         """Take the store for this process, begin its next epoch, and return the records.
