@@ -65,7 +65,7 @@ WORTH = {
 
 
 def configured(name: str, kind: str) -> Any:
-    config: Any = {"PPO": PPOConfig, "DQN": DQNConfig, "SAC": SACConfig}[name]()
+    config: Any = {"PPO": PPOConfig, "DQN": DQNConfig, "noisy DQN": DQNConfig, "SAC": SACConfig}[name]()
     config.environment(Probe, env_config={"kind": kind, "continuous": name == "SAC"})
     config.env_runners(num_env_runners=0, num_envs_per_env_runner=4)
     config.rl_module(model_config={"fcnet_hiddens": [32], "head_fcnet_hiddens": []}).debugging(seed=2)
@@ -79,6 +79,9 @@ def configured(name: str, kind: str) -> Any:
         return config.training(
             lr=3e-3, target_network_update_freq=50, epsilon=[(0, 1.0), (1000, 0.3)], hiddens=[32]
         )
+    if name == "noisy DQN":
+        # Noise in the weights is all that explores.
+        return config.training(lr=3e-3, target_network_update_freq=50, epsilon=0.0, noisy=True)
     return config.training(actor_lr=3e-3, critic_lr=3e-3, alpha_lr=3e-2, initial_alpha=0.1, tau=0.05)
 
 
@@ -90,14 +93,14 @@ def worth(algorithm: Any, name: str, shown: float, action: Any) -> float:
     with torch.no_grad():
         if name == "PPO":
             return float(module.compute_values(batch))
-        if name == "DQN":
+        if name.endswith("DQN"):
             return float(module.compute_q_values(batch)["qf_preds"].max())
         batch[Columns.ACTIONS] = torch.tensor([[action]], dtype=torch.float32)
         return float(module.compute_q_values(batch))
 
 
 @pytest.mark.parametrize("kind", WORTH)
-@pytest.mark.parametrize("name", ["PPO", "DQN", "SAC"])
+@pytest.mark.parametrize("name", ["PPO", "DQN", "noisy DQN", "SAC"])
 def test_a_probe_is_solved(name: str, kind: str) -> None:
     algorithm = configured(name, kind).build_algo()
     shown = (0.0, 0.0) if kind in ("constant", "acted") else SEEN

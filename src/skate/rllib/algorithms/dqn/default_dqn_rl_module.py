@@ -21,14 +21,15 @@ QF_TARGET_NEXT_PROBS = "qf_target_next_probs"
 class DefaultDQNRLModule(RLModule, InferenceOnlyAPI, TargetNetworkAPI, QNetAPI):
     """The default module of DQN.
 
-    Of ``model_config`` it also reads ``"dueling"``, ``"double_q"``, ``"num_atoms"``, ``"v_min"``, ``"v_max"`` and
-    ``"epsilon"``.
+    Of ``model_config`` it also reads ``"dueling"``, ``"double_q"``, ``"num_atoms"``, ``"v_min"``, ``"v_max"``,
+    ``"epsilon"`` and ``"noisy"``.
     """
 
     def setup(self) -> None:
         model = self.model_config
         self.uses_dueling = bool(model.get("dueling", True))
         self.uses_double_q = bool(model.get("double_q", True))
+        self.is_noisy = bool(model.get("noisy", False))
         self.num_atoms = int(model.get("num_atoms", 1))
         self.v_min, self.v_max = float(model.get("v_min", -10.0)), float(model.get("v_max", 10.0))
         epsilon = model.get("epsilon", [(0, 1.0), (10000, 0.05)])

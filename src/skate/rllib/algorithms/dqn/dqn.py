@@ -29,7 +29,7 @@ DQN_FIELDS: Fields = {
     "num_atoms": Field(1, "points of the distribution of returns; 1 for its mean"),
     "v_min": Field(-10.0, "the least return of the distribution"),
     "v_max": Field(10.0, "the greatest return of the distribution"),
-    "noisy": Field(False, "explore by noise in the weights"),
+    "noisy": Field(False, "explore by noise in the weights of the heads, beside epsilon"),
     "sigma0": Field(0.5, "the size of that noise at the start"),
     "dueling": Field(True, "estimate values of states and advantages of actions"),
     "hiddens": Field([256], "layers after the encoder"),
@@ -89,6 +89,7 @@ class DQNConfig(AlgorithmConfig):
             "std_init": self.sigma0,
             "v_max": self.v_max,
             "v_min": self.v_min,
+            **({"noisy": True} if self.noisy else {}),
         }
 
     def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
@@ -120,8 +121,8 @@ class DQNConfig(AlgorithmConfig):
         for name in ("lr_schedule", "before_learn_on_batch"):
             if getattr(self, name) is not None:
                 yield f"`{name}` must be None"
-        if self.noisy:
-            yield "`noisy=True` is not available; explore with `epsilon`"
+        if not self.sigma0 > 0:
+            yield f"`sigma0` ({self.sigma0}) must be > 0: it is the size of the noise of `noisy=True` at the start"
         if self.burn_in_len:
             yield "`burn_in_len` must be 0: recurrent networks are not available for DQN"
 

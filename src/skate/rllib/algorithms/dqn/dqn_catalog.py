@@ -10,6 +10,7 @@ from skate.rllib.core.distribution.torch.torch_distribution import TorchCategori
 from skate.rllib.core.models.base import check_framework
 from skate.rllib.core.models.catalog import Catalog
 from skate.rllib.core.models.configs import MLPHeadConfig
+from skate.rllib.core.models.torch.noisy import make_noisy
 
 
 class DQNCatalog(Catalog):
@@ -18,7 +19,8 @@ class DQNCatalog(Catalog):
     Args:
         observation_space: Space of what the module sees, after connectors.
         action_space: A Discrete space.
-        model_config_dict: A ``DefaultModelConfig`` or a dict with some of its fields, and with ``"num_atoms"``.
+        model_config_dict: A ``DefaultModelConfig`` or a dict with some of its fields, and with ``"num_atoms"``,
+            ``"noisy"`` and ``"std_init"``.
 
     Raises:
         ValueError: the action space is not Discrete.
@@ -36,11 +38,17 @@ class DQNCatalog(Catalog):
 
     def build_af_head(self, framework: str) -> Any:
         """Build the head for the advantages, or values, of actions."""
-        return self.af_head_config.build(framework=framework)
+        return self._noisy_or_not(self.af_head_config.build(framework=framework))
 
     def build_vf_head(self, framework: str) -> Any:
         """Build the head for the value of states."""
-        return self.vf_head_config.build(framework=framework)
+        return self._noisy_or_not(self.vf_head_config.build(framework=framework))
+
+    def _noisy_or_not(self, head: Any) -> Any:
+        model = self._model_config_dict
+        if model.get("noisy"):
+            make_noisy(head, float(model.get("std_init", 0.5)))
+        return head
 
     def get_action_dist_cls(self, framework: str) -> type[TorchDistribution]:
         check_framework(framework)

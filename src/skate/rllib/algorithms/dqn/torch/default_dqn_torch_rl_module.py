@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from skate.rllib.algorithms.dqn.default_dqn_rl_module import (
 from skate.rllib.algorithms.dqn.dqn_catalog import DQNCatalog
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.base import ENCODER_OUT
+from skate.rllib.core.models.torch.noisy import noise_in
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 
@@ -32,8 +34,9 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
         **kwargs: Arguments of :class:`RLModule`.
     """
 
-    #: Source of random actions; torch's own if it is None.
+    #: Sources of random actions, and of noise in training; torch's own if they are None.
     exploration_generator: torch.Generator | None = None
+    training_generator: torch.Generator | None = None
 
     def __init__(self, *args: Any, catalog_class: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, catalog_class=catalog_class or DQNCatalog)
@@ -50,16 +53,28 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
             t: Number of environment steps so far.
         """
         with torch.no_grad():
-            values = self.compute_q_values(batch)[QF_PREDS]
+            numbers = self.exploration_generator
+            with self._noise(numbers):
+                values = self.compute_q_values(batch)[QF_PREDS]
             epsilon = float(self.epsilon_schedule.update(t))
             best = values.argmax(-1)
-            numbers = self.exploration_generator
             scores = torch.rand(values.shape, generator=numbers).to(values.device)
             drawn = torch.where(values == float("-inf"), -1.0, scores).argmax(-1)
             random = torch.rand(best.shape, generator=numbers).to(values.device) < epsilon
             return {Columns.ACTIONS: torch.where(random, drawn, best)}
 
+    def _noise(self, generator: torch.Generator | None) -> Any:
+        """Return a block in which the heads, and their slow copies if there are any, have noise of their own."""
+        if not self.is_noisy:
+            return contextlib.nullcontext()
+        heads = [getattr(self, name, None) for name in ("af", "vf", "_target_af", "_target_vf")]
+        return noise_in([head for head in heads if head is not None], generator)
+
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        with self._noise(self.training_generator):
+            return self._forward_of_training(batch)
+
+    def _forward_of_training(self, batch: dict[str, Any]) -> dict[str, Any]:
         observations, following = batch[Columns.OBS], batch[Columns.NEXT_OBS]
         outs: dict[str, Any] = {}
         if self.uses_double_q:

@@ -31,6 +31,22 @@ from skate.rllib.core.learner.torch.torch_learner import TorchLearner
 class DQNTorchLearner(DQNLearner, TorchLearner):
     """Q-learning with targets over n steps, with double Q and with distributions over returns."""
 
+    def build(self) -> None:
+        if self._is_built:
+            return
+        super().build()
+        self._share_generator()
+
+    def add_module(self, *, module_id: str, module_spec: Any, **kwargs: Any) -> Any:
+        specs = super().add_module(module_id=module_id, module_spec=module_spec, **kwargs)
+        self._share_generator()
+        return specs
+
+    def _share_generator(self) -> None:
+        """Let modules draw what is random in their passes of training from this learner's stream."""
+        for module in self.module.values():
+            module.unwrapped().training_generator = self._generator if self._device.type == "cpu" else None
+
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:

@@ -40,13 +40,6 @@ _EPSILON = 1e-7
 class SACTorchLearner(SACLearner, DQNTorchLearner):
     """Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905) with an adapted weight of entropy."""
 
-    def build(self) -> None:
-        if self._is_built:
-            return
-        super().build()
-        for module in self.module.values():
-            module.unwrapped().training_generator = self._generator if self._device.type == "cpu" else None
-
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         module = self.module[module_id].unwrapped()
         config = config or self.config_of(module_id)
