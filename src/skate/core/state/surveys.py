@@ -28,7 +28,21 @@ OF_PROCESSES = frozenset({"objects", "jobs", "workers", "spans", REPORTS, "profi
 OF_PROFILES = {"pids", "node_id", "seconds", "rate", "mode"}
 #: Columns on which all nodes agree. A task has one state on the node that sent it, and another one where it runs.
 SAME_EVERYWHERE = frozenset(
-    {"task", "name", "function", "actor", "object", "pid", "stream", "printer", "since", "file", "at", "turn", "cursor"}
+    {
+        "task",
+        "name",
+        "function",
+        "actor",
+        "object",
+        "pid",
+        "stream",
+        "printer",
+        "since",
+        "file",
+        "at",
+        "turn",
+        "cursor",
+    }
     | OF_PROFILES
 )
 #: The last output of workers, which the shell keeps.

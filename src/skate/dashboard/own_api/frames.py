@@ -21,7 +21,9 @@ def place_of(message: str, error: str = "") -> dict[str, Any]:
     frames = _FRAME.findall(message)
     own = [frame for frame in frames if not _INSTALLED.search(frame[0])] or frames
     file, line, function = own[-1] if own else ("", "0", "")
-    last = next((text for text in reversed(message.strip().splitlines()) if text and not text.startswith(" ")), "")
+    last = next(
+        (text for text in reversed(message.strip().splitlines()) if text and not text.startswith(" ")), ""
+    )
     kind = _ERROR.match(last) if frames else None
     return {
         "kind": kind[1] if kind else error,
