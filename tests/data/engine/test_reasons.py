@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skate.data.compute import Compute
@@ -40,6 +40,7 @@ def built(drawn: list[dict[str, int]]) -> Topology:
     return line(*made)
 
 
+@settings(deadline=None)
 @given(st.lists(operators, min_size=1, max_size=4), st.sampled_from([1000, 20_000]), st.sampled_from([1, 4, 100]))
 def test_one_that_is_not_chosen_has_a_reason_and_one_that_is_has_none(
     drawn: list[dict[str, int]], budget: int, slots: int
