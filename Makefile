@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients docs site clean
+.PHONY: help demo retrieval test browser vendor-check faketime iproute test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -65,6 +65,9 @@ browser:  ## install Chromium and its driver, which the tests of pages need (Deb
 		echo "the tests of pages need 'chromium' and 'chromedriver' on the path; on Debian: sudo apt-get install chromium chromium-driver"; \
 		exit 1; \
 	fi
+
+vendor-check:  ## compare the files of npm packages in the repository with npm, which it needs
+	@$(PYTHON) -m tests.pages.vendored
 
 faketime:  ## install libfaketime, which the tests of jumping clocks need (Debian, as root)
 	@if ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1; then :; \

@@ -83,7 +83,7 @@ def running(folder: Path) -> Iterator[Running]:
     gate = str(folder / "open")
     os.environ["RAY_AUTH_TOKEN"] = TOKEN
     try:
-        skate.init(num_cpus=6, object_store_memory=10**8, log_to_driver=False)
+        skate.init(num_cpus=6, object_store_memory=4 * 10**8, log_to_driver=False)
         link = skate.dashboard(port=0)  # type: ignore[operator]
         threads = [
             threading.Thread(target=_dataset, args=(gate,)),

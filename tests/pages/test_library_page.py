@@ -197,7 +197,7 @@ def test_a_kept_session_is_shown_without_the_program(
         port = listener.getsockname()[1]
         access = Access(hosts_of("127.0.0.1", port))
         file = SessionFile(str(path))
-        server: uvicorn.Server = QuietServer(configured(kept.guarded(file, access)))
+        server: uvicorn.Server = QuietServer(configured(kept.guarded(file, access), loop="asyncio"))
         thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
         thread.start()
         live = opened.current_url.split("#")[0]

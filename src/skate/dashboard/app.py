@@ -64,7 +64,7 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/page/{path:path}": file,
     **READS,
 }
-#: The endpoint of each method and path that changes something. The guard wants the scope `submit` for those of Ray, which run code.
+#: The endpoint of each method and path that changes something. Those of Ray run code and need the scope `submit`.
 CHANGES: dict[tuple[str, str], Callable[[Request], Any]] = {
     ("POST", "/api/jobs/"): job_routes.submit,
     ("DELETE", "/api/jobs/{job_id}"): job_routes.delete,

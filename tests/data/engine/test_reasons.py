@@ -65,7 +65,7 @@ def test_the_words() -> None:
     mapping.take(bundle(size=900), 0)
     reading.tasks, reading.bytes_out = 1, 300
     assert reasons.why_not(reading, topology, limits) == (
-        reasons.MEMORY, "Results of 900 B wait for map; one more task with 300 B would exceed its share of 1000 B."
+        reasons.MEMORY, "Results of 900 B wait for map; one more with 300 B would exceed its share of 1000 B."
     )  # fmt: skip
     assert reasons.why_not(mapping, topology, limits, has_room=False) == (reasons.ACTORS, "All of its actors are busy.")
     reading.running = 2

@@ -24,7 +24,7 @@ _CURSOR = re.compile(r"(?:[0-9a-f]{1,64}=\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:,|$)){0,1
 
 
 def names_by_process(timeout: float = ANSWER_SECONDS) -> dict[tuple[str, int], str]:
-    """Return what each worker is, by its node and pid: the actor, or the function that runs. Raises RuntimeError without a session."""
+    """Return what each worker is, by its node and pid: the actor, or the function that runs."""
     parts, _ = survey.ask(_process(), ("overview",), timeout, {}, 0, False)
     return {
         (part["node"].hex(), pid): actor or name
@@ -72,7 +72,10 @@ def _process() -> Process:
 
 def _cursor_after(parts: list[Row], before: str) -> str:
     """Return the cursor for the next question: the time of the last ended task of each node."""
-    found = {node: float(seconds) for node, _, seconds in (each.partition("=") for each in before.split(",") if each)}
+    found = {
+        node: float(seconds)
+        for node, _, seconds in (each.partition("=") for each in before.split(",") if each)
+    }
     for part in parts:
         node = part["node"].hex()
         times = [row["entry"][4] for row in part.get("ended", ()) if "entry" in row]
@@ -145,7 +148,7 @@ def _functions(parts: list[Row]) -> list[Row]:
 
 
 def _ended(part: Row, now: float) -> list[list[Any]]:
-    """Return the ended tasks as lists: name, id, pid, start and end in seconds since 1970, status, attempt, seconds of waiting."""
+    """Return the ended tasks: name, id, pid, start and end in seconds since 1970, status, attempt, and seconds of waiting."""
     epoch = now - part["now"]
     rows = []
     for row in part.get("ended", ()):
@@ -154,7 +157,16 @@ def _ended(part: Row, now: float) -> list[list[Any]]:
             begin = at - micros * 1e-6
             waited = max(0.0, begin - asked)
             rows.append(
-                [name, task_hex(task_id), pid or cid, epoch + begin, epoch + at, STATUSES[status], attempt, waited]
+                [
+                    name,
+                    task_hex(task_id),
+                    pid or cid,
+                    epoch + begin,
+                    epoch + at,
+                    STATUSES[status],
+                    attempt,
+                    waited,
+                ]
             )
     return rows
 

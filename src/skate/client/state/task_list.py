@@ -39,7 +39,9 @@ def tasks(
     if process is None:
         raise RuntimeError("no session is running, so there is nothing to list; call init() first")
     kind = "tasks_in_progress" if in_progress else "tasks"
-    conditions: Where = {name: bytes.fromhex(text) if name == "actor" else text for name, text in where.items()}
+    conditions: Where = {
+        name: bytes.fromhex(text) if name == "actor" else text for name, text in where.items()
+    }
     parts, silent = survey.ask(process, (kind,), timeout, conditions, limit, False)
     now = time.time()
     rows = [

@@ -1,4 +1,4 @@
-"""Rows for the tables and pages of the view Work: tasks as short lists, other kinds as the state API has them, and single rows."""
+"""Rows for the view Work: tasks as short lists, other kinds as the state API has them, and single ones with details."""
 
 from __future__ import annotations
 

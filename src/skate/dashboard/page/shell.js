@@ -57,7 +57,8 @@ function Loaded({ name, parts, query }) {
   useEffect(() => {
     document.title = view ? `${view.title} · Skate` : "Skate";
     let current = true;
-    view?.load().then((module) => current && setFound({ name, View: module.View }), (error) => current && setFound({ name, error }));
+    view?.load().then((module) => current && setFound({ name, View: module.View }), (error) => current
+      && setFound({ name, error }));
     return () => { current = false; };
   }, [name]);
   if (!view) return html`<h1>There is no such view</h1><p>The names on the left are all there are.</p>`;

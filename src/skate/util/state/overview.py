@@ -1,4 +1,4 @@
-"""What a page about the session asks for: an overview that is cheap enough for each second, long lists of tasks, chains of waits."""
+"""The questions of a page about the session: an overview, cheap enough for each second, long lists of tasks, chains of waits."""
 
 from __future__ import annotations
 
@@ -6,4 +6,14 @@ from skate.client.state.overview import names_by_process, overview
 from skate.client.state.task_list import COLUMNS, chain, submitted_at, tasks
 from skate.client.state.worker_output import kept, lines_after, lines_of_task
 
-__all__ = ["COLUMNS", "chain", "kept", "lines_after", "lines_of_task", "names_by_process", "overview", "submitted_at", "tasks"]
+__all__ = [
+    "COLUMNS",
+    "chain",
+    "kept",
+    "lines_after",
+    "lines_of_task",
+    "names_by_process",
+    "overview",
+    "submitted_at",
+    "tasks",
+]

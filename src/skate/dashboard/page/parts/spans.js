@@ -3,6 +3,8 @@ import { KINDS, kindOf } from "../theme.js";
 
 //: The most spans of a colour.
 const EACH_MAX = 1 << 14;
+//: From so many rows on, those without spans are used again: workers come and go.
+const ROWS_MAX = 2048;
 
 class Ring {
   constructor(size) {
@@ -34,6 +36,7 @@ export class Spans {
     this.rings = Array.from({ length: KINDS }, () => new Ring(size));
     this.rows = new Map();
     this.names = [];
+    this.free = [];
     this.latest = 0;
   }
 
@@ -44,11 +47,29 @@ export class Spans {
   rowOf(name) {
     let row = this.rows.get(name);
     if (row === undefined) {
-      row = this.names.length;
+      if (!this.free.length && this.names.length >= ROWS_MAX) this.reclaim();
+      row = this.free.length ? this.free.pop() : this.names.length;
       this.rows.set(name, row);
-      this.names.push(name);
+      this.names[row] = name;
     }
     return row;
+  }
+
+  // Frees the rows that no span is in; if all are in use, the spans of the first half go.
+  reclaim() {
+    const used = new Uint8Array(this.names.length);
+    const half = this.names.length >> 1;
+    for (const ring of this.rings) for (let at = 0; at < ring.count; at += 1) used[ring.rows[at]] = 1;
+    const full = used.every((each) => each === 1);
+    for (let row = 0; row < this.names.length; row += 1) {
+      if (used[row] && !(full && row < half)) continue;
+      this.rows.delete(this.names[row]);
+      this.free.push(row);
+    }
+    if (!full) return;
+    for (const ring of this.rings) {
+      for (let at = 0; at < ring.count; at += 1) if (ring.rows[at] < half) ring.ends[at] = ring.begins[at] = 0;
+    }
   }
 
   add(name, rowName, begin, end, failed, fact) {
@@ -62,7 +83,8 @@ export class Spans {
     for (const ring of this.rings) {
       for (let at = 0; at < ring.count; at += 1) {
         if (ring.rows[at] === row && ring.begins[at] <= time + slack && ring.ends[at] >= time - slack) {
-          if (!best || ring.begins[at] > best.begin) best = { begin: ring.begins[at], end: ring.ends[at], failed: ring.failed[at] === 1, fact: ring.facts[at] };
+          if (!best || ring.begins[at] > best.begin) best = { begin: ring.begins[at], end: ring.ends[at],
+            failed: ring.failed[at] === 1, fact: ring.facts[at] };
         }
       }
     }

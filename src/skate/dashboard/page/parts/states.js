@@ -28,4 +28,5 @@ export const textOf = (state) => TEXTS[state] || (state || "").toLowerCase().rep
 export const State = ({ state }) => html`<span class=${`state ${groupOf(state)}`} title=${state}>${textOf(state)}</span>`;
 
 // A link to the page of an entity; its text is the name, or the beginning of the id.
-export const Entity = ({ kind, id, name }) => (id ? html`<a href=${link("work", [kind, id])} title=${id}>${name || html`<code>${short(id)}</code>`}</a>` : "");
+export const Entity = ({ kind, id, name }) => (id ? html`<a href=${link("work", [kind, id])} title=${id}>${name
+  || html`<code>${short(id)}</code>`}</a>` : "");

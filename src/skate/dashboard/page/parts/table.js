@@ -12,7 +12,8 @@ const BEYOND = 12;
 const PAGE = 15;
 
 const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
-const textOf = (value) => (value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
+const textOf = (value) => (value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value)
+  : String(value));
 
 function compare(a, b) {
   if (a === b) return 0;
@@ -29,7 +30,8 @@ export function filtered(rows, columns, text) {
   if (!words.length) return rows;
   const tests = words.map((word) => {
     const at = word.indexOf(":");
-    const column = at > 0 && columns.find((each) => each.title.toLowerCase() === word.slice(0, at) || each.key === word.slice(0, at));
+    const column = at > 0 && columns.find((each) => each.title.toLowerCase() === word.slice(0, at) || each.key === word.slice(0,
+      at));
     return column ? { columns: [column], word: word.slice(at + 1) } : { columns, word };
   });
   const has = (row, test) => test.columns.some((each) => textOf(valueOf(each, row)).toLowerCase().includes(test.word));
@@ -56,11 +58,13 @@ function Head({ columns, order, setOrder }) {
 function Columns({ columns, hidden, setHidden }) {
   const turn = (key) => setHidden(hidden.includes(key) ? hidden.filter((each) => each !== key) : [...hidden, key]);
   return html`<details><summary>Columns</summary><div class="menu">${columns.map((each) => html`<label key=${each.key}>
-    <input type="checkbox" checked=${!hidden.includes(each.key)} onChange=${() => turn(each.key)} />${each.title}</label>`)}</div></details>`;
+    <input type="checkbox" checked=${!hidden.includes(each.key)} onChange=${() => turn(each.key)} />${each.title}</label>`)}</div>
+      </details>`;
 }
 
 const Row = ({ row, at, columns, first }) => html`<tr tabindex=${first ? 0 : -1} aria-rowindex=${at + 2} data-at=${at}>
-  ${columns.map((each) => html`<td key=${each.key} class=${each.numeric ? "n" : ""} title=${each.tip ? textOf(valueOf(each, row)) : undefined}>
+  ${columns.map((each) => html`<td key=${each.key} class=${each.numeric ? "n" : ""} title=${each.tip ? textOf(valueOf(each, row))
+    : undefined}>
     ${each.show ? each.show(row) : textOf(valueOf(each, row))}</td>`)}</tr>`;
 
 // Moves the focus from row to row; rows that are not in the document are scrolled to first.
@@ -89,10 +93,12 @@ function keysOf(box, count, open, rows) {
 
 function Body({ rows, columns, range }) {
   const [from, to] = range;
-  const space = (height) => html`<tr class="space" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${height}px` }}></td></tr>`;
+  const space = (height) => html`<tr class="space" aria-hidden="true"><td colspan=${columns.length}
+    style=${{ height: `${height}px` }}></td></tr>`;
   return html`<tbody>
     ${from > 0 && space(from * ROW)}
-    ${rows.slice(from, to).map((row, at) => html`<${Row} key=${row.id ?? from + at} row=${row} at=${from + at} columns=${columns} first=${at === 0} />`)}
+    ${rows.slice(from, to).map((row, at) => html`<${Row} key=${row.id ?? from + at} row=${row} at=${from + at} columns=${columns}
+      first=${at === 0} />`)}
     ${to < rows.length && space((rows.length - to) * ROW)}
   </tbody>`;
 }
@@ -115,7 +121,8 @@ function useRange(box, count) {
   return [range, look];
 }
 
-// Props: rows, columns, name (of the file and for screen readers), open, order ({key, down}), filter (the first one), changed(filter)
+// Props: rows, columns, name (of the file and for screen readers), open, order ({key, down}), filter (the first one),
+// changed(filter)
 // to keep it in the address, copies (see copies.js), nothing (a sentence for no rows), simple (no tools, for short tables).
 export function Table({ rows, columns, name, open, order: first, filter = "", changed, copies, nothing, simple }) {
   const [text, setText] = useState(filter);
@@ -127,21 +134,25 @@ export function Table({ rows, columns, name, open, order: first, filter = "", ch
   const [range, look] = useRange(box, found.length);
   useEffect(() => setText(filter), [filter]);
   const search = (event) => { setText(event.target.value); changed?.(event.target.value); };
-  const all = () => save(`${name}.csv`, csv(shown.map((each) => each.title), found.map((row) => shown.map((each) => valueOf(each, row)))));
+  const all = () => save(`${name}.csv`, csv(shown.map((each) => each.title),
+    found.map((row) => shown.map((each) => valueOf(each, row)))));
   return html`<div class="table">
     ${!simple && html`<div class="tools">
-      <input type="search" data-search placeholder="Filter: words, or column:word" aria-label=${`Filter ${name}`} value=${text} onInput=${search} />
-      <span class="count">${found.length === rows.length ? number(rows.length) : `${number(found.length)} of ${number(rows.length)}`}</span>
+      <input type="search" data-search placeholder="Filter: words, or column:word" aria-label=${`Filter ${name}`} value=${text}
+        onInput=${search} />
+      <span class="count">${found.length === rows.length ? number(rows.length)
+        : `${number(found.length)} of ${number(rows.length)}`}</span>
       <${Columns} columns=${columns} hidden=${hidden} setHidden=${setHidden} />
       ${copies && html`<${Copies} ...${copies} />`}
       <button onClick=${all}>CSV</button>
     </div>`}
-    <div class="scroll tall" ref=${box} onScroll=${look} role="region" aria-label=${name} tabindex="0">
+    <div class="scroll tall" ref=${box} onScroll=${look} role="region" aria-label=${`Table of ${name}`} tabindex="0">
       <table class="rows" aria-rowcount=${found.length + 1} onKeyDown=${keysOf(box, found.length, open, found)}>
         <${Head} columns=${shown} order=${order} setOrder=${setOrder} />
         <${Body} rows=${found} columns=${shown} range=${range} />
       </table>
-      ${found.length === 0 && html`<p class="nothing">${rows.length ? "No row passes the filter." : nothing || "There are no rows."}</p>`}
+      ${found.length === 0 && html`<p class="nothing">${rows.length ? "No row passes the filter." : nothing
+        || "There are no rows."}</p>`}
     </div>
   </div>`;
 }

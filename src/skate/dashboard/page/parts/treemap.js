@@ -20,7 +20,8 @@ export function squares(amounts, width, height) {
     const side = Math.min(w, h);
     let end = at + 1;
     let sum = amounts[at];
-    while (end < amounts.length && worst(amounts.slice(at, end + 1), sum + amounts[end], side, scale) <= worst(amounts.slice(at, end), sum, side, scale)) {
+    while (end < amounts.length && worst(amounts.slice(at, end + 1), sum + amounts[end], side, scale) <= worst(amounts.slice(at,
+      end), sum, side, scale)) {
       sum += amounts[end];
       end += 1;
     }

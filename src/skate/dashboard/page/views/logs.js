@@ -1,4 +1,5 @@
-// Logs: one search over the output of all workers. "Locate" keeps all lines and jumps between what is found; "only found" hides the rest.
+// Logs: one search over the output of all workers. "Locate" keeps all lines and jumps between what is found; "only found" hides
+// the rest.
 import { html, useEffect, useMemo, useRef, useState } from "../dom.js";
 import { number } from "../format.js";
 import { useAsked } from "../parts/asked.js";
@@ -12,6 +13,11 @@ import { nameOf, store, update } from "./logs/store.js";
 
 const CONTEXTS = [0, 2, 5, 20];
 const WAIT_MS = 150;
+const COPIES = {
+  python: "from skate.util.state import get_log\n\nfor text in get_log(pid=PID, follow=True):\n    print(text, end='')",
+  path: "api/v0/logs/file?filename=worker-PID.out",
+  cli: "skate logs",
+};
 
 // Returns the pattern of a search; a text that is no regular expression is searched as it is.
 function patternOf(text, exact) {
@@ -19,7 +25,8 @@ function patternOf(text, exact) {
   try {
     return { pattern: new RegExp(text, exact ? "g" : "gi"), problem: "" };
   } catch (error) {
-    return { pattern: new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), exact ? "g" : "gi"), problem: `taken as plain text: ${error.message}` };
+    return { pattern: new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), exact ? "g" : "gi"),
+      problem: `taken as plain text: ${error.message}` };
   }
 }
 
@@ -35,7 +42,8 @@ function found(lines, pattern) {
 
 function around(lines, hits, context) {
   const keep = new Set();
-  for (const at of hits) for (let near = Math.max(0, at - context); near <= Math.min(lines.length - 1, at + context); near += 1) keep.add(near);
+  for (const at of hits) for (let near = Math.max(0, at - context); near <= Math.min(lines.length - 1,
+    at + context); near += 1) keep.add(near);
   return [...keep].sort((a, b) => a - b).map((at) => lines[at]);
 }
 
@@ -50,13 +58,17 @@ function useLater(value) {
 
 function Files() {
   const [answer] = useAsked("api/skate/logs/files");
-  const names = Object.entries(answer?.files || {}).filter(([group]) => group !== "worker_out" && group !== "worker_err").flatMap(([, each]) => each);
+  const names = Object.entries(answer?.files || {}).filter(([group]) => group !== "worker_out"
+    && group !== "worker_err").flatMap(([, each]) => each);
   const take = async (name) => {
-    const got = await fetch(address("api/v0/logs/file", { filename: name, lines: -1 }), { headers: { Authorization: `Bearer ${token()}` } });
+    const got = await fetch(address("api/v0/logs/file", { filename: name, lines: -1 }),
+      { headers: { Authorization: `Bearer ${token()}` } });
     save(name, await got.text(), "text/plain");
   };
   if (!names.length) return "";
-  return html`<details><summary>Files (${names.length})</summary><div class="menu">${names.map((name) => html`<button key=${name} onClick=${() => take(name)}>${name}</button>`)}</div></details>`;
+  return html`<details><summary>Files (${names.length})</summary>
+    <div class="menu">${names.map((name) => html`<button key=${name} onClick=${() => take(name)}>${name}</button>`)}</div>
+      </details>`;
 }
 
 function useFound(query) {
@@ -65,7 +77,8 @@ function useFound(query) {
   const turn = store.turn.value;
   const lines = useMemo(() => {
     const [pid, suffix] = (query.stream || "").split(".");
-    return query.stream ? store.lines.filter((line) => String(line.stream.pid) === pid && line.stream.suffix === suffix) : store.lines;
+    return query.stream ? store.lines.filter((line) => String(line.stream.pid) === pid && line.stream.suffix === suffix)
+      : store.lines;
   }, [turn, query.stream]);
   const { pattern, problem } = useMemo(() => patternOf(text, exact), [text, exact]);
   const hits = useMemo(() => found(lines, pattern), [lines, pattern]);
@@ -97,12 +110,15 @@ function Search({ query, state, position, step, hits }) {
     event.preventDefault();
     step(event.shiftKey ? -1 : 1);
   };
-  return html`<input type="search" data-search aria-label="Search all lines, by a regular expression" placeholder="Search: a regular expression" value=${query.search || ""}
+  return html`<input type="search" data-search aria-label="Search all lines, by a regular expression"
+    placeholder="Search: a regular expression" value=${query.search || ""}
       onInput=${(event) => setQuery({ search: event.target.value })} onKeyDown=${press} />
-    <span class="count" data-found>${state.pattern ? `${hits.length ? number(position + 1) : 0} of ${number(hits.length)}` : ""}</span>
+    <span class="count" data-found>${state.pattern ? `${hits.length ? number(position + 1) : 0} of ${number(hits.length)}`
+      : ""}</span>
     <button onClick=${() => step(-1)} disabled=${!hits.length} aria-label="Previous (Shift+Enter)">↑</button>
     <button onClick=${() => step(1)} disabled=${!hits.length} aria-label="Next (Enter)">↓</button>
-    <label><input type="checkbox" checked=${state.exact} onChange=${(event) => state.setExact(event.target.checked)} /> upper and lower case differ</label>`;
+    <label><input type="checkbox" checked=${state.exact} onChange=${(event) => state.setExact(event.target.checked)}
+      /> upper and lower case differ</label>`;
 }
 
 function Choice({ query }) {
@@ -110,8 +126,10 @@ function Choice({ query }) {
   const chosen = query.stream || "";
   const known = streams.some((stream) => `${stream.pid}.${stream.suffix}` === chosen);
   return html`<label>Stream <select value=${chosen} onChange=${(event) => setQuery({ stream: event.target.value })}>
-    <option value="">all ${streams.length} streams</option>${chosen && !known && html`<option value=${chosen}>pid ${chosen}</option>`}
-    ${streams.map((stream) => html`<option key=${stream.key} value=${`${stream.pid}.${stream.suffix}`} selected=${`${stream.pid}.${stream.suffix}` === chosen}>${nameOf(stream)}${stream.open ? "" : " (ended)"}</option>`)}
+    <option value="">all ${streams.length} streams</option>${chosen && !known
+      && html`<option value=${chosen}>pid ${chosen}</option>`}
+    ${streams.map((stream) => html`<option key=${stream.key} value=${`${stream.pid}.${stream.suffix}`}
+      selected=${`${stream.pid}.${stream.suffix}` === chosen}>${nameOf(stream)}${stream.open ? "" : " (ended)"}</option>`)}
   </select></label>`;
 }
 
@@ -132,14 +150,21 @@ export function View({ query }) {
   return html`<h1>Logs</h1>
     <div class="tools"><${Search} query=${query} state=${state} position=${position} step=${step} hits=${hits} /></div>
     <div class="tools"><${Choice} query=${query} />
-      <span role="group" aria-label="Lines"><button aria-pressed=${!only} onClick=${() => setQuery({ only: "" })}>Locate</button> <button aria-pressed=${only} onClick=${() => setQuery({ only: "1" })}>Only found</button></span>
-      ${only && html`<label>with <select value=${context} onChange=${(event) => setContext(Number(event.target.value))}>${CONTEXTS.map((each) => html`<option key=${each} value=${each} selected=${each === context}>${each}</option>`)}</select> lines around</label>`}
+      <span role="group" aria-label="Lines"><button aria-pressed=${!only}
+        onClick=${() => setQuery({ only: "" })}>Locate</button> <button aria-pressed=${only}
+          onClick=${() => setQuery({ only: "1" })}>Only found</button></span>
+      ${only && html`<label>with <select value=${context}
+        onChange=${(event) => setContext(Number(event.target.value))}>${CONTEXTS.map((each) => html`<option key=${each}
+          value=${each} selected=${each === context}>${each}</option>`)}</select> lines around</label>`}
       <button aria-pressed=${follow} onClick=${() => setFollow(!follow)}>Follow</button>
       <button onClick=${saving}>Save</button><${Files} />
-      <${Copies} python=${"from skate.util.state import get_log\n\nfor text in get_log(pid=PID, follow=True):\n    print(text, end=\"\")"} path="api/v0/logs/file?filename=worker-PID.out" cli="skate logs" />
+      <${Copies} ...${COPIES} />
       <span class="count">${number(shown.length)} lines</span></div>
     ${state.problem && html`<p class="warn">${state.problem}</p>`}
-    ${lost > 0 && html`<p class="warn">${number(lost)} lines came faster than the page has read them, and are no longer kept.</p>`}
-    <${Lines} lines=${shown} pattern=${pattern} current=${current} follow=${follow && !pattern} stopFollowing=${() => setFollow(false)} />
-    <p class="quiet small">Nodes keep the last 64 KiB of each stream. Lines stand by stream, and those that come later in the order in which they come.</p>`;
+    ${lost > 0 && html`<p
+      class="warn">${number(lost)} lines came faster than the page has read them, and are no longer kept.</p>`}
+    <${Lines} lines=${shown} pattern=${pattern} current=${current} follow=${follow && !pattern}
+      stopFollowing=${() => setFollow(false)} />
+    <p class="quiet small">Nodes keep the last 64 KiB of each stream. Lines stand by stream, and those that come later in
+      the order in which they come.</p>`;
 }

@@ -32,7 +32,8 @@ function Resource({ name, total, free, holders }) {
   return html`<li>
     <div class="line"><span>${name.replaceAll("_", " ")}</span><span class="quiet">${text} in use</span></div>
     <span class="bar" role="img" aria-label=${`${name}: ${text} in use`}><span style=${{ width: `${share}%` }}></span></span>
-    ${holders.length > 0 && html`<p class="small quiet">held by ${holders.map((each, at) => html`${at ? ", " : ""}<span key=${each.who}>${each.who}${
+    ${holders.length > 0 && html`<p class="small quiet">held by ${holders.map((each, at) => html`${at ? ", " : ""}<span
+      key=${each.who}>${each.who}${
       each.number > 1 ? ` ×${each.number}` : ""} (${resource(name, each.amount)})</span>`)}</p>`}
   </li>`;
 }
@@ -40,8 +41,10 @@ function Resource({ name, total, free, holders }) {
 function Resources({ last }) {
   return html`<section class="card" aria-labelledby="resources"><h2 id="resources">Resources, and who holds them</h2>
     ${last.nodes.map((node) => html`<div key=${node.id}>
-      ${last.nodes.length > 1 && html`<h3><a href=${link("work", ["node", node.id])}>${node.ip}</a> ${node.head ? "head" : ""}</h3>`}
-      <ul class="plain resources">${resourcesOf(node).map((each) => html`<${Resource} key=${each.name} ...${each} />`)}</ul></div>`)}
+      ${last.nodes.length > 1 && html`<h3><a href=${link("work", ["node", node.id])}>${node.ip}</a> ${node.head ? "head"
+        : ""}</h3>`}
+      <ul class="plain resources">${resourcesOf(node).map((each) => html`<${Resource} key=${each.name} ...${each} />`)}</ul>
+        </div>`)}
   </section>`;
 }
 
@@ -55,16 +58,20 @@ function resourcesOf(node) {
 
 const WAITS = [
   { key: "number", title: "Tasks", numeric: true, show: (row) => number(row.number) },
-  { key: "name", title: "Function", show: (row) => html`<a href=${link("work", ["tasks"], { filter: `name:${row.name}` })}>${row.name}</a>` },
+  { key: "name", title: "Function",
+    show: (row) => html`<a href=${link("work", ["tasks"], { filter: `name:${row.name}` })}>${row.name}</a>` },
   { key: "cause", title: "Waits", value: causeOf },
   { key: "why", title: "Why, as far as it can be followed" },
 ];
 
 function Waits({ waits }) {
   return html`<section class="card wide" aria-labelledby="waits"><h2 id="waits">What waits, and why</h2>
-    ${waits.length === 0 ? html`<p class="quiet">Nothing waits.</p>` : html`<div class="scroll wrap" role="region" aria-label="What waits" tabindex="0"><table>
-      <thead><tr>${WAITS.map((each) => html`<th key=${each.key} scope="col" class=${each.numeric ? "n" : ""}>${each.title}</th>`)}</tr></thead>
-      <tbody>${waits.slice(0, 20).map((row, at) => html`<tr key=${at}>${WAITS.map((each) => html`<td key=${each.key} class=${each.numeric ? "n" : ""}>
+    ${waits.length === 0 ? html`<p class="quiet">Nothing waits.</p>` : html`<div class="scroll wrap" role="region"
+      aria-label="What waits" tabindex="0"><table>
+      <thead><tr>${WAITS.map((each) => html`<th key=${each.key} scope="col" class=${each.numeric ? "n"
+        : ""}>${each.title}</th>`)}</tr></thead>
+      <tbody>${waits.slice(0,
+        20).map((row, at) => html`<tr key=${at}>${WAITS.map((each) => html`<td key=${each.key} class=${each.numeric ? "n" : ""}>
         ${each.show ? each.show(row) : each.value ? each.value(row) : row[each.key]}</td>`)}</tr>`)}</tbody></table></div>`}
   </section>`;
 }
@@ -75,14 +82,16 @@ const FAILURES = [
   { key: "kind", title: "Error", show: (row) => html`<span class="bad">${row.kind}</span>` },
   { key: "place", title: "Line", value: placeOf, show: (row) => html`<code title=${row.file}>${placeOf(row)}</code>` },
   { key: "name", title: "Function" },
-  { key: "text", title: "Last message", tip: true, show: (row) => html`<a href=${link("work", ["task", row.task_id])}>${row.text || row.kind}</a>` },
+  { key: "text", title: "Last message", tip: true, show: (row) => html`<a href=${link("work", ["task", row.task_id])}>${row.text
+    || row.kind}</a>` },
   { key: "at", title: "Last", show: (row) => clock(row.at * 1000) },
 ];
 
 function Failures({ groups }) {
   return html`<section class="card wide" aria-labelledby="failures"><h2 id="failures">Last failures, by error and line</h2>
     ${groups.length === 0 ? html`<p class="quiet">No task has failed.</p>`
-      : html`<${Table} simple name="Failures" rows=${groups} columns=${FAILURES} open=${(row) => link("work", ["task", row.task_id])} />`}
+      : html`<${Table} simple name="Failures" rows=${groups} columns=${FAILURES} open=${(row) => link("work",
+        ["task", row.task_id])} />`}
   </section>`;
 }
 
@@ -95,9 +104,11 @@ const STREAM = [
 ];
 
 function StreamTable() {
-  const rows = (model.last?.ended || []).map(([name, id, worker, begin, end, status, , waited]) => ({ id, name, worker, status, run: end - begin, waited }));
+  const rows = (model.last?.ended || []).map(([name, id, worker, begin, end, status, , waited]) => ({ id, name, worker, status,
+    run: end - begin, waited }));
   return html`<p class="quiet">The tasks that ended in the last second.</p>
-    <${Table} simple name="Ended tasks" rows=${rows.reverse()} columns=${STREAM} open=${(row) => link("work", ["task", row.id])} />`;
+    <${Table} simple name="Ended tasks" rows=${rows.reverse()} columns=${STREAM} open=${(row) => link("work", ["task", row.id])}
+      />`;
 }
 
 function Live() {
@@ -106,9 +117,12 @@ function Live() {
   const live = () => ({ running: running(), now: Date.now() / 1000 + model.offset - 0.2 });
   return html`<section class="card wide" aria-labelledby="stream">
     <header><h2 id="stream">Tasks by worker</h2><span class="tools">
-      ${WINDOWS.map((each) => html`<button key=${each} aria-pressed=${length === each} onClick=${() => setLength(each)}>${each} s</button>`)}
-      <button aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>Table<span class="unseen"> of ended tasks</span></button></span></header>
-    ${asTable ? html`<${StreamTable} />` : html`<${Stream} spans=${model.spans} live=${live} window=${length} describe=${(fact) => fact.name} />`}
+      ${WINDOWS.map((each) => html`<button key=${each} aria-pressed=${length === each}
+        onClick=${() => setLength(each)}>${each} s</button>`)}
+      <button aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>Table<span class="unseen"> of ended tasks</span>
+        </button></span></header>
+    ${asTable ? html`<${StreamTable} />` : html`<${Stream} spans=${model.spans} live=${live} window=${length}
+      describe=${(fact) => fact.name} />`}
   </section>`;
 }
 
@@ -116,8 +130,10 @@ function Charts({ turn }) {
   const found = useMemo(() => series(SHOWN), [turn]);
   const charts = [
     ["Tasks per second", [{ label: "ended", values: found.ended }, { label: "failed", values: found.failed }]],
-    ["Queue time", [{ label: "half within", values: found.half, format: seconds }, { label: "95 % within", values: found.most, format: seconds }]],
-    ["Memory of values", [{ label: "in memory", values: found.arena, format: bytes }, { label: "spilled to disk", values: found.spilled, format: bytes }]],
+    ["Queue time", [{ label: "half within", values: found.half, format: seconds }, { label: "95 % within", values: found.most,
+      format: seconds }]],
+    ["Memory of values", [{ label: "in memory", values: found.arena, format: bytes },
+      { label: "spilled to disk", values: found.spilled, format: bytes }]],
   ];
   return charts.map(([title, lines]) => html`<section class="card" key=${title} aria-label=${title}>
     <${Chart} title=${title} x=${found.x} series=${lines} sync="now" /></section>`);

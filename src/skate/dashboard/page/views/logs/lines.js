@@ -42,7 +42,8 @@ export function Lines({ lines, pattern, current, follow, stopFollowing }) {
     if (current === null || current === undefined || current < 0) return;
     const view = box.current;
     const top = current * ROW;
-    if (top < view.scrollTop || top + ROW > view.scrollTop + view.clientHeight) view.scrollTop = Math.max(0, top - view.clientHeight / 2);
+    if (top < view.scrollTop || top + ROW > view.scrollTop + view.clientHeight) view.scrollTop = Math.max(0,
+      top - view.clientHeight / 2);
     look();
   }, [current]);
   const scrolled = () => {
@@ -54,8 +55,10 @@ export function Lines({ lines, pattern, current, follow, stopFollowing }) {
   return html`<div class="scroll lines" ref=${box} onScroll=${scrolled} role="region" aria-label="Lines" tabindex="0">
     <div style=${{ height: `${lines.length * ROW}px` }} class="all">
       <div style=${{ transform: `translateY(${from * ROW}px)` }}>${lines.slice(from, to).map((line, at) => html`
-        <div key=${`${line.stream.key} ${line.number}`} class=${`one ${from + at === current ? "current" : ""} ${line.stream.suffix}`}>
-          <span class="of" title=${nameOf(line.stream)}>${line.stream.suffix === "err" ? "! " : ""}${line.stream.name || `pid ${line.stream.pid}`}</span>
+        <div key=${`${line.stream.key} ${line.number}`} class=${`one ${from + at === current ? "current"
+          : ""} ${line.stream.suffix}`}>
+          <span class="of" title=${nameOf(line.stream)}>${line.stream.suffix === "err" ? "! " : ""}${line.stream.name
+            || `pid ${line.stream.pid}`}</span>
           <span class="text">${marked(line.text, pattern)}</span>
           ${line.task && html`<a class="whose" href=${link("work", ["task", line.task.split(":")[0]])}>task</a>`}</div>`)}</div>
     </div></div>`;

@@ -21,7 +21,8 @@ const keyOf = (row) => `${row.node_id} ${row.pid}.${row.stream}`;
 function takeStreams(rows) {
   for (const row of rows) {
     const key = keyOf(row);
-    const known = store.streams.get(key) || { key, node: row.node_id, pid: row.pid, suffix: row.stream, next: 0, lost: 0, name: "" };
+    const known = store.streams.get(key) || { key, node: row.node_id, pid: row.pid, suffix: row.stream, next: 0, lost: 0,
+      name: "" };
     store.streams.set(key, { ...known, name: known.actor ? known.name : row.name || known.name, end: row.end, open: row.open });
   }
 }
@@ -61,4 +62,5 @@ export async function update({ streams }, stop) {
   }
 }
 
-export const nameOf = (stream) => `${stream.name ? `${stream.name} ` : ""}pid ${stream.pid}${stream.suffix === "err" ? " stderr" : ""}`;
+export const nameOf = (stream) => `${stream.name ? `${stream.name} ` : ""}pid ${stream.pid}${stream.suffix === "err" ? " stderr"
+  : ""}`;

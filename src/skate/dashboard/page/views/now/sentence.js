@@ -26,7 +26,8 @@ export function sentence({ counts, waits }) {
   const parts = causes(waits).slice(0, 4).map(([cause, count]) => `${number(count)} ${cause}`);
   const waiting = waits.reduce((sum, row) => sum + row.number, 0);
   if (!counts.running && !waiting) {
-    return counts.finished || counts.failed ? `Nothing runs: ${plural(counts.finished, "task")} finished, ${number(counts.failed)} failed.` : "Nothing has run yet.";
+    return counts.finished || counts.failed
+      ? `Nothing runs: ${plural(counts.finished, "task")} finished, ${number(counts.failed)} failed.` : "Nothing has run yet.";
   }
   return `${number(counts.running)} running, ${number(waiting)} waiting${parts.length ? `: ${parts.join(", ")}` : ""}.`;
 }

@@ -42,9 +42,12 @@ function Boxes({ root, format }) {
   const deepest = boxes.reduce((most, each) => Math.max(most, each.depth), 0);
   const share = (node) => `${((100 * node.weight) / (root.weight || 1)).toFixed(1)} %`;
   return html`<div ref=${box}>${top !== root && html`<p><button onClick=${() => setTop(root)}>Show all again</button></p>`}
-    <svg class="flame" width=${width} height=${(deepest + 1) * ROW} role="img" aria-label="Flame graph; the table has the same numbers">
-      ${boxes.map(({ node, x, depth, wide }, at) => html`<g key=${at} onClick=${() => setTop(node)}><title>${node.name}: ${format(node.weight)}, ${share(node)}</title>
-        <rect x=${x} y=${depth * ROW} width=${Math.max(0.5, wide - 0.6)} height=${ROW - 1} class=${`kind-${kindOf(node.name.split(" (")[0]) + 1}`} />
+    <svg class="flame" width=${width} height=${(deepest + 1) * ROW} role="img"
+      aria-label="Flame graph; the table has the same numbers">
+      ${boxes.map(({ node, x, depth, wide }, at) => html`<g key=${at} onClick=${() => setTop(node)}>
+        <title>${node.name}: ${format(node.weight)}, ${share(node)}</title>
+        <rect x=${x} y=${depth * ROW} width=${Math.max(0.5, wide - 0.6)} height=${ROW - 1}
+          class=${`kind-${kindOf(node.name.split(" (")[0]) + 1}`} />
         ${wide > 26 && html`<text x=${x + 4} y=${depth * ROW + 13}>${cut(node.name, wide)}</text>`}</g>`)}</svg></div>`;
 }
 
@@ -56,11 +59,15 @@ export function Flame({ profile }) {
   const rows = useMemo(() => tableOf(profile), [profile]);
   const columns = [
     { key: "name", title: "Function", tip: true, show: (row) => html`<code>${row.name}</code>` },
-    { key: "own", title: "Here", numeric: true, show: (row) => format(row.own) }, { key: "whole", title: "With calls", numeric: true, show: (row) => format(row.whole) },
+    { key: "own", title: "Here", numeric: true, show: (row) => format(row.own) }, { key: "whole", title: "With calls",
+      numeric: true, show: (row) => format(row.whole) },
   ];
   if (!root.weight) return html`<p class="quiet">Nothing was spent meanwhile.</p>`;
-  return html`<div class="tools"><button aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>Table<span class="unseen"> of the profile</span></button>
-      <label><input type="checkbox" checked=${apart} onChange=${(event) => setApart(event.target.checked)} /> processes apart</label>
+  return html`<div class="tools"><button aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>Table<span
+    class="unseen"> of the profile</span></button>
+      <label><input type="checkbox" checked=${apart} onChange=${(event) => setApart(event.target.checked)}
+        /> processes apart</label>
       <span class="count">${format(root.weight)} in ${profile.processes.length} processes</span></div>
-    ${asTable ? html`<${Table} name="profile" rows=${rows} columns=${columns} order=${{ key: "own", down: true }} />` : html`<${Boxes} root=${root} format=${format} />`}`;
+    ${asTable ? html`<${Table} name="profile" rows=${rows} columns=${columns} order=${{ key: "own", down: true }} />`
+      : html`<${Boxes} root=${root} format=${format} />`}`;
 }

@@ -1,10 +1,11 @@
 // Equal stacks of several threads as one, and profiles as a tree.
 
 //: Folders of Skate and of Python: their frames are not the program's.
-const OTHERS = /\/skate\/(?:client|node|worker|wire|core|fabric|protocol|dashboard|util\/http)\/|\/lib\/python3[.\d]*\/(?!site-packages)|^<frozen/;
+const SKATE = /\/skate\/(?:client|node|worker|wire|core|fabric|protocol|dashboard|util\/http)\//;
+const PYTHON = /\/lib\/python3[.\d]*\/(?!site-packages)|^<frozen/;
 const CALLERS = /\/skate\/worker\//;
 
-const isOwn = (frame) => !OTHERS.test(frame.file);
+const isOwn = (frame) => !SKATE.test(frame.file) && !PYTHON.test(frame.file);
 
 // Returns the frames of the program and of what it has called: those after the last one of the worker that calls it.
 function ofProgram(frames) {

@@ -15,7 +15,8 @@ import { rowsOf } from "./tasks.js";
 export const ENTITIES = Object.fromEntries(Object.entries(KINDS).map(([name, kind]) => [kind.one, { ...kind, name }]));
 const TITLES = { actor: "Actor", group: "Placement group", job: "Job", node: "Node", worker: "Worker" };
 const nameOf = (kind, row) => ({
-  actor: row.name ? `${row.class_name} “${row.name}”` : row.class_name, group: row.name || row.placement_group_id?.slice(0, 12), job: row.entrypoint || row.job_id,
+  actor: row.name ? `${row.class_name} “${row.name}”` : row.class_name, group: row.name || row.placement_group_id?.slice(0, 12),
+    job: row.entrypoint || row.job_id,
   node: row.node_ip, worker: `pid ${row.pid}`,
 })[kind];
 
@@ -32,9 +33,11 @@ function shown(key, value) {
 }
 
 function Facts({ row, left = [] }) {
-  const facts = Object.entries(row).filter(([key]) => !left.includes(key)).map(([key, value]) => [key, shown(key, value)]).filter(([, value]) => value !== null);
+  const facts = Object.entries(row).filter(([key]) => !left.includes(key)).map(([key, value]) => [key,
+    shown(key, value)]).filter(([, value]) => value !== null);
   return html`<section class="card wide" aria-labelledby="facts"><h2 id="facts">Facts</h2>
-    <dl class="facts">${facts.map(([key, value]) => html`<dt key=${key}>${key.replaceAll("_", " ")}</dt><dd>${value}</dd>`)}</dl></section>`;
+    <dl class="facts">${facts.map(([key, value]) => html`<dt key=${key}>${key.replaceAll("_", " ")}</dt><dd>${value}</dd>`)}</dl>
+      </section>`;
 }
 
 const TASKS = [
@@ -49,10 +52,12 @@ function Calls({ id }) {
   const rows = useMemo(() => (answer ? rowsOf(answer) : []), [answer]);
   return html`<section class="card wide" aria-labelledby="calls"><h2 id="calls">Calls</h2>
     ${problem && html`<p class="bad">${problem}</p>`}<div class="tools"><button onClick=${again}>Ask again</button></div>
-    <${Table} name="calls" rows=${rows} columns=${TASKS} order=${{ key: "end", down: true }} open=${(row) => link("work", ["task", row.task_id])} nothing="It has no calls." /></section>`;
+    <${Table} name="calls" rows=${rows} columns=${TASKS} order=${{ key: "end", down: true }} open=${(row) => link("work",
+      ["task", row.task_id])} nothing="It has no calls." /></section>`;
 }
 
-const Process = ({ pid }) => html`<p>${pid ? html`<a href=${link("logs", [], { stream: `${pid}.out` })}>Output of process ${pid}</a>, ${" "}
+const Process = ({ pid }) => html`<p>${pid
+  ? html`<a href=${link("logs", [], { stream: `${pid}.out` })}>Output of process ${pid}</a>, ${" "}
   <a href=${link("stacks", [], { pid })}>its stack</a>` : ""}</p>`;
 
 function Actor({ row }) {
@@ -60,24 +65,34 @@ function Actor({ row }) {
   useNow();
   const worker = model.last?.nodes.flatMap((node) => node.workers).find((each) => each.pid === row.pid && each.actor);
   return html`<${Process} pid=${row.pid} />
-    ${worker && html`<p>${worker.task ? html`It runs <a href=${link("work", ["task", worker.task_id])}>${worker.task}</a>, with ${worker.tasks} calls in its queue.` : "It has nothing to do."}</p>`}
-    ${death && html`<section class="card wide" aria-label="Cause of death"><h2 class="bad">${death.reason || death.error}</h2><pre class="trace" tabindex="0">${death.message}</pre></section>`}
-    <${Facts} row=${row} left=${["death_cause", "call_site", "label_selector", "fallback_strategy"]} /><${Calls} id=${row.actor_id} />`;
+    ${worker && html`<p>${worker.task
+      ? html`It runs <a href=${link("work",
+        ["task", worker.task_id])}>${worker.task}</a>, with ${worker.tasks} calls in its queue.` : "It has nothing to do."}</p>`}
+    ${death && html`<section class="card wide" aria-label="Cause of death"><h2 class="bad">${death.reason || death.error}</h2>
+      <pre class="trace" tabindex="0">${death.message}</pre></section>`}
+    <${Facts} row=${row} left=${["death_cause", "call_site", "label_selector", "fallback_strategy"]} />
+      <${Calls} id=${row.actor_id} />`;
 }
 
 function Group({ row }) {
   const bundles = row.bundles || [];
-  return html`${row.state !== "CREATED" && html`<section class="card wide" aria-label="Why it waits"><h2>Why it waits</h2><p>${row.stats?.scheduling_state}</p></section>`}
-    <section class="card wide" aria-labelledby="bundles"><h2 id="bundles">Bundles</h2><ul class="bundles">${bundles.map((each) => html`
-      <li key=${each.bundle_id.bundle_index} class=${each.node_id ? "placed" : ""}><strong>${each.bundle_id.bundle_index}</strong> ${amounts(each.unit_resources)}
-        <br />${each.node_id ? html`on <${Link} kind="node" id=${each.node_id} />` : html`<span class="warn">not placed</span>`}</li>`)}</ul></section>
+  return html`${row.state !== "CREATED" && html`<section class="card wide" aria-label="Why it waits"><h2>Why it waits</h2>
+    <p>${row.stats?.scheduling_state}</p></section>`}
+    <section class="card wide" aria-labelledby="bundles"><h2 id="bundles">Bundles</h2>
+      <ul class="bundles">${bundles.map((each) => html`
+      <li key=${each.bundle_id.bundle_index} class=${each.node_id ? "placed" : ""}>
+        <strong>${each.bundle_id.bundle_index}</strong> ${amounts(each.unit_resources)}
+        <br />${each.node_id ? html`on <${Link} kind="node" id=${each.node_id} />`
+          : html`<span class="warn">not placed</span>`}</li>`)}</ul></section>
     <${Facts} row=${row} left=${["bundles", "stats"]} />`;
 }
 
 const WORKERS = [
-  { key: "pid", title: "Process", numeric: true, show: (row) => html`<a href=${link("stacks", [], { pid: row.pid })}>${row.pid}</a>` },
+  { key: "pid", title: "Process", numeric: true,
+    show: (row) => html`<a href=${link("stacks", [], { pid: row.pid })}>${row.pid}</a>` },
   { key: "actor", title: "Actor" },
-  { key: "task", title: "Runs", show: (row) => (row.task ? html`<a href=${link("work", ["task", row.task_id])}>${row.task}</a>` : "") },
+  { key: "task", title: "Runs", show: (row) => (row.task ? html`<a href=${link("work", ["task", row.task_id])}>${row.task}</a>`
+    : "") },
   { key: "tasks", title: "Tasks there", numeric: true },
 ];
 
@@ -85,8 +100,10 @@ function Node({ row }) {
   useNow();
   const node = model.last?.nodes.find((each) => each.id === row.node_id);
   return html`${node && html`<section class="card wide" aria-labelledby="there"><h2 id="there">Workers</h2>
-      <p>${node.resources.map((each) => `${resource(each.name, each.total - each.free)} of ${resource(each.name, each.total)} ${each.name}`).join(", ")} in use.</p>
-      <${Table} simple name="workers" rows=${node.workers.map((each) => ({ ...each, id: each.worker }))} columns=${WORKERS} /></section>`}
+      <p>${node.resources.map((each) => `${resource(each.name, each.total - each.free)} of ${resource(each.name,
+        each.total)} ${each.name}`).join(", ")} in use.</p>
+      <${Table} simple name="workers" rows=${node.workers.map((each) => ({ ...each, id: each.worker }))} columns=${WORKERS} />
+        </section>`}
     <${Facts} row=${row} />`;
 }
 
@@ -104,7 +121,8 @@ export function Entity({ kind, id }) {
   const singular = asked.replace(/s$/, "");
   const copies = {
     python: `from skate.util.state import get_${singular}\n\nprint(get_${singular}(${JSON.stringify(id)}))`,
-    path: `api/v0/${asked}?detail=1&filter_keys=${KINDS[name].id}&filter_predicates=%3D&filter_values=${encodeURIComponent(id)}`, cli: `skate get ${asked.replaceAll("_", "-")} ${id}`,
+    path: `api/v0/${asked}?detail=1&filter_keys=${KINDS[name].id}&filter_predicates=%3D&filter_values=${encodeURIComponent(id)}`,
+      cli: `skate get ${asked.replaceAll("_", "-")} ${id}`,
   };
   return html`<p><a href=${link("work", [name])}>${title}</a></p>
     <h1>${TITLES[kind]} ${row ? nameOf(kind, row) : ""}</h1>

@@ -15,11 +15,15 @@ const [WIDTH, HEIGHT] = [9, 20];
 export function Histogram({ values, title }) {
   if (!values.length) return "";
   const counts = new Array(BOUNDS.length + 1).fill(0);
-  for (const value of values) counts[BOUNDS.findIndex((bound) => value < bound) < 0 ? BOUNDS.length : BOUNDS.findIndex((bound) => value < bound)] += 1;
+  for (const value of values) counts[BOUNDS.findIndex((bound) => value < bound) < 0 ? BOUNDS.length
+    : BOUNDS.findIndex((bound) => value < bound)] += 1;
   const most = Math.max(...counts);
-  const text = counts.map((count, at) => `${at < BOUNDS.length ? `under ${seconds(BOUNDS[at])}` : "longer"}: ${number(count)}`).join(", ");
-  return html`<svg class="histogram" width=${counts.length * WIDTH} height=${HEIGHT} role="img" aria-label=${`${title}: ${text}`}><title>${text}</title>
-    ${counts.map((count, at) => html`<rect key=${at} x=${at * WIDTH} width=${WIDTH - 2} height=${count ? Math.max(2, (HEIGHT * count) / most) : 1}
+  const text = counts.map((count, at) => `${at < BOUNDS.length ? `under ${seconds(BOUNDS[at])}`
+    : "longer"}: ${number(count)}`).join(", ");
+  return html`<svg class="histogram" width=${counts.length * WIDTH} height=${HEIGHT} role="img" aria-label=${`${title}: ${text}`}>
+    <title>${text}</title>
+    ${counts.map((count, at) => html`<rect key=${at} x=${at * WIDTH} width=${WIDTH - 2} height=${count
+      ? Math.max(2, (HEIGHT * count) / most) : 1}
       y=${HEIGHT - (count ? Math.max(2, (HEIGHT * count) / most) : 1)} class=${count ? "" : "none"} />`)}</svg>`;
 }
 
@@ -53,7 +57,8 @@ function rowsOf(functions) {
 }
 
 const count = (key, title, quiet) => ({
-  key, title, numeric: true, show: (row) => html`<span class=${row[key] ? (key === "failed" ? "bad" : "") : "quiet"}>${number(row[key])}</span>`, quiet,
+  key, title, numeric: true, show: (row) => html`<span class=${row[key] ? (key === "failed" ? "bad" : "")
+    : "quiet"}>${number(row[key])}</span>`, quiet,
 });
 const time = (key, title, hidden) => ({ key, title, numeric: true, hidden, show: (row) => seconds(row[key]) });
 const COLUMNS = [
@@ -61,9 +66,11 @@ const COLUMNS = [
   { key: "type", title: "Type", hidden: true },
   count("waiting", "Waiting"), count("running", "Running"), count("finished", "Finished"), count("failed", "Failed"),
   time("run", "Run time, half"), time("run_most", "95 %"),
-  { key: "runs", title: "Run times", value: (row) => row.run, show: (row) => html`<${Histogram} title="Run times" values=${row.runs} />` },
+  { key: "runs", title: "Run times", value: (row) => row.run, show: (row) => html`<${Histogram} title="Run times"
+    values=${row.runs} />` },
   time("wait", "Queue time, half"), time("wait_most", "95 % "),
-  { key: "waits", title: "Queue times", value: (row) => row.wait, show: (row) => html`<${Histogram} title="Queue times" values=${row.waits} />` },
+  { key: "waits", title: "Queue times", value: (row) => row.wait, show: (row) => html`<${Histogram} title="Queue times"
+    values=${row.waits} />` },
 ];
 
 export function useNow() {
@@ -78,10 +85,12 @@ export function useNow() {
 export function Functions({ query }) {
   useNow();
   const rows = model.last ? rowsOf(model.last.functions) : [];
-  return html`<p class="quiet">Numbers since the start of the session. Times are of the tasks that have ended recently; the bars are for under 1 ms, 10 ms,
+  return html`<p class="quiet">Numbers since the start of the session. Times are of the tasks that have ended recently; the
+      bars are for under 1 ms, 10 ms,
       100 ms, 1 s, 10 s, 100 s, and longer.</p>
     <${Table} name="functions" rows=${rows} columns=${COLUMNS} filter=${query.filter} changed=${(filter) => setQuery({ filter })}
       open=${(row) => link("work", ["tasks"], { name: row.name })} order=${{ key: "running", down: true }}
-      copies=${{ python: "from skate.util.state import summarize_tasks\n\nprint(summarize_tasks())", path: "api/v0/tasks/summarize", cli: "skate summary tasks" }}
+      copies=${{ python: "from skate.util.state import summarize_tasks\n\nprint(summarize_tasks())",
+        path: "api/v0/tasks/summarize", cli: "skate summary tasks" }}
       nothing="No task has been submitted yet." />`;
 }

@@ -19,7 +19,8 @@ function Times({ attempt, until }) {
   const queued = Math.max(0, (start || last) - created);
   const ran = start ? Math.max(0, last - start) : 0;
   const text = `${seconds(queued / 1000)} in the queue${start ? `, ${seconds(ran / 1000)} running` : ""}`;
-  return html`<div class="times"><span class="bar split" role="img" aria-label=${text}><span class="queued" style=${{ width: `${(100 * queued) / whole}%` }}></span>
+  return html`<div class="times"><span class="bar split" role="img" aria-label=${text}>
+    <span class="queued" style=${{ width: `${(100 * queued) / whole}%` }}></span>
     <span class="ran" style=${{ width: `${(100 * ran) / whole}%` }}></span></span><span>${text}</span></div>`;
 }
 
@@ -31,27 +32,33 @@ function Failure({ attempt }) {
     <h2 class="bad">${place.text || type}</h2>
     ${place.file && html`<p>Raised at <code>${place.file}:${place.line}</code> in <code>${place.function}</code>.</p>`}
     ${own.length > 0 && html`<h3>Lines of the program, the last call at the end</h3>
-      <ol class="frames">${own.map((frame, at) => html`<li key=${at} class=${at === own.length - 1 ? "own" : ""}><code>${frame.file}:${frame.line}</code> in <code>${frame.function}</code></li>`)}</ol>`}
+      <ol class="frames">${own.map((frame, at) => html`<li key=${at} class=${at === own.length - 1 ? "own" : ""}>
+        <code>${frame.file}:${frame.line}</code> in <code>${frame.function}</code></li>`)}</ol>`}
     ${message && html`<details><summary>The whole message</summary><pre class="trace">${message}</pre></details>`}
   </section>`;
 }
 
 function Chain({ chain }) {
   if (!chain.length || chain.every((each) => groupOf(each.state) === "running" && !each.why)) return "";
-  return html`<section class="card wide" aria-labelledby="chain"><h2 id="chain">${groupOf(chain[0].state) === "running" ? "What it does" : "Why it waits"}</h2>
+  return html`<section class="card wide" aria-labelledby="chain"><h2 id="chain">${groupOf(chain[0].state) === "running"
+    ? "What it does" : "Why it waits"}</h2>
     <ol class="chain">${chain.map((each, at) => html`<li key=${each.task_id}>
-      ${at === 0 ? html`<strong>${each.name}</strong>` : html`<${Entity} kind="task" id=${each.task_id} name=${each.name} />`} ${" "}
+      ${at === 0 ? html`<strong>${each.name}</strong>` : html`<${Entity} kind="task" id=${each.task_id} name=${each.name}
+        />`} ${" "}
       <${State} state=${each.state} /> ${" "}<span>${each.why}</span></li>`)}</ol></section>`;
 }
 
 function Lines({ id, attempt }) {
-  const [answer] = useAsked(`api/skate/task/${id}/lines`, { attempt: attempt.attempt_number }, `${id} ${attempt.attempt_number} ${attempt.state}`);
+  const [answer] = useAsked(`api/skate/task/${id}/lines`, { attempt: attempt.attempt_number },
+    `${id} ${attempt.attempt_number} ${attempt.state}`);
   const streams = Object.entries(answer || {}).filter(([, lines]) => lines.length);
   return html`<section class="card wide" aria-labelledby="lines"><h2 id="lines">What it has printed</h2>
     ${streams.length === 0 && html`<p class="quiet">${answer ? "Nothing that is still kept." : "Asking …"}</p>`}
     ${streams.map(([stream, lines]) => html`<div key=${stream}><h3>${stream === "out" ? "standard output" : "standard error"}</h3>
-      <pre class="trace" tabindex="0" aria-label=${`standard ${stream === "out" ? "output" : "error"}`}>${lines.join("\n")}</pre></div>`)}
-    ${attempt.worker_pid && html`<p><a href=${link("logs", [], { stream: `${attempt.worker_pid}.out` })}>All output of worker ${attempt.worker_pid}</a></p>`}
+      <pre class="trace" tabindex="0" aria-label=${`standard ${stream === "out" ? "output" : "error"}`}>${lines.join("\n")}</pre>
+        </div>`)}
+    ${attempt.worker_pid && html`<p>
+      <a href=${link("logs", [], { stream: `${attempt.worker_pid}.out` })}>All output of worker ${attempt.worker_pid}</a></p>`}
   </section>`;
 }
 
@@ -59,13 +66,17 @@ function Facts({ attempt, site, count }) {
   const facts = [
     ["State", html`<${State} state=${attempt.state} />`],
     ["Attempt", count > 1 ? `${attempt.attempt_number + 1}, of ${count} so far` : attempt.attempt_number + 1],
-    ["Submitted at", site ? html`<code>${site}</code>` : html`<span class="quiet">not known: no process holds a reference to its value any more</span>`],
-    ["Submitted", moment(attempt.creation_time_ms)], ["Started", moment(attempt.start_time_ms)], ["Ended", moment(attempt.end_time_ms)],
-    ["Worker", attempt.worker_pid && html`<${Entity} kind="worker" id=${attempt.worker_id} name=${`pid ${attempt.worker_pid}`} />, ${" "}
+    ["Submitted at", site ? html`<code>${site}</code>`
+      : html`<span class="quiet">not known: no process holds a reference to its value any more</span>`],
+    ["Submitted", moment(attempt.creation_time_ms)], ["Started", moment(attempt.start_time_ms)],
+      ["Ended", moment(attempt.end_time_ms)],
+    ["Worker", attempt.worker_pid && html`<${Entity} kind="worker" id=${attempt.worker_id} name=${`pid ${attempt.worker_pid}`}
+      />, ${" "}
       <a href=${link("stacks", [], { pid: attempt.worker_pid })}>stack</a>`],
     ["Node", attempt.node_id && html`<${Entity} kind="node" id=${attempt.node_id} />`],
     ["Actor", attempt.actor_id && html`<${Entity} kind="actor" id=${attempt.actor_id} />`],
-    ["Submitted by", /^f{8}/.test(attempt.parent_task_id) ? html`the program, job <${Entity} kind="job" id=${attempt.job_id} name=${attempt.job_id} />`
+    ["Submitted by", /^f{8}/.test(attempt.parent_task_id) ? html`the program, job <${Entity} kind="job" id=${attempt.job_id}
+      name=${attempt.job_id} />`
       : html`<${Entity} kind="task" id=${attempt.parent_task_id} />`],
     ["Placement group", attempt.placement_group_id && html`<${Entity} kind="group" id=${attempt.placement_group_id} />`],
     ["Resources", amounts(attempt.required_resources) || "none"], ["Id", html`<code>${attempt.task_id}</code>`],
@@ -77,9 +88,12 @@ function Facts({ attempt, site, count }) {
 
 function Attempts({ attempts }) {
   if (attempts.length < 2) return "";
-  return html`<section class="card wide" aria-labelledby="attempts"><h2 id="attempts">Attempts</h2><ul class="plain">${attempts.map((each) => html`
-    <li key=${each.attempt_number}>${each.attempt_number + 1}: <${State} state=${each.state} /> ${" "}${each.worker_pid ? `at pid ${each.worker_pid} ` : ""}
-      ${each.place ? html`<span class="bad">${each.place.text}</span>` : ""} <${Times} attempt=${each} until=${Date.now()} /></li>`)}</ul></section>`;
+  return html`<section class="card wide" aria-labelledby="attempts"><h2 id="attempts">Attempts</h2>
+    <ul class="plain">${attempts.map((each) => html`
+    <li key=${each.attempt_number}>${each.attempt_number + 1}: <${State} state=${each.state} /> ${" "}${each.worker_pid
+      ? `at pid ${each.worker_pid} ` : ""}
+      ${each.place ? html`<span class="bad">${each.place.text}</span>` : ""} <${Times} attempt=${each} until=${Date.now()} />
+        </li>`)}</ul></section>`;
 }
 
 const copiesOf = (id) => ({

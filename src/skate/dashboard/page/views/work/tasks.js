@@ -20,8 +20,10 @@ const COLUMNS = [
   { key: "name", title: "Function", show: (row) => html`<a href=${link("work", ["task", row.task_id])}>${row.name}</a>` },
   { key: "state", title: "State", show: (row) => html`<${State} state=${row.state} />` },
   { key: "attempt", title: "Attempt", numeric: true, value: (row) => row.attempt + 1 },
-  { key: "run", title: "Run time", numeric: true, value: (row) => (row.end && row.start ? row.end - row.start : null), show: (row) => row.end && row.start ? seconds(row.end - row.start) : "" },
-  { key: "waited", title: "Queue time", numeric: true, value: (row) => (row.start && row.created ? Math.max(0, row.start - row.created) : null),
+  { key: "run", title: "Run time", numeric: true, value: (row) => (row.end && row.start ? row.end - row.start : null),
+    show: (row) => row.end && row.start ? seconds(row.end - row.start) : "" },
+  { key: "waited", title: "Queue time", numeric: true, value: (row) => (row.start && row.created ? Math.max(0,
+    row.start - row.created) : null),
     show: (row) => row.start && row.created ? seconds(Math.max(0, row.start - row.created)) : "" },
   { key: "created", title: "Submitted", show: (row) => clock(row.created * 1000) },
   { key: "end", title: "Ended", show: (row) => (row.end ? clock(row.end * 1000) : "") },
@@ -58,7 +60,8 @@ function withChanges(rows, known, answer, where) {
     changed = true;
   };
   for (const [name, task_id, pid, start, end, status, attempt, waited] of answer.ended) {
-    put({ id: idOf(task_id, attempt), task_id, attempt, name, pid, start, end, created: start - waited, state: status === "FINISHED" ? status : "FAILED" });
+    put({ id: idOf(task_id, attempt), task_id, attempt, name, pid, start, end, created: start - waited,
+      state: status === "FINISHED" ? status : "FAILED" });
   }
   for (const { task_id, attempt, name, at, text, kind } of answer.failed) {
     const error = text || kind;
@@ -76,6 +79,16 @@ function withChanges(rows, known, answer, where) {
   return changed ? next : rows;
 }
 
+// Returns the rows without the oldest ended ones, if there are many more than wanted.
+function bounded(rows, known, limit) {
+  if (rows.length < 1.2 * limit + 1000) return rows;
+  const ended = rows.filter((row) => ENDED.includes(row.state)).sort((a, b) => b.end - a.end).slice(0, limit);
+  const next = [...ended, ...rows.filter((row) => !ENDED.includes(row.state))];
+  known.clear();
+  next.forEach((row, at) => known.set(row.id, at));
+  return next;
+}
+
 // Returns rows with the tasks in progress as they are now; those that are in progress no more go, if all were listed.
 function withProgress(rows, known, answer) {
   const listed = rowsOf(answer);
@@ -86,14 +99,16 @@ function withProgress(rows, known, answer) {
   next.forEach((row, at) => known.set(row.id, at));
   for (const row of listed) {
     const at = known.get(row.id);
-    if (at === undefined) { known.set(row.id, next.length); next.push(row); } else if (!ENDED.includes(next[at].state)) next[at] = row;
+    if (at === undefined) { known.set(row.id,
+      next.length); next.push(row); } else if (!ENDED.includes(next[at].state)) next[at] = row;
   }
   return next;
 }
 
 function useRows(query, limit) {
   const where = { name: query.name, state: query.state, actor: query.actor };
-  const [answer, problem, again, busy] = useAsked("api/skate/tasks", { ...where, limit }, `tasks ${JSON.stringify(where)} ${limit}`);
+  const [answer, problem, again, busy] = useAsked("api/skate/tasks", { ...where, limit },
+    `tasks ${JSON.stringify(where)} ${limit}`);
   const turn = useNow();
   const [rows, setRows] = useState([]);
   const known = useRef(new Map());
@@ -104,10 +119,11 @@ function useRows(query, limit) {
     setRows(first);
   }, [answer]);
   useEffect(() => {
-    if (answer && model.last) setRows((old) => withChanges(old, known.current, model.last, where));
+    if (answer && model.last) setRows((old) => bounded(withChanges(old, known.current, model.last, where), known.current, limit));
   }, [turn]);
   usePoll("api/skate/tasks", {
-    key: `progress ${JSON.stringify(where)} ${Boolean(answer)}`, seconds: PROGRESS_SECONDS, params: () => ({ ...where, limit: PROGRESS_MAX, progress: 1 }),
+    key: `progress ${JSON.stringify(where)} ${Boolean(answer)}`, seconds: PROGRESS_SECONDS, params: () => ({ ...where,
+      limit: PROGRESS_MAX, progress: 1 }),
     take: (found) => answer && setRows((old) => withProgress(old, known.current, found)),
   });
   return { rows, problem, again, busy, missing: answer?.missing || [] };
@@ -118,7 +134,8 @@ const quoted = (value) => JSON.stringify(value);
 function copiesOf({ name, state }) {
   const filters = [...(name ? [["name", "=", name]] : []), ...(state ? [["state", "=", state]] : [])];
   const python = filters.map((each) => `(${each.map(quoted).join(", ")})`).join(", ");
-  const query = filters.map(([key, , value]) => `filter_keys=${key}&filter_predicates=%3D&filter_values=${encodeURIComponent(value)}`).join("&");
+  const query = filters.map(([key, ,
+    value]) => `filter_keys=${key}&filter_predicates=%3D&filter_values=${encodeURIComponent(value)}`).join("&");
   return {
     python: `from skate.util.state import list_tasks\n\nprint(list_tasks(filters=[${python}], detail=True, limit=10_000))`,
     path: `api/v0/tasks?detail=1&limit=10000${query ? `&${query}` : ""}`,
@@ -131,17 +148,21 @@ export function Tasks({ query }) {
   const { rows, problem, again, busy, missing } = useRows(query, limit);
   const copies = useMemo(() => copiesOf(query), [query.name, query.state]);
   return html`<div class="tools">
-      ${query.name && html`<span>of <strong>${query.name}</strong> <button onClick=${() => setQuery({ name: "" })}>all functions</button></span>`}
+      ${query.name && html`<span>of <strong>${query.name}</strong> <button
+        onClick=${() => setQuery({ name: "" })}>all functions</button></span>`}
       ${query.actor && html`<span>of an actor <button onClick=${() => setQuery({ actor: "" })}>all</button></span>`}
       <label>State <select value=${query.state || ""} onChange=${(event) => setQuery({ state: event.target.value })}>
-        ${STATES.map((state) => html`<option key=${state} value=${state} selected=${(query.state || "") === state}>${textOf(state) || "any"}</option>`)}</select></label>
+        ${STATES.map((state) => html`<option key=${state} value=${state} selected=${(query.state || "") === state}>${textOf(state)
+          || "any"}</option>`)}</select></label>
       <label>At most <select value=${limit} onChange=${(event) => setLimit(Number(event.target.value))}>
-        ${LIMITS.map((each) => html`<option key=${each} value=${each} selected=${each === limit}>${number(each)}</option>`)}</select></label>
+        ${LIMITS.map((each) => html`<option key=${each} value=${each}
+          selected=${each === limit}>${number(each)}</option>`)}</select></label>
       <button onClick=${again} disabled=${busy}>${busy ? "Asking …" : "Ask again"}</button>
     </div>
     ${problem && html`<p class="bad">${problem}</p>`}
     ${missing.length > 0 && html`<p class="warn">These processes have not answered: ${missing.join(", ")}</p>`}
-    <${Table} name="tasks" rows=${rows} columns=${COLUMNS} filter=${query.filter} changed=${(filter) => setQuery({ filter })} copies=${copies}
+    <${Table} name="tasks" rows=${rows} columns=${COLUMNS} filter=${query.filter} changed=${(filter) => setQuery({ filter })}
+      copies=${copies}
       open=${(row) => link("work", ["task", row.task_id])} order=${{ key: "created", down: true }}
       nothing=${busy ? "Asking …" : "No task is known. Nodes remember the last 10,000 that have ended."} />`;
 }
