@@ -17,6 +17,7 @@ import skate
 from skate.dashboard import kept
 from skate.dashboard.app import guarded
 from skate.dashboard.guard import Guard
+from skate.dashboard.own_api import READS
 from skate.dashboard.recorder import Recorder, key_of, session_now
 from skate.dashboard.session_file import SessionFile, SessionWriter
 from tests.conformance.waiting import wait_for
@@ -100,7 +101,7 @@ def test_a_saved_session_answers_as_the_session_did(session: None, tmp_path: Pat
 
 def test_a_kept_session_is_behind_the_guard(session: None, tmp_path: Path) -> None:
     path = tmp_path / "saved.skate"
-    path.write_bytes(session_now())
+    path.write_bytes(session_now(READS))
     file, app = opened(path)
     assert ask(app, "/api/skate/now").status == 401
     assert ask(app, "/api/skate/now", headers=[("authorization", "Bearer wrong")]).status == 403
@@ -125,7 +126,7 @@ def test_only_changes_are_kept(session: None) -> None:
             return True
 
     sink = Sink()
-    recorder = Recorder(sink)
+    recorder = Recorder(sink, READS)
     recorder.round()
     assert {"/api/skate/now", "/api/skate/memory", "/api/skate/rows/actors", "/api/skate/tune"} <= set(
         sink.keys

@@ -16,6 +16,7 @@ from skate.command.session import add_options, address_of
 from skate.dashboard.access import READ, SUBMIT, Access, hosts_of, tokens_from_environment
 from skate.dashboard.app import ByPort, guarded
 from skate.dashboard.kept import guarded as guarded_kept
+from skate.dashboard.own_api import READS
 from skate.dashboard.recorder import ROOM_BYTES, FileRecorder
 from skate.dashboard.session_file import SessionFile
 from skate.installed import is_installed, require
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         skate.init(address_of(given) or "auto", log_to_driver=False, _looks=True)
         listeners = _listeners(given)
         tokens = tokens_from_environment()
-        recorder = FileRecorder(given.record, given.record_mib << 20) if given.record else None
+        recorder = FileRecorder(given.record, READS, given.record_mib << 20) if given.record else None
         if given.jobs:
             of_session()
     except (ConnectionError, OSError, OverflowError, ValueError) as error:

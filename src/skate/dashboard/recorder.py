@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 from urllib.parse import urlencode
 
@@ -20,7 +20,6 @@ from starlette.responses import Response
 import skate
 from skate.dashboard.access import READ
 from skate.dashboard.guard import GRANTED
-from skate.dashboard.own_api import READS, Endpoint
 from skate.dashboard.own_api.readings.plain import number, rows
 from skate.dashboard.own_api.rows import KINDS
 from skate.dashboard.session_file import MAGIC, SessionWriter, entry
@@ -44,6 +43,8 @@ NOW, STREAMS, LINES = "/api/skate/now", "/api/skate/logs/streams", "/api/skate/l
 STREAMS_MAX, LINES_ROUNDS = 400, 20
 
 Params = Mapping[str, str]
+Endpoint = Callable[[Request], Response | Awaitable[Response]]
+Routes = Mapping[str, Endpoint]
 NONE: Params = {}
 
 
@@ -88,11 +89,14 @@ LIBRARIES: dict[str, Callable[[object], Iterator[Params]]] = {
 class Recorder:
     """Asks the routes, and passes on answers that differ from the last ones.
 
-    Args: sink: where they go.
+    Args:
+        sink: where they go.
+        routes: the endpoints of the page by path.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, routes: Routes) -> None:
         self._sink = sink
+        self._routes = routes
         self._digests: dict[str, bytes] = {}
         self._cursor = ""
         #: The number of the next line of each stream of output, by pid and "out" or "err".
@@ -150,14 +154,14 @@ class Recorder:
         """Ask a route, keep its answer under its path and query, and return it; None if it has refused.
 
         Args:
-            route: as in `READS`.
+            route: its path, with names for parameters.
             params: the query.
             of: the parameters of the path.
             is_keyed: False if the query only says where the last question has ended.
         """
         path = route.format(**of)
         try:
-            response = _answer(READS[route], path, params, of)
+            response = _answer(self._routes[route], path, params, of)
         except Exception as error:  # any route may fail, and the others shall be kept
             if route not in self._complained:
                 self._complained.add(route)
@@ -212,6 +216,7 @@ class FileRecorder:
 
     Args:
         path: a new file.
+        routes: the endpoints of the page by path.
         bytes_max: the most bytes of the file.
         every: seconds between two rounds, as long as there is plenty of room.
 
@@ -219,9 +224,11 @@ class FileRecorder:
         OSError: the file exists, or cannot be made.
     """
 
-    def __init__(self, path: str, bytes_max: int = ROOM_BYTES, every: float = EVERY_SECONDS) -> None:
+    def __init__(
+        self, path: str, routes: Routes, bytes_max: int = ROOM_BYTES, every: float = EVERY_SECONDS
+    ) -> None:
         self._writer = SessionWriter(path, bytes_max)
-        self._recorder = Recorder(self._writer)
+        self._recorder = Recorder(self._writer, routes)
         self._every = every
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="skate-recorder", daemon=True)
@@ -282,8 +289,8 @@ class _Bytes:
         return True
 
 
-def session_now() -> bytes:
+def session_now(routes: Routes) -> bytes:
     """Return a session file of this moment."""
     sink = _Bytes()
-    Recorder(sink).round()
+    Recorder(sink, routes).round()
     return b"".join(sink.parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skate.data.compute import Compute
@@ -40,7 +40,10 @@ def built(drawn: list[dict[str, int]]) -> Topology:
     return line(*made)
 
 
-@given(st.lists(operators, min_size=1, max_size=4), st.sampled_from([1000, 20_000]), st.sampled_from([1, 4, 100]))
+@settings(deadline=None)
+@given(
+    st.lists(operators, min_size=1, max_size=4), st.sampled_from([1000, 20_000]), st.sampled_from([1, 4, 100])
+)
 def test_one_that_is_not_chosen_has_a_reason_and_one_that_is_has_none(
     drawn: list[dict[str, int]], budget: int, slots: int
 ) -> None:
@@ -64,9 +67,12 @@ def test_the_words() -> None:
     mapping.take(bundle(size=900), 0)
     reading.tasks, reading.bytes_out = 1, 300
     assert reasons.why_not(reading, topology, limits) == (
-        reasons.MEMORY, "Results of 900 B wait for map; one more task with 300 B would exceed its share of 1000 B."
+        reasons.MEMORY, "Results of 900 B wait for map; one more with 300 B would exceed its share of 1000 B."
     )  # fmt: skip
-    assert reasons.why_not(mapping, topology, limits, has_room=False) == (reasons.ACTORS, "All of its actors are busy.")
+    assert reasons.why_not(mapping, topology, limits, has_room=False) == (
+        reasons.ACTORS,
+        "All of its actors are busy.",
+    )
     reading.running = 2
     assert reasons.why_not(reading, topology, Limits(2000, 2)).text == (
         "The run has 2 tasks in progress, as many as the session's CPUs allow."

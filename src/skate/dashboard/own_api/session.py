@@ -6,12 +6,14 @@ import time
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 
 def save(request: Request) -> Response:
     """Return the file."""
-    from skate.dashboard.recorder import session_now  # it asks the table in which this function is
+    from skate.dashboard.recorder import session_now  # only for who saves; it needs files of this package
 
     name = time.strftime("session-%Y-%m-%d_%H-%M-%S.skate")
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(session_now(), media_type="application/octet-stream", headers=headers)
+    routes = {each.path: each.endpoint for each in request.app.routes if isinstance(each, Route)}
+    return Response(session_now(routes), media_type="application/octet-stream", headers=headers)

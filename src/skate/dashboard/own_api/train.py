@@ -26,7 +26,7 @@ _announced = Announcements("train")
 
 
 class RunJournal:
-    """What the journal of a run tells.
+    """The contents of a run's journal.
 
     Args:
         path: the journal.
@@ -117,7 +117,7 @@ class RunJournal:
 
 
 class Journals:
-    """The journals that somebody has looked at, by path."""
+    """The journals that pages have asked for, by path."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -37,7 +37,7 @@ _announced = Announcements("tune")
 
 
 class TrialRecord:
-    """What the journal tells about a trial."""
+    """A trial, as the journal tells about it."""
 
     def __init__(self, id: str, entry: Mapping[str, object]) -> None:
         self.id = id
@@ -89,7 +89,7 @@ class TrialRecord:
 
 
 class SearchJournal:
-    """What the journals in the folder of a search tell.
+    """The contents of the journals in the folder of a search.
 
     Args: folder: the folder.
     """
@@ -185,7 +185,7 @@ class SearchJournal:
 
 
 class Searches:
-    """The searches that somebody has looked at, by folder."""
+    """The searches that pages have asked for, by folder."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

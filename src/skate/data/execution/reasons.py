@@ -84,7 +84,9 @@ def _about_memory(operator: Running, topology: Topology, held: int, share: int) 
     while target is not None and target[0].passes:
         target = topology.target_of(target[0])
     taker = "the program that reads the dataset" if target is None else target[0].name
-    text = f"Results of {size_text(held)} wait for {taker}"
+    parts = [f"results of {size_text(held)} wait for {taker}"] if held else []
     if operator.running:
-        text += f", and {operator.running} tasks will add {size_text(operator.running * next_bytes)}"
-    return f"{text}; one more task with {size_text(next_bytes)} would exceed its share of {size_text(share)}."
+        added = size_text(operator.running * next_bytes)
+        parts.append(f"its {operator.running} pieces of work in progress are expected to add {added}")
+    text = " and ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}; one more with {size_text(next_bytes)} would exceed its share of {size_text(share)}."

@@ -1,4 +1,4 @@
-"""Sources of the routes about libraries, and what is kept of them while somebody looks.
+"""Sources of the routes about libraries, and what is kept of them while a page asks.
 
 announced.py     the announcements of a library
 journal_tail.py  journals on disk, as they grow

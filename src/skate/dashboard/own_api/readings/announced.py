@@ -1,4 +1,4 @@
-"""The announcements of a library, asked for only when somebody looks, and at most twice a second however many do."""
+"""The announcements of a library, asked for only when a page asks, and at most twice a second however many do."""
 
 from __future__ import annotations
 

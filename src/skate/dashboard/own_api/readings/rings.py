@@ -1,4 +1,4 @@
-"""Readings of the last minutes, kept while somebody looks: for charts, rates and recent latencies."""
+"""Readings of the last minutes, kept while a page asks: for charts, rates and recent latencies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Ring:
 
 
 class Things(Generic[Kept]):
-    """What is kept of many things by name; the one that was read longest ago goes first.
+    """Things by name, each with what is kept of it; the one that was read longest ago goes first.
 
     Args: make: returns a new one.
     """

@@ -48,7 +48,7 @@ const TIMES = [
 ];
 
 function Times({ times }) {
-  return html`<div class="scroll" role="region" aria-label="Times" tabindex="0"><table>
+  return html`<div class="scroll" role="region" aria-label="Quantiles of times" tabindex="0"><table>
     <thead><tr><th scope="col">In the last minute with requests</th><th scope="col" class="n">p50</th><th scope="col" class="n">p95</th><th scope="col" class="n">p99</th></tr></thead>
     <tbody>${TIMES.map(([name, title, format]) => html`<tr key=${name}><th scope="row">${title}</th>${["p50", "p95", "p99"].map((each) => html`<td key=${each} class="n">${format(times[name]?.[each]) || "–"}</td>`)}</tr>`)}</tbody></table></div>`;
 }
