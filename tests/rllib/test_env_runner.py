@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rllib.tiny_module import Counting, config
 
 from skate.rllib.callbacks.callbacks import RLlibCallback
+from skate.rllib.connectors.connector_v2 import ConnectorV2
 from skate.rllib.connectors.env_to_module import MeanStdFilter
 from skate.rllib.connectors.env_to_module.defaults import NumpyToTensor
 from skate.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
@@ -125,9 +126,42 @@ class OneByOne(MeanStdFilter):
         return super().preprocess(observation, episode)
 
 
+class Newest(ConnectorV2):
+    """Rewrites the newest observation by what is newest, without a look at earlier steps."""
+
+    fills = False
+
+    def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
+        for episode in self.single_agent_episode_iterator(episodes):
+            if self.fills:
+                assert len(episode.get_observations()) == len(episode) + 1
+            observation = episode.get_observations(-1)
+            if len(episode):
+                newest = episode.get_rewards(-1), episode.get_actions(-1)
+                observation = observation * np.float32(0.5 + newest[0] / 4 + int(newest[1]) / 8)
+            episode.set_observations(at_indices=-1, new_data=observation)
+            if self.fills:
+                assert episode.get_observations(-1) is observation
+                assert not len(episode) or newest == (episode.get_rewards()[-1], episode.get_actions()[-1])
+                assert len(episode.get_observations(-1, neg_index_as_lookback=True, fill=0.0)) == 4
+        return batch
+
+
+class NewestOfAll(Newest):
+    """Reads all steps before and after, so that none are left to take."""
+
+    fills = True
+
+
 @pytest.mark.parametrize(
     ("at_once", "alone"),
-    [(Rewriting, Rewriting), (Reading, Rewriting), (MeanStdFilter, OneByOne), (None, None)],
+    [
+        (Newest, NewestOfAll),
+        (Rewriting, Rewriting),
+        (Reading, Rewriting),
+        (MeanStdFilter, OneByOne),
+        (None, None),
+    ],
 )
 def test_connectors_at_once_and_one_by_one_give_the_same_bits(at_once: Any, alone: Any) -> None:
     def made(connector: Any) -> SingleAgentEnvRunner:

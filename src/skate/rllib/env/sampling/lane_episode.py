@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.episode_buffer import InfiniteLookbackBuffer
+from skate.rllib.env.episode_buffer import Indices, InfiniteLookbackBuffer
 from skate.rllib.env.lanes import Step
 from skate.rllib.env.sampling.action_source import ActionSource
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -141,6 +141,40 @@ class LaneEpisode(SingleAgentEpisode):
             step.finals[self.lane] = observation, step.finals[self.lane][1]
         else:
             step.observations[self.lane] = observation
+
+    def _is_ahead(self, indices: Indices, how: dict[str, Any]) -> bool:
+        """True if plainly the newest item is meant, and it is among the steps that were not taken yet."""
+        return (
+            type(indices) is int
+            and indices == -1
+            and self.since < self.until
+            and not self.__dict__["rewards"].finalized
+            and not how.get("neg_index_as_lookback")
+            and not how.get("one_hot_discrete")
+        )
+
+    def get_observations(self, indices: Indices = None, **how: Any) -> Any:
+        """Return observations; the newest one, which most readers want, without taking steps."""
+        return self.newest() if self._is_ahead(indices, how) else super().get_observations(indices, **how)
+
+    def set_observations(self, *, new_data: Any, at_indices: Indices = None, **how: Any) -> None:
+        """Overwrite observations; the newest one without taking steps."""
+        if self._is_ahead(at_indices, how):
+            self.replace_newest(new_data)
+        else:
+            super().set_observations(new_data=new_data, at_indices=at_indices, **how)
+
+    def get_rewards(self, indices: Indices = None, **how: Any) -> Any:
+        """Return rewards; the newest one without taking steps."""
+        if self._is_ahead(indices, how):
+            return self.taken[self.until - 1].step.rewards[self.lane]
+        return super().get_rewards(indices, **how)
+
+    def get_actions(self, indices: Indices = None, **how: Any) -> Any:
+        """Return actions; the newest one without taking steps."""
+        if self._is_ahead(indices, how):
+            return self.taken[self.until - 1].actions[self.lane]
+        return super().get_actions(indices, **how)
 
     @property
     def observation_space(self) -> gym.Space[Any] | None:
