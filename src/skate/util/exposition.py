@@ -58,6 +58,18 @@ def exposition(timeout: float = 1.0, more: Iterable[Row] = ()) -> str:
     return text([*metric_rows.collect(timeout), *more], {"SessionName": metric_rows.session_name()})
 
 
+def rows(timeout: float = 1.0) -> list[Row]:
+    """Return the metrics of all nodes and processes as rows: name, kind, boundaries, and series of labels, value and counts.
+
+    Args: timeout: as for `exposition`.
+
+    Raises:
+        RuntimeError: no session is running.
+        TimeoutError: no node has answered.
+    """
+    return metric_rows.collect(timeout)
+
+
 def text(rows: Iterable[Row], labels: dict[str, str]) -> str:
     """Return rows of metrics in the text format, each series with some more labels, if it has none of that name."""
     families: dict[str, _Family] = {}
