@@ -35,7 +35,9 @@ def completed(details: Row) -> Row:
         except (RayStateApiException, ValueError):  # the rest is right without them
             return details
         for row in without:
-            row["log_file_path"] = names[row["node_id"]].get(pids.get(row["actor_id"]))
+            pid = pids.get(row["actor_id"])
+            # A process that has printed nothing has an empty stream, which can be read by this name.
+            row["log_file_path"] = names[row["node_id"]].get(pid) or (f"worker-{pid}.err" if pid else None)
     return details
 
 
