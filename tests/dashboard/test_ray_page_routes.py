@@ -71,10 +71,13 @@ def get(app: Guard, path: str) -> Any:
     return answer.json
 
 
-def test_a_dataset_that_has_ended_is_shown_with_its_operators(app: Guard) -> None:
+def test_a_dataset_is_shown_with_its_operators_while_it_runs_and_afterwards(app: Guard) -> None:
     job = skate.get_runtime_context().get_job_id()
-    get(app, f"/api/data/datasets/{job}")  # runs keep their last values once they are read
-    data.range(100, override_num_blocks=4).map(lambda row: row).materialize()
+    batches = iter(data.range(100, override_num_blocks=4).map(lambda row: row).iter_batches(batch_size=10))
+    next(batches)
+    (found,) = get(app, f"/api/data/datasets/{job}")["datasets"]
+    assert (found["state"], found["end_time"]) == ("RUNNING", None)
+    assert len(list(batches)) == 9
     (found,) = get(app, f"/api/data/datasets/{job}")["datasets"]
     assert (found["state"], found["total_rows"], found["job_id"]) == ("FINISHED", 100, job)
     assert found["start_time"] < found["end_time"]
