@@ -30,7 +30,7 @@ class Lines(SpanExporter):
 
 def in_batches():
     provider = TracerProvider()
-    # Nothing is exported before somebody asks for it.
+    # Nothing is exported before the end of the session.
     provider.add_span_processor(BatchSpanProcessor(Lines(), schedule_delay_millis=1_000_000))
     trace.set_tracer_provider(provider)
 

@@ -17,6 +17,7 @@ from skate.dashboard import (
     log_routes,
     package_routes,
     profile_routes,
+    ray_page,
     serve_routes,
     state_routes,
 )
@@ -53,6 +54,7 @@ ROUTES: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
     "/api/v0/logs": log_routes.names,
     "/api/v0/logs/{media}": log_routes.lines,
     "/api/v0/tasks/timeline": state_routes.timeline,
+    **ray_page.ROUTES,
     "/api/v0/{kind}/summarize": state_routes.summary,
     "/api/v0/{kind}": state_routes.rows,
     "/api/profiling_enabled": profile_routes.profiling_enabled,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import socket
 import time
 from typing import Any
 
@@ -15,6 +13,7 @@ import skate
 from skate.autoscaler.report import status_fields, status_text
 from skate.autoscaler.view import demand
 from skate.dashboard.machine import Machine
+from skate.dashboard.ray_page import machines
 from skate.dashboard.state_routes import reply
 from skate.util import state
 from skate.util.exposition import CONTENT_TYPE, exposition
@@ -64,9 +63,12 @@ def nodes(request: Request) -> Response:
     if view != "summary":
         return reply({}, f"view={view} is unknown; use summary or hostNameList", 400)
     usage = {node["NodeID"]: _usage(node) for node in found}
-    return reply(
-        {"summary": [_node(node) for node in found], "nodeLogicalResources": usage}, "Node summary fetched."
-    )
+    try:
+        readings = machines.Readings()
+    except TimeoutError as error:
+        return reply({}, str(error), 503)
+    rows = [machines.described(node, readings) for node in found]
+    return reply({"summary": rows, "nodeLogicalResources": usage}, "Node summary fetched.")
 
 
 def node(request: Request) -> Response:
@@ -74,14 +76,16 @@ def node(request: Request) -> Response:
     wanted = request.path_params["node_id"]
     for each in skate.nodes():
         if each["NodeID"] == wanted:
-            return reply({"detail": _node(each)}, "Node details fetched.")
+            readings = machines.Readings()
+            detail = machines.with_details(each, readings, _actors(readings))
+            return reply({"detail": detail}, "Node details fetched.")
     return reply({}, f"there is no node {wanted}", 404)
 
 
 def actors(request: Request) -> Response:
     """Return the actors, by id."""
-    found = state.list_actors(detail=True, limit=10_000)
-    return reply({"actors": {row.actor_id: _actor(row) for row in found}}, "All actors fetched.")
+    found = _actors(machines.Readings())
+    return reply({"actors": {row["actorId"]: row for row in found}}, "All actors fetched.")
 
 
 def actor(request: Request) -> Response:
@@ -90,7 +94,7 @@ def actor(request: Request) -> Response:
     row = state.get_actor(wanted)
     if row is None:
         return reply({}, f"there is no actor {wanted}", 404)
-    return reply({"detail": _actor(row)}, "Actor details fetched.")
+    return reply({"detail": _actor(row, _addresses(), machines.Readings())}, "Actor details fetched.")
 
 
 def cluster_status(request: Request) -> Response:
@@ -141,43 +145,21 @@ def _session_name() -> str:
     return f"session_{skate.get_runtime_context().get_node_id()[:16]}"
 
 
-def _node(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a node in Ray's shape. Readings of a machine are only those of this one."""
-    total = row["Resources"]
-    load = os.getloadavg()
-    memory_total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    memory_free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    used = memory_total - memory_free
-    cpus = os.cpu_count() or 1
-    return {
-        "now": time.time(),
-        "hostname": socket.gethostname(),
-        "ip": row["NodeManagerAddress"],
-        "cpus": [cpus, cpus],
-        "mem": [memory_total, memory_free, round(100 * used / memory_total, 1), used],
-        "loadAvg": [load, [round(each / cpus, 2) for each in load]],
-        "gpus": [],
-        "tpus": [],
-        "workers": [],
-        "raylet": {
-            "nodeId": row["NodeID"],
-            "nodeManagerAddress": row["NodeManagerAddress"],
-            "nodeManagerHostname": row["NodeManagerHostname"],
-            "nodeName": row["NodeName"],
-            "resourcesTotal": total,
-            "isHeadNode": "node:__internal_head__" in total,
-            "labels": row["Labels"],
-            "state": "ALIVE" if row["Alive"] else "DEAD",
-            "stateMessage": row["DeathReasonMessage"] or None,
-        },
-    }
-
-
 def _usage(row: dict[str, Any]) -> str:
     return ", ".join(f"{amount:g} {name}" for name, amount in sorted(row["Resources"].items()))
 
 
-def _actor(row: Any) -> dict[str, Any]:
+def _addresses() -> dict[str, str]:
+    return {node["NodeID"]: node["NodeManagerAddress"] for node in skate.nodes()}
+
+
+def _actors(readings: machines.Readings) -> list[dict[str, Any]]:
+    addresses = _addresses()
+    return [_actor(row, addresses, readings) for row in state.list_actors(detail=True, limit=10_000)]
+
+
+def _actor(row: Any, addresses: dict[str, str], readings: machines.Readings) -> dict[str, Any]:
+    ip = addresses.get(row.node_id, "")
     return {
         "actorId": row.actor_id,
         "jobId": row.job_id,
@@ -187,10 +169,25 @@ def _actor(row: Any) -> dict[str, Any]:
         "state": row.state,
         "numRestarts": str(row.num_restarts),
         "pid": row.pid,
-        "address": {"nodeId": row.node_id, "ipAddress": "", "port": 0, "workerId": ""},
+        "address": {"nodeId": row.node_id, "ipAddress": ip, "port": 0, "workerId": ""},
         "reprName": row.repr_name,
         "labelSelector": row.label_selector,
         "requiredResources": row.required_resources,
         "placementGroupId": row.placement_group_id,
         "isDetached": row.is_detached,
+        "callSite": row.call_site or "",
+        "exitDetail": _why_dead(row.death_cause),
+        "startTime": None,
+        "endTime": None,
+        "gpus": [],
+        "tpus": [],
+        "processStats": readings.of_process(ip, row.pid) if row.pid else {},
     }
+
+
+def _why_dead(cause: Any) -> str:
+    """Return the text of the cause of a death, which has one in each of its kinds."""
+    if not isinstance(cause, dict):
+        return "" if cause is None else str(cause)
+    texts = [str(each.get("error_message", "")) for each in cause.values() if isinstance(each, dict)]
+    return next(filter(None, texts), "-")

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from skate.dashboard.job_routes import refusal
 from skate.dashboard.mask import masked
+from skate.dashboard.ray_page import serve_details
 from skate.job_submission.manager import of_session
 
 PATH = "/api/serve/applications/"
@@ -23,6 +24,8 @@ def applications(request: Request) -> Response:
     from skate.serve import rest  # most servers are never asked for it, and it loads Serve
 
     status, answer = rest.act("GET", PATH, b"")
+    if status == 200 and isinstance(answer, dict):
+        answer = serve_details.completed(answer)
     return JSONResponse(masked(request, answer), status)
 
 

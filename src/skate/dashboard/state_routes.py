@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 import skate
 from skate.dashboard.mask import COLUMNS, masked, sees_everything
 from skate.util import state
+from skate.util.state import lineage
 from skate.util.state.api import columns_of
 from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER, SCHEMAS
 from skate.util.state.exception import RayStateApiException
@@ -29,6 +30,8 @@ SUMMARIES: dict[str, Callable[..., dict[str, Any]]] = {
     "actors": state.summarize_actors,
     "objects": state.summarize_objects,
 }
+#: The most tasks of a summary of some; that of all is made of counters.
+TASKS_MAX = RAY_MAX_LIMIT_FROM_API_SERVER
 TRUE = ("1", "true", "True")
 
 
@@ -78,13 +81,23 @@ def summary(request: Request) -> Response:
     if kind not in SUMMARIES:
         return Response("404: Not Found", 404)
     try:
-        found = SUMMARIES[kind](timeout=timeout_of(request))
-    except (ValueError, RayStateApiException) as error:
+        of_job = kind == "tasks" and {"filter_keys", "summary_by"}.intersection(request.query_params)
+        found = _of_some_tasks(request) if of_job else SUMMARIES[kind](timeout=timeout_of(request))
+    except (ValueError, TypeError, RayStateApiException) as error:
         return refusal(error)
     total = sum(
         count for name, count in found["cluster"].items() if name.startswith("total_") and type(count) is int
     )
     return reply(counted({"node_id_to_summary": found}, total))
+
+
+def _of_some_tasks(request: Request) -> dict[str, Any]:
+    """Return the summary of the tasks that filters select, by function or by what has submitted them."""
+    found, _ = columns_of("tasks", _filters(request), TASKS_MAX, timeout_of(request), True, True)
+    if request.query_params.get("summary_by") != "lineage":
+        return {"cluster": lineage.by_name(found)}
+    actors, _ = columns_of("actors", [], TASKS_MAX, timeout_of(request), True, True)
+    return {"cluster": lineage.by_lineage(found, actors)}
 
 
 def timeline(request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -54,12 +55,15 @@ class RunFigures:
     def __init__(self, run: Execution) -> None:
         self._dataset = run.label
         self._run: Execution | None = run
+        self._began = time.time()
+        self._ended = 0.0
         self._lists = [_Lists(operator) for operator in run.topology.operators]
         self._last: list[Family] = []
 
     def ended(self) -> None:
         """Keep the last values, and nothing else of the run."""
         if self._run is not None:
+            self._ended = time.time()
             self._last = list(self._read(self._run)) if _runs.is_read else []
             self._run, self._lists = None, []
             _runs.end(self)
@@ -90,6 +94,8 @@ class RunFigures:
             ("sched_loop_duration_s", "Seconds of the last pass of the loop, without its wait.", run.pass_seconds),
             ("cluster_cpu_utilization", "Share of the CPUs that the run uses.", busy / limits.cpus),
             ("cluster_object_store_memory_utilization", "Share of its memory that the run uses.", held / limits.budget_bytes),
+            ("run_start_time_s", "When the run began, in seconds since 1970.", self._began),
+            ("run_end_time_s", "When the run ended; 0 before that.", self._ended),
         ):  # fmt: skip
             yield _gauge(name, description, labels, value)
 
