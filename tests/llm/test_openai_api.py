@@ -331,6 +331,13 @@ def test_documents_are_ranked_by_their_scores(url: str) -> None:
         assert httpx.post(url + "/rerank", json={"model": "tiny", **wrong}).status_code == 400
 
 
+def test_a_header_names_the_response(url: str) -> None:
+    body = {"model": "tiny", "query": "ab", "documents": ["a"]}
+    for more, name in (({}, "mine"), ({"request_id": "its"}, "its")):
+        found = httpx.post(url + "/rerank", json={**body, **more}, headers={"X-Request-Id": "mine"})
+        assert found.json()["id"] == f"rerank-{name}"
+
+
 def test_log_probabilities_of_an_echo_need_an_engine_that_has_them(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="prompt_logprobs"):
         client.completions.create(model="tiny", prompt="ab", echo=True, logprobs=1)

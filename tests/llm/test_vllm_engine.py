@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import json
 import sys
 import types
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from skate.llm import EngineArgs, SamplingParams
+from skate.llm import EngineArgs, Increment, SamplingParams, vllm_reasoning
 from skate.llm.engines import Place, decided, vllm_build
-from skate.llm.errors import BadRequest, EngineStopped, PromptTooLong, UnknownModel
+from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong, UnknownModel
+from skate.llm.openai import reasoning
+from skate.llm.openai.model_service import ModelService
+from skate.llm.openai.requests import CompletionRequest
 from skate.llm.vllm import VllmEngine
 from skate.serve.llm import LLMConfig, LLMServer
 from tests.llm.asking import ask, ask_all
 
 
 class EngineDeadError(Exception):
+    """As vLLM's."""
+
+
+class VLLMClientError(Exception):
+    """As vLLM's, which is no ValueError."""
+
+
+class VLLMValidationError(VLLMClientError):
+    """As vLLM's."""
+
+    parameter = "logit_bias"
+
+
+class QueueOverflowError(Exception):
     """As vLLM's."""
 
 
@@ -45,6 +63,10 @@ class FakeVllm:
             raise EngineDeadError("a worker died")
         if len(tokens) >= 8:
             raise ValueError("too long")
+        if tokens[0] == 99:
+            raise VLLMValidationError("no such token")
+        if tokens[0] == 98:
+            raise QueueOverflowError("the queue is full")
         try:
             for at, token in enumerate(reversed(tokens)):
                 last = at == len(tokens) - 1
@@ -61,15 +83,34 @@ class FakeVllm:
                     )
                     for index in range(params.n)
                 ]
-                yield SimpleNamespace(prompt_token_ids=tokens, outputs=outputs)
+                asked = getattr(params, "prompt_logprobs", None)
+                likely = [None, *({each: SimpleNamespace(logprob=-2.0)} for each in tokens[1:])]
+                yield SimpleNamespace(
+                    prompt_token_ids=tokens,
+                    outputs=outputs,
+                    prompt_logprobs=None if asked is None or at else likely,
+                )
         finally:
             self.closed += 1
 
     async def encode(
         self, prompt: Any, params: Any, request_id: str, lora_request: Any
     ) -> AsyncIterator[Any]:
-        vector = SimpleNamespace(float=lambda: SimpleNamespace(tolist=lambda: [0.6, 0.8]))
+        self.requests.append((prompt, params, request_id, lora_request))
+        vector = SimpleNamespace(
+            float=lambda: SimpleNamespace(tolist=lambda: [0.6, 0.8]), squeeze=lambda: 0.25
+        )
         yield SimpleNamespace(prompt_token_ids=[1, 2], outputs=SimpleNamespace(data=vector))
+
+    def get_num_unfinished_requests(self) -> int:
+        return 3
+
+    def get_tokenizer(self) -> Any:
+        def tokens(text: str, text_pair: str = "") -> dict[str, list[int]]:
+            kinds = [0] * len(text) + [1] * len(text_pair)
+            return {"input_ids": [ord(each) for each in text + text_pair], "token_type_ids": kinds}
+
+        return tokens
 
     async def abort(self, request_id: str) -> None:
         self.aborted += 1
@@ -150,6 +191,12 @@ def test_errors_are_the_callers_or_the_engines() -> None:
         asyncio.run(ask(engine, [1] * 9))
     with pytest.raises(BadRequest, match="too long"):
         asyncio.run(ask(engine, "x" * 9))
+    with pytest.raises(BadRequest, match="no such token") as refused:
+        asyncio.run(ask(engine, [99]))
+    assert refused.value.param == "logit_bias"
+    with pytest.raises(Overloaded, match="queue is full"):
+        asyncio.run(ask(engine, [98]))
+    assert engine.load() == (3, 0)
     engine.engine.dead = True
     with pytest.raises(EngineStopped, match="a worker died"):
         asyncio.run(ask(engine, [1]))
@@ -179,6 +226,84 @@ def test_embeddings_are_a_task_of_their_own() -> None:
     assert engine.engine.arguments.runner == "pooling"
     with pytest.raises(BadRequest, match="task 'embed'"):
         asyncio.run(started().embed([1], "r"))
+
+
+def test_a_cross_encoder_gets_both_texts_and_where_the_second_begins() -> None:
+    engine = started(task="score")
+    found = asyncio.run(engine.score("ab", "c", "r"))
+    prompt, params, _, _ = engine.engine.requests[0]
+    assert (found.value, found.prompt_tokens) == (0.25, 3) and engine.scores_pairs
+    assert prompt == {"prompt_token_ids": [97, 98, 99]}
+    assert params.extra_kwargs == {"compressed_token_type_ids": 2} and params.task == "classify"
+    assert not started().scores_pairs
+
+
+class Parser:
+    """As vLLM's: what precedes `|` is reasoning. Keeps the mark `<` if it does not arrive alone."""
+
+    reasoning_start_str = "<"
+
+    def __init__(self, tokenizer: Any) -> None:
+        pass
+
+    def extract_reasoning(self, text: str, request: Any) -> tuple[str | None, str | None]:
+        reasoning, _, content = text.removeprefix("<").partition("|")
+        return reasoning, content or None
+
+    def extract_reasoning_streaming(self, before: str, after: str, new: str, *tokens: Any) -> Any:
+        assert before + new == after and list(tokens[0]) + list(tokens[2]) == list(tokens[1])
+        if "|" in before:
+            return SimpleNamespace(reasoning=None, content=new)
+        reasoning, _, content = new.partition("|")
+        return SimpleNamespace(reasoning=reasoning, content=content or None)
+
+
+def test_reasoning_is_apart_from_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = types.ModuleType("vllm.reasoning")
+    module.ReasoningParserManager = SimpleNamespace(get_reasoning_parser={"bar": Parser}.__getitem__)
+    monkeypatch.setitem(sys.modules, "vllm.reasoning", module)
+
+    async def answers(**more: Any) -> list[tuple[str, str]]:
+        reader = vllm_reasoning.reader("bar", None)
+
+        async def found() -> AsyncGenerator[tuple[int, Increment], None]:
+            for at in (0, 1):
+                for text, end in more["parts"]:
+                    yield at, Increment(at, text, [len(text)], finish_reason=end)
+
+        given = [(new.reasoning, new.text) async for _, new in reasoning.apart(found(), reader)]
+        assert given[: len(given) // 2] == given[len(given) // 2 :]
+        return given[: len(given) // 2]
+
+    assert asyncio.run(answers(parts=[("<ab|cd", "stop")])) == [("ab", "cd")]
+    parts = [("<a", None), ("b|c", None), ("d", "stop")]
+    assert asyncio.run(answers(parts=parts)) == [("a", ""), ("b", "c"), ("", "d")]
+    with pytest.raises(KeyError):
+        vllm_reasoning.reader("none", None)
+
+
+def test_an_echo_has_the_log_probabilities_of_the_prompt() -> None:
+    async def answers(**more: Any) -> Any:
+        engine = VllmEngine(EngineArgs("m"))
+        await engine.start()
+        request = CompletionRequest(prompt=[7, 8], max_tokens=2, echo=True, logprobs=1, **more)
+        return [each async for each in service(engine).completions(request)]
+
+    def service(engine: VllmEngine) -> ModelService:
+        engine.__dict__["text"] = SimpleNamespace(
+            token=str, decode=lambda tokens: "".join(map(str, tokens)), token_bytes=lambda token: None
+        )
+        return ModelService(engine, "m")
+
+    (whole,) = asyncio.run(answers())
+    logprobs = whole.choices[0].logprobs
+    assert logprobs["tokens"] == ["7", "8", "8", "7"] and logprobs["text_offset"] == [0, 1, 2, 3]
+    assert logprobs["token_logprobs"] == [None, -2.0, -1.0, -1.0] and logprobs["top_logprobs"][0] is None
+    events = "".join(asyncio.run(answers(stream=True))).split("\n\n")
+    first = json.loads(events[0].removeprefix("data: "))["choices"][0]
+    assert first["text"] == "78" and first["logprobs"]["token_logprobs"] == [None, -2.0]
+    second = json.loads(events[1].removeprefix("data: "))["choices"][0]
+    assert second["logprobs"]["text_offset"] == [2]
 
 
 @pytest.mark.parametrize(

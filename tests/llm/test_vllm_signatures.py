@@ -1,6 +1,6 @@
 """The adapter of vLLM against vLLM's own source, read and not run: every name that is asked of it is there.
 
-vLLM does not run without a GPU and is large, so that its source is looked for: installed, or unpacked from its wheel where
+vLLM is large, so that its source is looked for: installed, or unpacked from its wheel where
 SKATE_VLLM_SOURCE says.
 """
 
@@ -82,6 +82,8 @@ ENGINE = ("v1/engine/async_llm.py", "AsyncLLM")
         ("encode", {"prompt", "pooling_params", "request_id", "lora_request"}),
         ("abort", {"request_id"}),
         ("check_health", set()),
+        ("get_tokenizer", set()),
+        ("get_num_unfinished_requests", set()),
         ("shutdown", set()),
         ("sleep", {"level"}),
         ("wake_up", {"tags"}),
@@ -124,7 +126,8 @@ def test_arguments_and_params_have_the_names_that_are_given() -> None:
     assert {"json", "json_object"} <= declared("sampling_params.py", "StructuredOutputsParams")
     kinds = a_class("sampling_params.py", "RequestOutputKind").body
     assert {"DELTA", "FINAL_ONLY"} <= {x.targets[0].id for x in kinds if isinstance(x, ast.Assign)}  # type: ignore[attr-defined]
-    assert {"task", "dimensions"} <= declared("pooling_params.py", "PoolingParams")
+    assert "prompt_logprobs" in declared("sampling_params.py", "SamplingParams")
+    assert {"task", "dimensions", "extra_kwargs"} <= declared("pooling_params.py", "PoolingParams")
     assert [*_order("lora/request.py", "LoRARequest")][:3] == ["lora_name", "lora_int_id", "lora_path"]
 
 
@@ -141,6 +144,15 @@ def test_outputs_have_the_names_that_are_read() -> None:
     assert "first_token_latency" in declared("v1/metrics/stats.py", "RequestStateStats")
     dead = {x.name for x in module("v1/engine/exceptions.py").body if isinstance(x, ast.ClassDef)}
     assert "EngineDeadError" in dead
+    refused = {x.name for x in module("exceptions.py").body if isinstance(x, ast.ClassDef)}
+    assert {"VLLMClientError", "QueueOverflowError", "MaxQueuedTokensError"} <= refused
+
+
+def test_reasoning_parsers_are_called_as_they_are_defined() -> None:
+    parser = ("reasoning/abs_reasoning_parsers.py", "ReasoningParser")
+    assert {"model_output", "request"} <= takes(*parser, "extract_reasoning")
+    assert {"previous_text", "current_text", "delta_text"} <= takes(*parser, "extract_reasoning_streaming")
+    assert "name" in takes(parser[0], "ReasoningParserManager", "get_reasoning_parser")
 
 
 def test_tasks_are_those_that_vllm_knows() -> None:

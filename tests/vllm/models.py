@@ -35,6 +35,15 @@ def text_model(folder: Path, **more: Any) -> Path:
     return tiny.save(folder, **{**SHAPE, **more})
 
 
+def reasoning_model(folder: Path) -> Path:
+    """The same with the tokens <think> and </think>."""
+    made = text_model(folder)
+    tokenizer = tiny.tokenizer()
+    tokenizer.add_tokens(["<think>", "</think>"])
+    tokenizer.save_pretrained(made)
+    return made
+
+
 def adapter(folder: Path, model: Path, seed: int = 1) -> Path:
     """A LoRA adapter with random weights for some layers of a model."""
     generator = torch.Generator().manual_seed(seed)

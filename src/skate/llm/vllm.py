@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 from skate.installed import is_installed, missing, require
-from skate.llm.engine import EngineArgs, Text
+from skate.llm import vllm_reasoning
+from skate.llm.engine import EngineArgs, ReasoningReader, Text
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
@@ -44,6 +45,8 @@ class VllmEngine:
         self._args = args
         self._adapters: dict[str, Any] = {}
         self._folder = args.adapters()
+        #: Makes readers of reasoning, if the config names a parser.
+        self.reasoning: Callable[[], ReasoningReader] | None = None
 
     @cached_property
     def text(self) -> Text:
@@ -65,6 +68,10 @@ class VllmEngine:
             given.setdefault("enable_lora", True)
             given.setdefault("max_loras", args.max_loras)
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
+        if args.kwargs.get("reasoning_parser"):
+            self.reasoning = vllm_reasoning.reader(
+                args.kwargs["reasoning_parser"], self.engine.get_tokenizer()
+            )
 
     def outputs(
         self,

@@ -219,6 +219,8 @@ class Endpoints:
             parsed: Any = model.model_validate(body)
             if parsed.model is None:
                 parsed.model = await self._only_model()
+            if getattr(parsed, "request_id", "") is None:
+                parsed.request_id = request.headers.get("x-request-id")
             found = self._models.call(parsed.model, method, parsed, request.headers, client_of(request.scope))
         except TooLarge as error:
             return UnreadBody(failures.response(413, str(error), code="request_too_large"))

@@ -36,6 +36,10 @@ class Events:
             content = '{"content": ' + content + "}" if text or finish is None else "{}"
         return self._choice(index, content, logprobs, finish, stop)
 
+    def reasoning(self, index: int, text: str) -> str:
+        """Format an event with new text of an answer's reasoning."""
+        return self._choice(index, '{"reasoning": ' + json.dumps(text) + "}", None, None, None)
+
     def usage(self, usage: dict[str, int]) -> str:
         """Format the event with the token counts."""
         return self._head + '[], "usage": ' + json.dumps(usage) + "}\n\n"

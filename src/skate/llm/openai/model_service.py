@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import math
-import struct
+import os
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from skate.llm.engine import Engine, embeds_for, generates_for
+from skate.llm.engine import Engine, embeds_for, generates_for, reasoning_of
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
-from skate.llm.openai import failures, logprobs, request_checks, scores
+from skate.llm.openai import failures, logprobs, reasoning, request_checks, scores, vectors
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
@@ -55,6 +53,7 @@ class Answers:
 
     def __init__(self, count: int) -> None:
         self.texts = [""] * count
+        self.reasonings = [""] * count
         self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
         self.ends: list[Increment | None] = [None] * count
         self.cached = 0
@@ -64,6 +63,7 @@ class Answers:
     def take(self, at: int, new: Increment) -> None:
         """Add an increment of answer `at`."""
         self.texts[at] += new.text
+        self.reasonings[at] += new.reasoning
         self.logprobs[at] += new.logprobs or []
         self.ends[at] = new
         self.cached += new.cached_tokens
@@ -201,7 +201,9 @@ class ModelService:
         every_s = self._interval_s if request.stream else AT_THE_END
         requested_at = time.perf_counter()
         streams = [
-            generates_for(client, self.engine)(each, params, f"{request_id}-{number}", adapter, every_s)
+            generates_for(client, self.engine)(
+                each, params, f"{request_id}-{number}-{os.urandom(4).hex()}", adapter, every_s
+            )
             for number, each in enumerate(tokens)
         ]
         first, ends = True, {}
@@ -241,6 +243,9 @@ class ModelService:
         )
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
         found = self._increments([tokens], params, request, request_id, started, client)
+        reader = reasoning_of(self.engine)
+        if reader is not None:
+            found = reasoning.apart(found, reader)
         if request.stream:
             async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
                 async for event in events:
@@ -253,7 +258,9 @@ class ModelService:
             choices=[
                 ChatChoice(
                     index=index,
-                    message=AnswerMessage(content=answers.texts[index]),
+                    message=AnswerMessage(
+                        content=answers.texts[index], reasoning=answers.reasonings[index] or None
+                    ),
                     logprobs=logprobs.of_chat(answers.logprobs[index], text) if request.logprobs else None,
                     finish_reason=end.finish_reason,
                     stop_reason=end.stop_reason,
@@ -353,6 +360,8 @@ class ModelService:
                         logs, offsets[at] = logprobs.of_completion(
                             new.logprobs, self.engine.text, offsets[at]
                         )
+                if new.reasoning:
+                    before += events.reasoning(at, new.reasoning)
                 if new.text or new.finish_reason is not None or logs is not None:
                     yield before + events.text(at, new.text, logs, new.finish_reason, new.stop_reason)
                 elif before:
@@ -373,14 +382,14 @@ class ModelService:
         request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
         made = await self._embed(tokens, request_id, adapter, client)
         if request.dimensions is not None:
-            made = [_shortened(each, request.dimensions) for each in made]
+            made = [vectors.shortened(each, request.dimensions) for each in made]
         packed = request.encoding_format == "base64"
         count = sum(each.prompt_tokens for each in made)
         yield EmbeddingResponse(
             id=request_id,
             model=request.model or self.model,
             data=[
-                EmbeddingData(index=index, embedding=_packed(each.vector) if packed else each.vector)
+                EmbeddingData(index=index, embedding=vectors.packed(each.vector) if packed else each.vector)
                 for index, each in enumerate(made)
             ],
             usage=EmbeddingUsage(prompt_tokens=count, total_tokens=count),
@@ -477,18 +486,3 @@ async def _all(found: AsyncGenerator[tuple[int, Increment], None], count: int) -
 def _usage(prompt_tokens: int, answers: Answers) -> Usage:
     generated = sum(end.completion_tokens for end in answers.ends if end is not None)
     return Usage.of(prompt_tokens, generated, answers.cached)
-
-
-def _shortened(made: Embedding, dimensions: int) -> Embedding:
-    """Return the first dimensions of an embedding, normalized to length 1."""
-    if dimensions > len(made.vector):
-        raise BadRequest(
-            f"dimensions must be at most {len(made.vector)} with this model, got {dimensions}", "dimensions"
-        )
-    part = made.vector[:dimensions]
-    length = math.sqrt(sum(each * each for each in part)) or 1.0
-    return Embedding([each / length for each in part], made.prompt_tokens)
-
-
-def _packed(vector: Sequence[float]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -61,6 +61,8 @@ class AnswerMessage(BaseModel):
     role: str = "assistant"
     content: str | None = None
     refusal: str | None = None
+    #: vLLM's: the reasoning, if the engine has a parser for it.
+    reasoning: str | None = None
 
 
 class ChatChoice(BaseModel):
