@@ -17,6 +17,8 @@ from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
+from skate.llm.tool_calls.options import ToolOptions
+from skate.llm.vllm_answers import VllmAnswers
 
 #: vLLM's arguments for each task.
 RUNNERS = {
@@ -157,6 +159,15 @@ class VllmEngine:
         if last is None:
             raise EngineStopped("vLLM ended a request without a result")
         return Embedding(last.outputs.data.float().tolist(), len(last.prompt_token_ids or ()))
+
+    def answer_parsers(self, options: ToolOptions) -> VllmAnswers:
+        """Return vLLM's parsers of calls and reasoning, after `start`. Raises ValueError for unknown ones."""
+        return VllmAnswers(
+            options,
+            lambda: getattr(self.text, "tokenizer", None),
+            self._args.model,
+            getattr(self.engine, "model_config", None),
+        )
 
     async def reset_prefix_cache(self) -> None:
         """Drop the cached prefixes of earlier prompts."""

@@ -36,6 +36,17 @@ class Events:
             content = '{"content": ' + content + "}" if text or finish is None else "{}"
         return self._choice(index, content, logprobs, finish, stop)
 
+    def delta(
+        self,
+        index: int,
+        delta: dict[str, Any],
+        logprobs: dict[str, Any] | None,
+        finish: str | None,
+        stop: Any,
+    ) -> str:
+        """Format an event with any delta of a chat."""
+        return self._choice(index, json.dumps(delta), logprobs, finish, stop)
+
     def usage(self, usage: dict[str, int]) -> str:
         """Format the event with the token counts."""
         return self._head + '[], "usage": ' + json.dumps(usage) + "}\n\n"

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, field_validator, model_validator
 
 from skate.installed import require
+from skate.llm.tool_calls.options import ToolOptions
 
 _DOWNLOAD_TIMEOUT_S = 30.0
 _DOWNLOAD_TRIES = 3
@@ -142,6 +143,7 @@ class LLMConfig(Config):
             size = self.engine_kwargs.get(name, 1)
             if not isinstance(size, int) or size < 1:
                 raise ValueError(f"{name} of engine_kwargs must be an integer >= 1, got {size!r}")
+        ToolOptions.of(self.engine_kwargs)  # raises ValueError for options that do not fit together
         return self
 
     @property
