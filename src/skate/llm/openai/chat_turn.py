@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -188,3 +189,17 @@ class ChatTurns:
             return _PROBE in self._engine.text.chat([{"role": "user", "content": "Hi"}], tools=[probe])
         except BadRequest:  # the template's own error follows with the request's messages
             return True
+
+
+async def of_tools(
+    request: ChatCompletionRequest, found: AsyncGenerator[Any, None]
+) -> AsyncGenerator[Any, None]:
+    """Yield a response; if an engine rejects the constraint of forced calls, its error names the tools."""
+    try:
+        async with aclosing(found):
+            async for each in found:
+                yield each
+    except BadRequest as error:
+        if request.tool_choice in (None, "none", "auto") or error.param not in (None, "response_format"):
+            raise
+        raise BadRequest(f"tool_choice cannot be enforced: {error}", "tools") from error

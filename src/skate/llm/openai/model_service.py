@@ -17,7 +17,7 @@ from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
 from skate.llm.openai import failures, logprobs, request_checks
 from skate.llm.openai.answers import collected, merged, usage_of
-from skate.llm.openai.chat_turn import ChatTurn, ChatTurns
+from skate.llm.openai.chat_turn import ChatTurn, ChatTurns, of_tools
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
@@ -89,7 +89,7 @@ class ModelService:
 
     def chat(self, request: ChatCompletionRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/chat/completions."""
-        return self._answered(request, self._chat(request, time.perf_counter(), client))
+        return self._answered(request, of_tools(request, self._chat(request, time.perf_counter(), client)))
 
     def completions(self, request: CompletionRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/completions."""
