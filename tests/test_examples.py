@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def run(name: str, **environment: str) -> list[str]:
-    """The lines that an example prints; it has to end well and say nothing on stderr."""
+def run(name: str, quiet: bool = True, **environment: str) -> list[str]:
+    """The lines that an example prints; it has to end well and, if `quiet`, say nothing on stderr."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)],
         capture_output=True,
@@ -28,7 +28,7 @@ def run(name: str, **environment: str) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, f"{name} ended with status {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    assert done.stderr == ""
+    assert not quiet or done.stderr == ""
     return done.stdout.splitlines()
 
 
@@ -122,6 +122,15 @@ def test_a_pipeline_is_served() -> None:
         "A skate is a ray that travels light.",
         "A ray is a fish without bones.",
     ]
+
+
+def test_an_agent_calls_a_tool() -> None:
+    *turns, last = run("agent.py", quiet=False, PORT=str(a_free_port()))
+    people = {'{"city": "Oslo"}': "724000", '{"city": "Rome"}': "2746000"}
+    calls, results = turns[::2], turns[1::2]
+    for call, result in zip(calls, results, strict=True):
+        assert result == "result: " + people[call.removeprefix("call: population ")]
+    assert turns and last == "answered: assistant"
 
 
 def test_every_example_is_run_and_listed() -> None:

@@ -209,7 +209,7 @@ CHAT: dict[str, Any] = {"model": "tiny", "messages": HELLO}
         ("/v1/chat/completions", {**CHAT, "stop": [""]}, 400, None, "stop", "stop"),
         ("/v1/chat/completions", {**CHAT, "messages": []}, 400, "invalid_value", "messages", "messages"),
         ("/v1/chat/completions", {**CHAT, "max_tokens": 300}, 400, "context_length_exceeded", "max_tokens", "256"),
-        ("/v1/chat/completions", {**CHAT, "tools": [{"type": "function"}]}, 400, None, "tools", "tools are not"),
+        ("/v1/chat/completions", {**CHAT, "tools": [{"type": "function"}]}, 400, None, "tools", "an object with a name"),
         ("/v1/chat/completions", {**CHAT, "stream_options": {}}, 400, "invalid_value", "stream_options", "stream=true"),
         ("/v1/chat/completions", {**CHAT, "top_logprobs": 2}, 400, None, "top_logprobs", "logprobs=true"),
         ("/v1/chat/completions", {**CHAT, "model": "plain:model"}, 400, None, "messages", "no chat template"),

@@ -7,17 +7,16 @@ import enum
 import json
 import sys
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from skate.llm import EngineArgs, Increment, SamplingParams, vllm_reasoning
+from skate.llm import EngineArgs, SamplingParams
 from skate.llm.engines import Place, decided, vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong, UnknownModel
-from skate.llm.openai import reasoning
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import CompletionRequest
 from skate.llm.vllm import VllmEngine
@@ -236,50 +235,6 @@ def test_a_cross_encoder_gets_both_texts_and_where_the_second_begins() -> None:
     assert prompt == {"prompt_token_ids": [97, 98, 99]}
     assert params.extra_kwargs == {"compressed_token_type_ids": 2} and params.task == "classify"
     assert not started().scores_pairs
-
-
-class Parser:
-    """As vLLM's: what precedes `|` is reasoning. Keeps the mark `<` if it does not arrive alone."""
-
-    reasoning_start_str = "<"
-
-    def __init__(self, tokenizer: Any) -> None:
-        pass
-
-    def extract_reasoning(self, text: str, request: Any) -> tuple[str | None, str | None]:
-        reasoning, _, content = text.removeprefix("<").partition("|")
-        return reasoning, content or None
-
-    def extract_reasoning_streaming(self, before: str, after: str, new: str, *tokens: Any) -> Any:
-        assert before + new == after and list(tokens[0]) + list(tokens[2]) == list(tokens[1])
-        if "|" in before:
-            return SimpleNamespace(reasoning=None, content=new)
-        reasoning, _, content = new.partition("|")
-        return SimpleNamespace(reasoning=reasoning, content=content or None)
-
-
-def test_reasoning_is_apart_from_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = types.ModuleType("vllm.reasoning")
-    module.ReasoningParserManager = SimpleNamespace(get_reasoning_parser={"bar": Parser}.__getitem__)
-    monkeypatch.setitem(sys.modules, "vllm.reasoning", module)
-
-    async def answers(**more: Any) -> list[tuple[str, str]]:
-        reader = vllm_reasoning.reader("bar", None)
-
-        async def found() -> AsyncGenerator[tuple[int, Increment], None]:
-            for at in (0, 1):
-                for text, end in more["parts"]:
-                    yield at, Increment(at, text, [len(text)], finish_reason=end)
-
-        given = [(new.reasoning, new.text) async for _, new in reasoning.apart(found(), reader)]
-        assert given[: len(given) // 2] == given[len(given) // 2 :]
-        return given[: len(given) // 2]
-
-    assert asyncio.run(answers(parts=[("<ab|cd", "stop")])) == [("ab", "cd")]
-    parts = [("<a", None), ("b|c", None), ("d", "stop")]
-    assert asyncio.run(answers(parts=parts)) == [("a", ""), ("b", "c"), ("", "d")]
-    with pytest.raises(KeyError):
-        vllm_reasoning.reader("none", None)
 
 
 def test_an_echo_has_the_log_probabilities_of_the_prompt() -> None:

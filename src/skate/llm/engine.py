@@ -127,20 +127,6 @@ class SharedEngine(Engine, Protocol):
         """Compute the embedding of a prompt for a client."""
 
 
-class ReasoningReader(Protocol):
-    """Tells the reasoning of one answer from its content."""
-
-    begun: bool
-
-    def read(self, text: str, tokens: Sequence[int], whole: bool) -> tuple[str, str]:
-        """Return the reasoning and the content of new text; `whole` is True if it is the whole answer."""
-
-
-def reasoning_of(engine: Engine) -> Callable[[], ReasoningReader] | None:
-    """Return a function that makes readers for answers of an engine; None if it has no reasoning parser."""
-    return getattr(engine, "reasoning", None)
-
-
 class PairEngine(Engine, Protocol):
     """An engine whose model may score pairs of texts itself."""
 

@@ -30,7 +30,6 @@ class Increment:
         ttft_s: the engine's time to the first token in seconds, set in the first increment.
         kv_transfer_params: where another engine finds the prompt's keys and values, if their transfer was requested.
         cached_tokens: the number of prompt tokens found in the cache, set in the first increment.
-        reasoning: the reasoning that was in `text`, for chats with a reasoning parser.
         prompt_logprobs: one for each token of the prompt, None for the first; in the first increment, if requested.
     """
 
@@ -46,7 +45,6 @@ class Increment:
     cached_tokens: int = 0
     kv_transfer_params: dict[str, Any] | None = None
     prompt_logprobs: list[TokenLogprob | None] | None = None
-    reasoning: str = ""
 
     def then(self, later: Increment) -> None:
         """Append a later increment of the same answer."""

@@ -15,6 +15,9 @@ from skate.llm.errors import Overloaded, PromptTooLong
 from skate.llm.fair_queue import FairQueue
 
 R = TypeVar("R")
+Arranged = Callable[
+    [Sequence[dict[str, Any]], dict[str, Any]], tuple[Sequence[dict[str, Any]], dict[str, Any]]
+]
 #: Texts of up to this many characters are tokenized in the event loop, which is faster than a switch of threads.
 _SHORT_CHARS = 2048
 _SHORT_MESSAGES = 16
@@ -64,8 +67,12 @@ class PromptTexts:
         template: str | None = None,
         options: dict[str, Any] | None = None,
         client: str = "",
+        arranged: Arranged | None = None,
     ) -> list[int]:
-        """Return the tokens of a conversation. Raises as `encode` does, and BadRequest if the template rejects messages."""
+        """Return the tokens of a conversation. Raises as `encode` does, and BadRequest if the template rejects messages.
+
+        `arranged` returns the messages and options for the template, given those of the request.
+        """
         size = sum(len(each["content"]) for each in messages)
         self._measure(size)
         limit = self._limit()
@@ -73,12 +80,21 @@ class PromptTexts:
             raise PromptTooLong(len(messages), limit, at_least=True)
 
         def work() -> list[int]:
-            prompt = self._text().chat(messages, template, **(options or {}))
+            if arranged is None:
+                prompt = self._text().chat(messages, template, **(options or {}))
+            else:
+                changed, changed_options = arranged(messages, options or {})
+                prompt = self._text().chat(changed, template, **changed_options)
             self._measure(len(prompt))
             return self._text().encode(prompt, False)
 
         # A template in the request is an untrusted program.
-        if size <= _SHORT_CHARS and len(messages) <= _SHORT_MESSAGES and template is None and not options:
+        if (
+            size <= _SHORT_CHARS
+            and len(messages) <= _SHORT_MESSAGES
+            and template is None
+            and not (options or arranged)
+        ):
             return work()
         return await self._beside(work, client)
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
 from skate.installed import is_installed, missing, require
-from skate.llm import vllm_reasoning
-from skate.llm.engine import EngineArgs, ReasoningReader, Text
+from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
+from skate.llm.tool_calls.options import ToolOptions
+from skate.llm.vllm_answers import VllmAnswers
 
 #: vLLM's arguments for each task.
 RUNNERS = {
@@ -45,8 +46,6 @@ class VllmEngine:
         self._args = args
         self._adapters: dict[str, Any] = {}
         self._folder = args.adapters()
-        #: Makes readers of reasoning, if the config names a parser.
-        self.reasoning: Callable[[], ReasoningReader] | None = None
 
     @cached_property
     def text(self) -> Text:
@@ -68,10 +67,6 @@ class VllmEngine:
             given.setdefault("enable_lora", True)
             given.setdefault("max_loras", args.max_loras)
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
-        if args.kwargs.get("reasoning_parser"):
-            self.reasoning = vllm_reasoning.reader(
-                args.kwargs["reasoning_parser"], self.engine.get_tokenizer()
-            )
 
     def outputs(
         self,
@@ -203,6 +198,15 @@ class VllmEngine:
         if last is None:
             raise EngineStopped("vLLM ended a request without a result")
         return last
+
+    def answer_parsers(self, options: ToolOptions) -> VllmAnswers:
+        """Return vLLM's parsers of calls and reasoning, after `start`. Raises ValueError for unknown ones."""
+        return VllmAnswers(
+            options,
+            lambda: getattr(self.text, "tokenizer", None),
+            self._args.model,
+            getattr(self.engine, "model_config", None),
+        )
 
     async def reset_prefix_cache(self) -> None:
         """Drop the cached prefixes of earlier prompts."""

@@ -13,8 +13,8 @@ IGNORED = frozenset(
         "disable_log_requests", "disable_log_stats", "distributed_executor_backend", "enable_auto_tool_choice",
         "enable_chunked_prefill", "enable_log_requests", "enable_lora", "enforce_eager",
         "gpu_memory_utilization", "kv_cache_dtype", "load_format", "max_cpu_loras", "max_logprobs", "max_lora_rank", "max_loras",
-        "runner", "convert", "scheduling_policy", "served_model_name", "swap_space", "task", "task_type", "tokenizer_mode",
-        "use_tqdm_on_load",
+        "reasoning_parser", "runner", "convert", "scheduling_policy", "served_model_name", "swap_space", "task", "task_type",
+        "tokenizer_mode", "use_tqdm_on_load",
     }
 )  # fmt: skip
 

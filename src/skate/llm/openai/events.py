@@ -36,9 +36,16 @@ class Events:
             content = '{"content": ' + content + "}" if text or finish is None else "{}"
         return self._choice(index, content, logprobs, finish, stop)
 
-    def reasoning(self, index: int, text: str) -> str:
-        """Format an event with new text of an answer's reasoning."""
-        return self._choice(index, '{"reasoning": ' + json.dumps(text) + "}", None, None, None)
+    def delta(
+        self,
+        index: int,
+        delta: dict[str, Any],
+        logprobs: dict[str, Any] | None,
+        finish: str | None,
+        stop: Any,
+    ) -> str:
+        """Format an event with any delta of a chat."""
+        return self._choice(index, json.dumps(delta), logprobs, finish, stop)
 
     def usage(self, usage: dict[str, int]) -> str:
         """Format the event with the token counts."""

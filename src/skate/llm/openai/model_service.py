@@ -10,10 +10,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from skate.llm.engine import Engine, embeds_for, generates_for, reasoning_of
+from skate.llm.engine import Engine, embeds_for, generates_for
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
-from skate.llm.openai import failures, logprobs, reasoning, request_checks, scores, vectors
+from skate.llm.openai import failures, logprobs, request_checks, scores, vectors
+from skate.llm.openai.answers import collected, merged, usage_of
+from skate.llm.openai.chat_turn import ChatTurn, ChatTurns, of_tools
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
@@ -41,35 +43,12 @@ from skate.llm.openai.responses import (
     TokenizeResponse,
     Usage,
 )
-from skate.llm.output import Embedding, Increment, TokenLogprob
+from skate.llm.output import Embedding, Increment
 from skate.llm.prompt_texts import PromptTexts
 from skate.llm.sampling import SamplingParams
+from skate.llm.tool_calls.options import ToolOptions
 
 Prompt = str | list[int]
-
-
-class Answers:
-    """The growing answers of a request without streaming."""
-
-    def __init__(self, count: int) -> None:
-        self.texts = [""] * count
-        self.reasonings = [""] * count
-        self.logprobs: list[list[TokenLogprob]] = [[] for _ in range(count)]
-        self.ends: list[Increment | None] = [None] * count
-        self.cached = 0
-        self.prompt_logprobs: dict[int, list[TokenLogprob | None]] = {}
-        self.kv_transfer_params: dict[str, Any] | None = None
-
-    def take(self, at: int, new: Increment) -> None:
-        """Add an increment of answer `at`."""
-        self.texts[at] += new.text
-        self.reasonings[at] += new.reasoning
-        self.logprobs[at] += new.logprobs or []
-        self.ends[at] = new
-        self.cached += new.cached_tokens
-        if new.prompt_logprobs is not None:
-            self.prompt_logprobs[at] = new.prompt_logprobs
-        self.kv_transfer_params = new.kv_transfer_params or self.kv_transfer_params
 
 
 class ModelService:
@@ -83,6 +62,7 @@ class ModelService:
         stream_interval_s: the tokens of a stream within this many seconds are sent as one event, but the first token
             immediately; 0 for one event per token.
         trust_request_chat_template: True to accept chat templates in requests; they are programs of unlimited run time.
+        tools: how the model calls tools; None if it may not choose to. Raises ValueError for unknown parsers.
     """
 
     def __init__(
@@ -94,8 +74,9 @@ class ModelService:
         metrics: Metrics | None = None,
         stream_interval_s: float = 0.0,
         trust_request_chat_template: bool = False,
+        tools: ToolOptions | None = None,
     ) -> None:
-        self._trusts_templates = trust_request_chat_template
+        self._turns = ChatTurns(engine, tools or ToolOptions(), trust_request_chat_template)
         self._interval_s = stream_interval_s
         self.engine = engine
         self.model = model
@@ -105,7 +86,7 @@ class ModelService:
 
     def chat(self, request: ChatCompletionRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/chat/completions."""
-        return self._answered(request, self._chat(request, time.perf_counter(), client))
+        return self._answered(request, of_tools(request, self._chat(request, time.perf_counter(), client)))
 
     def completions(self, request: CompletionRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/completions."""
@@ -227,48 +208,38 @@ class ModelService:
     async def _chat(
         self, request: ChatCompletionRequest, started: float, client: str
     ) -> AsyncGenerator[Any, None]:
-        params = request_checks.chat_params(request)
-        options = request_checks.template_options(request, self._trusts_templates)
-        for name in ("add_generation_prompt", "continue_final_message"):
-            if getattr(request, name) is not None:
-                options[name] = getattr(request, name)
-        if request.tools:
-            options["tools"] = request.tools
+        turn = self._turns.turn(request)
         text = self.engine.text
         tokens = await self._texts.chat(
-            request_checks.plain_messages(request.messages),
-            options.pop("chat_template", None),
-            options,
-            client,
+            turn.messages, turn.template, turn.options, client, arranged=turn.arranged
         )
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
-        found = self._increments([tokens], params, request, request_id, started, client)
-        reader = reasoning_of(self.engine)
-        if reader is not None:
-            found = reasoning.apart(found, reader)
+        found = self._increments([tokens], turn.params, request, request_id, started, client)
+        count = turn.params.n
+        turn.begin(tokens)
         if request.stream:
-            async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
+            async with aclosing(
+                self._streamed(found, request, request_id, len(tokens), count, turn=turn)
+            ) as events:
                 async for event in events:
                     yield event
             return
-        answers = await _all(found, params.n)
+        answers = await collected(found, count)
         yield ChatCompletionResponse(
             id=request_id,
             model=request.model or self.model,
             choices=[
                 ChatChoice(
                     index=index,
-                    message=AnswerMessage(
-                        content=answers.texts[index], reasoning=answers.reasonings[index] or None
-                    ),
+                    message=AnswerMessage(**turn.message(index, answers.texts[index], answers.tokens[index])),
                     logprobs=logprobs.of_chat(answers.logprobs[index], text) if request.logprobs else None,
-                    finish_reason=end.finish_reason,
+                    finish_reason=turn.finish_reason(end),
                     stop_reason=end.stop_reason,
                 )
                 for index, end in enumerate(answers.ends)
                 if end is not None
             ],
-            usage=_usage(len(tokens), answers),
+            usage=usage_of(len(tokens), answers),
             kv_transfer_params=answers.kv_transfer_params,
         )
 
@@ -291,7 +262,7 @@ class ModelService:
                 async for event in events:
                     yield event
             return
-        answers = await _all(found, count)
+        answers = await collected(found, count)
         yield CompletionResponse(
             id=request_id,
             model=request.model or self.model,
@@ -313,7 +284,7 @@ class ModelService:
                 for index, end in enumerate(answers.ends)
                 if end is not None
             ],
-            usage=_usage(prompt_tokens, answers),
+            usage=usage_of(prompt_tokens, answers),
             kv_transfer_params=answers.kv_transfer_params,
         )
 
@@ -326,6 +297,7 @@ class ModelService:
         count: int,
         echoed: Sequence[str] = (),
         tokens: Sequence[list[int]] = (),
+        turn: ChatTurn | None = None,
     ) -> AsyncGenerator[str, None]:
         """Yield the events of all answers."""
         chat = isinstance(request, ChatCompletionRequest)
@@ -360,9 +332,14 @@ class ModelService:
                         logs, offsets[at] = logprobs.of_completion(
                             new.logprobs, self.engine.text, offsets[at]
                         )
-                if new.reasoning:
-                    before += events.reasoning(at, new.reasoning)
-                if new.text or new.finish_reason is not None or logs is not None:
+                if turn is not None and turn.reads:
+                    delta = turn.delta(new)
+                    if delta or new.finish_reason is not None or logs is not None:
+                        end = turn.finish_reason(new)
+                        yield before + events.delta(at, delta, logs, end, new.stop_reason)
+                    elif before:
+                        yield before
+                elif new.text or new.finish_reason is not None or logs is not None:
                     yield before + events.text(at, new.text, logs, new.finish_reason, new.stop_reason)
                 elif before:
                     yield before
@@ -436,53 +413,3 @@ class ModelService:
             max_model_len=self.engine.info().max_model_len,
             token_strs=strings,
         )
-
-
-async def merged(
-    streams: Sequence[AsyncGenerator[Increment, None]],
-) -> AsyncGenerator[tuple[int, Increment], None]:
-    """Yield increments of several streams, each with its stream's number. Closing the iterator closes all streams."""
-    if len(streams) == 1:
-        async with aclosing(streams[0]) as only:
-            async for new in only:
-                yield 0, new
-        return
-    queue: asyncio.Queue[tuple[int, Increment | BaseException | None]] = asyncio.Queue()
-
-    async def pump(number: int, stream: AsyncGenerator[Increment, None]) -> None:
-        try:
-            async with aclosing(stream):
-                async for new in stream:
-                    queue.put_nowait((number, new))
-            queue.put_nowait((number, None))
-        except Exception as error:  # raised where the merged stream is read
-            queue.put_nowait((number, error))
-
-    tasks = [asyncio.create_task(pump(number, stream)) for number, stream in enumerate(streams)]
-    try:
-        left = len(tasks)
-        while left:
-            number, found = await queue.get()
-            if found is None:
-                left -= 1
-            elif isinstance(found, BaseException):
-                raise found
-            else:
-                yield number, found
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _all(found: AsyncGenerator[tuple[int, Increment], None], count: int) -> Answers:
-    answers = Answers(count)
-    async with aclosing(found):
-        async for at, new in found:
-            answers.take(at, new)
-    return answers
-
-
-def _usage(prompt_tokens: int, answers: Answers) -> Usage:
-    generated = sum(end.completion_tokens for end in answers.ends if end is not None)
-    return Usage.of(prompt_tokens, generated, answers.cached)

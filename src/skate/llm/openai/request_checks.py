@@ -31,19 +31,11 @@ _TOKENIZERS = frozenset(
 
 def chat_params(request: ChatCompletionRequest) -> SamplingParams:
     """Return the params of a chat request; by default an answer may fill the context."""
-    for name in ("audio", "prediction", "web_search_options", "functions"):
+    for name in ("audio", "prediction", "web_search_options", "functions", "function_call"):
         if getattr(request, name):
             raise NotSupported(f"{name} is not supported by this server", name)
     if request.modalities and request.modalities != ["text"]:
         raise NotSupported("modalities other than text are not supported by this server", "modalities")
-    if request.tools and request.tool_choice != "none":
-        raise NotSupported(
-            "tools are not supported by this server, which does not parse tool calls from a model's text; leave "
-            'them out, or set tool_choice="none"',
-            "tools",
-        )
-    if not request.tools and request.tool_choice not in (None, "none", "auto"):
-        raise BadRequest("tool_choice requires tools", "tool_choice")
     if request.top_logprobs is not None and not request.logprobs:
         raise BadRequest("top_logprobs requires logprobs=true", "top_logprobs")
     logprobs = (request.top_logprobs or 0) if request.logprobs else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 from starlette.responses import Response
 
 
@@ -56,13 +56,22 @@ class Usage(BaseModel):
 
 
 class AnswerMessage(BaseModel):
-    """The model's message."""
+    """The model's message. Calls and reasoning are left out if there are none."""
 
     role: str = "assistant"
     content: str | None = None
     refusal: str | None = None
-    #: vLLM's: the reasoning, if the engine has a parser for it.
+    tool_calls: list[dict[str, Any]] | None = None
     reasoning: str | None = None
+    reasoning_content: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = serialized(self)
+        for name in ("tool_calls", "reasoning", "reasoning_content"):
+            if found[name] is None:
+                del found[name]
+        return found
 
 
 class ChatChoice(BaseModel):

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, field_validator, model_validator
 
 from skate.installed import require
+from skate.llm.tool_calls.options import ToolOptions
 
 _DOWNLOAD_TIMEOUT_S = 30.0
 _DOWNLOAD_TRIES = 3
@@ -164,6 +165,7 @@ class LLMConfig(Config):
                 f"accelerator_type={self.accelerator_type!r} names a kind of GPU, but accelerator_config requests CPUs; "
                 "set only one of them"
             )
+        ToolOptions.of(self.engine_kwargs)  # raises ValueError for options that do not fit together
         return self
 
     @property

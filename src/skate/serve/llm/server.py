@@ -24,6 +24,7 @@ from skate.llm.openai.requests import (
     ScoreRequest,
     TokenizeRequest,
 )
+from skate.llm.tool_calls.options import NOT_OF_ENGINES, ToolOptions
 from skate.serve.llm import model_state
 from skate.serve.llm.configs import LLMConfig
 from skate.serve.llm.controls import EngineControls
@@ -81,6 +82,7 @@ class LLMServer(EngineControls):
             stream_interval_s=float(experimental.get("stream_batching_interval_ms", STREAM_INTERVAL_MS))
             / 1000,
             trust_request_chat_template=bool(llm_config.engine_kwargs.get(TRUST_TEMPLATE, False)),
+            tools=ToolOptions.of(llm_config.engine_kwargs),
         )
 
     async def chat(
@@ -205,7 +207,8 @@ def chosen(config: LLMConfig, log: bool = True) -> Choice:
 def engine_args(config: LLMConfig) -> EngineArgs:
     """Return the arguments of the engine."""
     kwargs = dict(config.engine_kwargs)
-    kwargs.pop(TRUST_TEMPLATE, None)  # an argument of the server, not of the engine
+    for name in (TRUST_TEMPLATE, *NOT_OF_ENGINES):  # arguments of the server, not of the engine
+        kwargs.pop(name, None)
     if os.environ.get(SETTING):
         dropped = [name for name in _OF_GPUS if kwargs.pop(name, None) is not None]
         if dropped:
