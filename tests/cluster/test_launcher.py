@@ -177,7 +177,7 @@ GROW = """
 @pytest.mark.cluster_scene
 def test_workers_start_by_ssh_when_work_waits_and_end_after_it(scene: Scene) -> None:
     laptop, servers = scene
-    text = textwrap.dedent(FILE).replace("--port=6379", "--port=6379 --autoscaling-config=~/data/note")
+    text = textwrap.dedent(FILE).replace("--port=6379", "--port=6379 --labels=skate.io/autoscaler=on")
     text = text.replace("$RAY_HEAD_IP:6379", "$RAY_HEAD_IP:6379 --resources='{\\\"room\\\": 1}'")
     text += "min_workers: 0\nmax_workers: 2\n"
     laptop.path("cluster.yaml").write_text(text)

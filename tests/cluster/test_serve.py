@@ -61,7 +61,9 @@ def test_an_update_over_three_machines_fails_no_request(cluster: Cluster) -> Non
     for load in loads:
         load.wait_for_output("^answer v2 ")
         found = answers(load)
-        assert all(text.startswith(("v1 machine", "v2 machine")) for text in found), found
+        assert all(text.startswith(("v1 machine", "v2 machine")) for text in found), (
+            f"{found}; {load.err[-2000:]}"
+        )
     cluster.head.skate("serve", "shutdown", "-y").ok()
     cluster.down(driver)
 
@@ -97,7 +99,7 @@ def test_a_drained_node_fails_no_request(cluster: Cluster) -> None:
     cluster.nodes[1].skate("drain-node", *reason).ok()
     driver.alive("machine1", "machine2")
     found = answers(load)
-    assert all(text.startswith("v1 machine") for text in found), found
+    assert all(text.startswith("v1 machine") for text in found), f"{found}; {load.err[-2000:]}"
     cluster.head.skate("serve", "shutdown", "-y").ok()
     cluster.down(driver)
 
@@ -123,6 +125,8 @@ def test_serve_answers_while_the_head_is_away(network: Callable[..., Network]) -
     for load in loads:
         load.wait_for_output("^answer v2 ", 60)
         found = answers(load)
-        assert all(text.startswith(("v1 machine", "v2 machine")) for text in found), found
+        assert all(text.startswith(("v1 machine", "v2 machine")) for text in found), (
+            f"{found}; {load.err[-2000:]}"
+        )
     cluster.nodes[0].skate("serve", "shutdown", "-y").ok()
     cluster.down(driver)
