@@ -100,7 +100,10 @@ def sides(args: argparse.Namespace, folder: str) -> list[Side]:
 
 def compare(args: argparse.Namespace, all_sides: list[Side]) -> None:
     """Print the medians of some rounds, the sides of each in turn."""
-    print(f"{args.size}, {args.tokens} tokens, {args.busy} busy processes, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{args.size}, {args.tokens} tokens, {args.busy} busy processes, load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
     print(
         "requests | way             | tokens/s wall | of first | tokens/s CPU | of first | threads' CPUs used"
     )
