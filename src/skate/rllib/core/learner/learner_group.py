@@ -80,7 +80,11 @@ class LearnerGroup(Checkpointable):
         return not self.is_local
 
     def __len__(self) -> int:
-        return 1 + len(self._peers)
+        """Return the number of learners; 0, as Ray does, if the only one is in this process."""
+        return 1 + len(self._peers) if self._peers else 0
+
+    def __bool__(self) -> bool:
+        return True
 
     def update(self, rollouts: Any = None, **kwargs: Any) -> list[Any]:
         """Update the modules; see :meth:`Learner.update`.

@@ -1,0 +1,158 @@
+"""Runners and learners of an algorithm by their groups, samples by hand, and the figures of DQN and SAC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+gym = pytest.importorskip("gymnasium")
+torch = pytest.importorskip("torch")
+import numpy as np
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from small_ppo import small
+
+
+@pytest.fixture(scope="module")
+def ppo(session: None) -> Iterator[Any]:
+    config = small().env_runners(num_envs_per_env_runner=2).debugging(seed=3)
+    algorithm = config.training(train_batch_size=64, minibatch_size=32, num_epochs=1).build_algo()
+    algorithm.train()
+    yield algorithm
+    algorithm.stop()
+
+
+def test_the_group_of_runners(ppo: Any) -> None:
+    group = ppo.env_runner_group
+    assert group.local_env_runner is ppo.env_runner
+    assert (group.num_remote_env_runners(), group.num_healthy_remote_env_runners()) == (0, 0)
+    assert list(group.healthy_env_runner_ids()) == []
+    assert group.foreach_env_runner(lambda runner: runner.worker_index) == [0]
+    assert group.foreach_env_runner(lambda runner: runner.num_envs, local_env_runner=True) == [2]
+    assert group.foreach_env_runner(lambda runner: 1, local_env_runner=False) == []
+
+
+def test_the_group_of_learners(ppo: Any) -> None:
+    group = ppo.learner_group
+    assert group.is_local and not group.is_remote and len(group) == 0
+    weights = group.get_weights()
+    assert set(weights) == {"default_policy"}
+    mine = ppo.get_module().get_state()
+    assert all(np.array_equal(weights["default_policy"][name], mine[name]) for name in mine)
+    group.set_weights(
+        {"default_policy": {name: value * 0 for name, value in weights["default_policy"].items()}}
+    )
+    assert all(not np.any(value) for value in group.get_weights()["default_policy"].values())
+    group.set_weights(weights)
+    state = group.get_state()
+    assert set(state) == {"learner"} and {"rl_module", "optimizer", "weights_seq_no"} <= set(state["learner"])
+
+
+@pytest.mark.parametrize("count", [1, 10, 33])
+def test_steps_sampled_by_hand(ppo: Any, count: int) -> None:
+    episodes = ppo.env_runner.sample(num_timesteps=count)
+    assert all(type(each) is SingleAgentEpisode and each.is_numpy for each in episodes)
+    # Both environments make a step each time.
+    assert count <= sum(len(each) for each in episodes) <= count + 1
+    for each in episodes:
+        assert each.get_observations().shape == (len(each) + 1, 4)
+        assert each.get_actions().shape == each.get_rewards().shape == (len(each),)
+        assert {"action_dist_inputs", "action_logp"} <= set(each.extra_model_outputs)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("random_actions", [False, True])
+def test_episodes_sampled_by_hand(ppo: Any, count: int, random_actions: bool) -> None:
+    episodes = ppo.env_runner.sample(num_episodes=count, random_actions=random_actions)
+    assert len(episodes) == count
+    assert all(each.is_done and each.t_started == 0 and each.get_return() == len(each) for each in episodes)
+
+
+def test_what_can_not_be_sampled(ppo: Any) -> None:
+    with pytest.raises((ValueError, AssertionError)):
+        ppo.env_runner.sample(num_timesteps=3, num_episodes=1)
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_without_exploration_the_likeliest_action_is_taken(ppo: Any, explore: bool) -> None:
+    episodes = ppo.env_runner.sample(num_timesteps=60, explore=explore, force_reset=True)
+    likeliest = [
+        action == np.argmax(logits)
+        for each in episodes
+        for action, logits in zip(
+            each.get_actions(), each.get_extra_model_outputs("action_dist_inputs"), strict=True
+        )
+    ]
+    assert all(likeliest) is not explore
+
+
+def test_the_state_of_an_algorithm_has_these_parts(ppo: Any) -> None:
+    state = ppo.get_state()
+    assert {"env_runner", "learner_group", "training_iteration"} <= set(state)
+    assert set(ppo.get_state(components="learner_group")) >= {"learner_group"}
+    assert "learner_group" not in ppo.get_state(not_components="learner_group")
+
+
+def test_a_part_is_restored_by_itself(ppo: Any, tmp_path: Path) -> None:
+    path = Path(ppo.save_to_path(str(tmp_path / "saved")))
+    before = ppo.learner_group.get_weights()
+    ppo.train()
+    iteration = ppo.iteration
+    ppo.restore_from_path(
+        str(path / "learner_group" / "learner" / "rl_module"), component="learner_group/learner/rl_module"
+    )
+    after = ppo.learner_group.get_weights()
+    assert ppo.iteration == iteration
+    assert all(
+        np.array_equal(value, after["default_policy"][name])
+        for name, value in before["default_policy"].items()
+    )
+
+
+OF_REPLAY = ("num_env_steps_sampled_lifetime", "training_iteration", "num_training_step_calls_per_iteration")
+OF_DQN = ("qf_loss", "qf_mean", "qf_max", "qf_min", "total_loss", "td_error_mean", "num_target_updates")
+OF_SAC = (
+    "qf_loss", "qf_mean", "qf_max", "qf_min", "total_loss", "policy_loss", "alpha_loss", "alpha_value",
+    "log_alpha_value", "target_entropy", "td_error_mean", "qf_twin_loss",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def replayed(session: None) -> Iterator[dict[str, dict[str, Any]]]:
+    """The results of an iteration with some updates, of DQN and of SAC."""
+    found = {}
+    for config, env in ((DQNConfig(), "CartPole-v1"), (SACConfig(), "Pendulum-v1")):
+        config.environment(env).env_runners(num_env_runners=0, num_envs_per_env_runner=1).debugging(seed=1)
+        config.training(num_steps_sampled_before_learning_starts=20, train_batch_size_per_learner=8)
+        config.reporting(min_sample_timesteps_per_iteration=60, min_time_s_per_iteration=0)
+        config.rl_module(model_config={"fcnet_hiddens": [8], "head_fcnet_hiddens": [4]})
+        algorithm = config.build_algo()
+        found[type(algorithm).__name__] = algorithm.train()
+        algorithm.stop()
+    yield found
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [*(("DQN", key) for key in OF_DQN if key != "num_target_updates"), *(("SAC", key) for key in OF_SAC)],
+)
+def test_figures_of_learners_with_replay(replayed: Any, name: str, key: str) -> None:
+    assert np.isfinite(float(replayed[name]["learners"]["default_policy"][key]))
+
+
+@pytest.mark.parametrize("name", ["DQN", "SAC"])
+@pytest.mark.parametrize("key", OF_REPLAY)
+def test_figures_of_algorithms_with_replay(replayed: Any, name: str, key: str) -> None:
+    assert replayed[name][key] >= 1
+
+
+@pytest.mark.parametrize("name", ["DQN", "SAC"])
+def test_figures_of_buffers(replayed: Any, name: str) -> None:
+    result = replayed[name]
+    assert result["num_env_steps_sampled_lifetime"] >= 60
+    assert result["env_runners"]["num_env_steps_sampled_lifetime"] == result["num_env_steps_sampled_lifetime"]
+    assert result["learners"]["__all_modules__"]["num_env_steps_trained_lifetime"] >= 8
