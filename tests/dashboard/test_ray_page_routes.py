@@ -1,4 +1,4 @@
-"""What Ray's own page reads: lineage of tasks, datasets, machines, and what runs beside the session."""
+"""The routes of Ray's own page: lineage of tasks, datasets, machines, and what runs beside the session."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ where spans go. Until then nothing here is loaded; what packs arguments is repla
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from skate.client import span_export
 from skate.client.task import submission
 from skate.core.ids import WorkerID
 from skate.core.state.surveys import EXPORTS
-from skate.installed import require
 
 if TYPE_CHECKING:
     from skate.client.process import Process
@@ -39,11 +39,14 @@ def start(hook: str | Callable[[], Any]) -> None:
     """Call the hook, here and in the workers that are started from now on, and record spans.
 
     Raises ValueError for a hook that is no "module:function", ImportError or AttributeError for one that is not there, and
-    MissingPackageError without OpenTelemetry.
+    ImportError without OpenTelemetry.
     """
     text = hook if isinstance(hook, str) else f"{hook.__module__}:{hook.__qualname__}"
     function = _function(text)
-    require("opentelemetry.trace", NEEDED_BY, "opentelemetry-sdk")
+    if importlib.util.find_spec("opentelemetry") is None:
+        raise ImportError(
+            f"{NEEDED_BY} needs OpenTelemetry, which is not installed: pip install opentelemetry-sdk"
+        )
     function()
     os.environ[ENVIRONMENT_VARIABLE] = text
     record()

@@ -29,6 +29,7 @@ WITHOUT_EFFECT = {
 }  # fmt: skip
 
 
+HOOK_HELP = "a function that sets up OpenTelemetry, called in each program that joins and in its workers"
 #: The exit code of a node that runs with --block and has lost its cluster; whoever supervises it may start it again.
 LOST = 3
 
@@ -420,11 +421,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-dir", help="keep what workers print in files of this folder, at most 1 GiB; default: no files"
     )
-    parser.add_argument(
-        "--tracing-startup-hook",
-        metavar="MODULE:FUNCTION",
-        help="a function that sets up OpenTelemetry, called in each program that joins and in its workers",
-    )
+    parser.add_argument("--tracing-startup-hook", metavar="MODULE:FUNCTION", help=HOOK_HELP)
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
     parser.add_argument("--block", action="store_true", help="run the node in this process, until Ctrl-C")
     for name, has_value in WITHOUT_EFFECT.items():

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from typing import Any
 
 from skate.client import tracing
-from skate.installed import is_installed
 from skate.protocol import messages as m
 from skate.worker.executor import Executor
 from skate.worker.returns import Partial
 
-HAS_PACKAGE = is_installed("opentelemetry")
+HAS_PACKAGE = importlib.util.find_spec("opentelemetry") is not None
 if HAS_PACKAGE:  # the environment of this worker may have other packages than that of the driver
     from opentelemetry import context as contexts
     from opentelemetry import propagate, trace

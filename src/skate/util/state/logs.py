@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from skate.client.state import worker_output
 from skate.util.nodes import get_node_ip_address
 from skate.util.state import jobs, log_files, rest
-from skate.util.state.api import get_actor, get_task, list_nodes
-from skate.util.state.common import DEFAULT_RPC_TIMEOUT
+from skate.util.state.api import get_actor, get_task, list_nodes, list_workers
+from skate.util.state.common import DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
 from skate.util.state.exception import RayStateApiException
 
 SUFFIXES = ("out", "err")
@@ -187,7 +187,11 @@ class LogReader:
     def _exists(self) -> bool:
         if self._task is not None:
             return bool(self._states())
-        return self._actor_id is not None and (self._pid or -1) > 0
+        if self._actor_id is not None or (self._pid or -1) <= 0:
+            return self._actor_id is not None and (self._pid or -1) > 0
+        # A worker that lives and has printed nothing has an empty stream.
+        rows = list_workers(timeout=self._timeout, limit=RAY_MAX_LIMIT_FROM_API_SERVER)
+        return any(row.pid == self._pid for row in rows)
 
     def _states(self) -> list[str]:
         """Return the state of the attempt, or nothing if there is no such attempt."""
