@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
+import os
 import sys
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -14,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from skate.llm import EngineArgs, Increment, SamplingParams, vllm_reasoning
+from skate.llm import EngineArgs, Increment, SamplingParams, vllm_reasoning_parser
 from skate.llm.engines import Place, decided, vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong, UnknownModel
-from skate.llm.openai import reasoning
+from skate.llm.openai import reasoning_split
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import CompletionRequest
-from skate.llm.vllm import VllmEngine
+from skate.llm.vllm import VllmEngine, bind_workers
 from skate.serve.llm import LLMConfig, LLMServer
 from tests.llm.asking import ask, ask_all
 
@@ -228,6 +229,26 @@ def test_embeddings_are_a_task_of_their_own() -> None:
         asyncio.run(started().embed([1], "r"))
 
 
+@pytest.mark.parametrize(
+    ("cores", "given", "found"),
+    [({0, 1, 2, 3, 4}, None, "0,1|2,3"), ({5}, None, "nobind"), ({0, 1}, "1|0", "1|0")],
+)
+def test_workers_share_the_cores(
+    cores: set[int], given: str | None, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores)
+    monkeypatch.setattr("glob.glob", lambda pattern: ["node0"])
+    name = "VLLM_CPU_OMP_THREADS_BIND"
+    monkeypatch.setenv(name, given or "")  # so that the end of the test restores it
+    if given is None:
+        monkeypatch.delenv(name)
+    bind_workers(1)
+    assert os.environ.get(name) == given
+    bind_workers(2)
+    assert os.environ[name] == found
+    monkeypatch.delenv(name)
+
+
 def test_a_cross_encoder_gets_both_texts_and_where_the_second_begins() -> None:
     engine = started(task="score")
     found = asyncio.run(engine.score("ab", "c", "r"))
@@ -264,14 +285,14 @@ def test_reasoning_is_apart_from_the_content(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "vllm.reasoning", module)
 
     async def answers(**more: Any) -> list[tuple[str, str]]:
-        reader = vllm_reasoning.reader("bar", None)
+        reader = vllm_reasoning_parser.reader("bar", None)
 
         async def found() -> AsyncGenerator[tuple[int, Increment], None]:
             for at in (0, 1):
                 for text, end in more["parts"]:
                     yield at, Increment(at, text, [len(text)], finish_reason=end)
 
-        given = [(new.reasoning, new.text) async for _, new in reasoning.apart(found(), reader)]
+        given = [(new.reasoning, new.text) async for _, new in reasoning_split.apart(found(), reader)]
         assert given[: len(given) // 2] == given[len(given) // 2 :]
         return given[: len(given) // 2]
 
@@ -279,7 +300,7 @@ def test_reasoning_is_apart_from_the_content(monkeypatch: pytest.MonkeyPatch) ->
     parts = [("<a", None), ("b|c", None), ("d", "stop")]
     assert asyncio.run(answers(parts=parts)) == [("a", ""), ("b", "c"), ("", "d")]
     with pytest.raises(KeyError):
-        vllm_reasoning.reader("none", None)
+        vllm_reasoning_parser.reader("none", None)
 
 
 def test_an_echo_has_the_log_probabilities_of_the_prompt() -> None:

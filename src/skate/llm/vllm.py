@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import glob
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -11,8 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from skate.installed import is_installed, missing, require
-from skate.llm import vllm_reasoning
+from skate.llm import vllm_reasoning_parser
 from skate.llm.engine import EngineArgs, ReasoningReader, Text
+from skate.llm.engines import vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
@@ -29,6 +32,8 @@ RUNNERS = {
 #: vLLM's names of the tasks of pooling models. A score is a classification with one class.
 POOLING_TASKS = {"embed": "embed", "classify": "classify", "score": "classify"}
 _WHAT = "the engine vLLM"
+#: vLLM's environment variable for the cores of each worker.
+_BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 
 
 def check() -> None:
@@ -67,9 +72,13 @@ class VllmEngine:
         if args.lora_folder is not None:
             given.setdefault("enable_lora", True)
             given.setdefault("max_loras", args.max_loras)
+        if vllm_build() == "cpu":
+            bind_workers(
+                int(given.get("tensor_parallel_size", 1)) * int(given.get("pipeline_parallel_size", 1))
+            )
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
         if args.kwargs.get("reasoning_parser"):
-            self.reasoning = vllm_reasoning.reader(
+            self.reasoning = vllm_reasoning_parser.reader(
                 args.kwargs["reasoning_parser"], self.engine.get_tokenizer()
             )
 
@@ -264,6 +273,17 @@ class VllmEngine:
         shutdown = getattr(self.engine, "shutdown", None)
         if shutdown is not None:
             shutdown()
+
+
+def bind_workers(workers: int) -> None:
+    """Divide this machine's cores among workers, unless the environment does; vLLM wants a NUMA node for each worker."""
+    nodes = len(glob.glob("/sys/devices/system/node/node[0-9]*"))
+    if workers <= max(1, nodes) or _BINDING in os.environ:
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // workers
+    parts = [cores[at * share : (at + 1) * share] for at in range(workers)]
+    os.environ[_BINDING] = "|".join(",".join(map(str, part)) for part in parts) if share else "nobind"
 
 
 def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:

@@ -13,7 +13,7 @@ from typing import Any
 from skate.llm.engine import Engine, embeds_for, generates_for, reasoning_of
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
-from skate.llm.openai import failures, logprobs, reasoning, request_checks, scores, vectors
+from skate.llm.openai import failures, logprobs, reasoning_split, request_checks, scores, vectors
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
@@ -245,7 +245,7 @@ class ModelService:
         found = self._increments([tokens], params, request, request_id, started, client)
         reader = reasoning_of(self.engine)
         if reader is not None:
-            found = reasoning.apart(found, reader)
+            found = reasoning_split.apart(found, reader)
         if request.stream:
             async with aclosing(self._streamed(found, request, request_id, len(tokens), params.n)) as events:
                 async for event in events:

@@ -236,8 +236,8 @@ def make_fastapi_ingress(
         made = FastAPI(title="OpenAI-compatible API") if app is None else app
         for kind in (HTTPException, StarletteHTTPException):
             made.add_exception_handler(kind, http_error)
-        for kind in (LLMError, Exception):
-            made.add_exception_handler(kind, any_error)
+        made.add_exception_handler(LLMError, any_error)
+        made.add_exception_handler(Exception, any_error)
         made.add_exception_handler(RequestValidationError, _invalid)
         keys = getattr(servable, "api_keys", None)
         if keys:
