@@ -6,7 +6,7 @@ import asyncio
 import glob
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import cached_property
@@ -304,17 +304,17 @@ def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
     )
 
 
-def _logprob(token: int, likely: Any) -> TokenLogprob:
+def _logprob(token: int, likely: Mapping[int, Any]) -> TokenLogprob:
     ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
     return TokenLogprob(token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked))
 
 
-def _prompt_logprobs(output: Any) -> list[TokenLogprob | None] | None:
+def _prompt_logprobs(output: object) -> list[TokenLogprob | None] | None:
     """Return the log probabilities of the prompt's tokens if they were requested; None stands for the first."""
     given = getattr(output, "prompt_logprobs", None)
     if given is None:
         return None
-    tokens = zip(output.prompt_token_ids, given, strict=True)
+    tokens = zip(getattr(output, "prompt_token_ids", ()), given, strict=True)
     return [None if likely is None else _logprob(token, likely) for token, likely in tokens]
 
 

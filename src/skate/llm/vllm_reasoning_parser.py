@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol
 
 from skate.installed import require
 
 
-def reader(name: str, tokenizer: Any) -> Callable[[], ParsedReasoning]:
+def reader(name: str, tokenizer: object) -> Callable[[], ParsedReasoning]:
     """Return a function that makes readers. Raises an error if vLLM has no such parser or the tokenizer does not fit."""
     kinds = require("vllm.reasoning", "the reasoning parsers of vLLM", "vllm")
     parser = kinds.ReasoningParserManager.get_reasoning_parser(name)
@@ -16,10 +16,29 @@ def reader(name: str, tokenizer: Any) -> Callable[[], ParsedReasoning]:
     return lambda: ParsedReasoning(parser(tokenizer))
 
 
+class Parser(Protocol):
+    """The part of vLLM's parsers that is used."""
+
+    def extract_reasoning(self, text: str, request: None, /) -> tuple[str | None, str | None]:
+        """Return the reasoning and the content of a whole answer."""
+
+    def extract_reasoning_streaming(
+        self,
+        before: str,
+        after: str,
+        new: str,
+        before_tokens: list[int],
+        after_tokens: list[int],
+        new_tokens: list[int],
+        /,
+    ) -> object:
+        """Return an object with the reasoning and the content of new text, or None."""
+
+
 class ParsedReasoning:
     """Reads one answer with a parser of vLLM."""
 
-    def __init__(self, parser: Any) -> None:
+    def __init__(self, parser: Parser) -> None:
         self._parser = parser
         self._text = ""
         self._tokens: list[int] = []
