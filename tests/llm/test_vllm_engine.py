@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
+import os
 import sys
 import types
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +20,7 @@ from skate.llm.engines import Place, decided, vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong, UnknownModel
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import CompletionRequest
-from skate.llm.vllm import VllmEngine
+from skate.llm.vllm import VllmEngine, bind_workers
 from skate.serve.llm import LLMConfig, LLMServer
 from tests.llm.asking import ask, ask_all
 
@@ -225,6 +226,26 @@ def test_embeddings_are_a_task_of_their_own() -> None:
     assert engine.engine.arguments.runner == "pooling"
     with pytest.raises(BadRequest, match="task 'embed'"):
         asyncio.run(started().embed([1], "r"))
+
+
+@pytest.mark.parametrize(
+    ("cores", "given", "found"),
+    [({0, 1, 2, 3, 4}, None, "0,1|2,3"), ({5}, None, "nobind"), ({0, 1}, "1|0", "1|0")],
+)
+def test_workers_share_the_cores(
+    cores: set[int], given: str | None, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores)
+    monkeypatch.setattr("glob.glob", lambda pattern: ["node0"])
+    name = "VLLM_CPU_OMP_THREADS_BIND"
+    monkeypatch.setenv(name, given or "")  # so that the end of the test restores it
+    if given is None:
+        monkeypatch.delenv(name)
+    bind_workers(1)
+    assert os.environ.get(name) == given
+    bind_workers(2)
+    assert os.environ[name] == found
+    monkeypatch.delenv(name)
 
 
 def test_a_cross_encoder_gets_both_texts_and_where_the_second_begins() -> None:

@@ -53,14 +53,21 @@ def client(url: str) -> openai.OpenAI:
 
 
 def cores() -> list[int]:
-    """The engine cores of vLLM that this run has started, as process ids."""
-    mark = f"SKATE_TEST_RUN={os.environ['SKATE_TEST_RUN']}".encode()
-    found = []
+    """The engine cores of vLLM below this process, as process ids."""
+    parents, found = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"EngineCore" in (folder / "comm").read_bytes() + (folder / "cmdline").read_bytes():
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
+            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            line = (folder / "cmdline").read_bytes()
         except OSError:  # it has ended
             continue
-    return found
+        parents[int(folder.name)] = int(stat[1])
+        if b"EngineCore" in line and stat[0] != "Z":
+            found.append(int(folder.name))
+    return sorted(pid for pid in found if _is_below(pid, parents))
+
+
+def _is_below(pid: int, parents: dict[int, int]) -> bool:
+    while pid > 1 and pid != os.getpid():
+        pid = parents.get(pid, 0)
+    return pid == os.getpid()

@@ -1,4 +1,4 @@
-"""Models divided over several workers, and groups of data parallel replicas, on CPUs."""
+"""Models divided over several workers on CPUs, and what vLLM says of groups of data parallel replicas."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ def test_a_model_over_two_workers_answers_as_one(folder: Path, size: str) -> Non
         assert found.choices[0].text == text_of(models.answer(folder, PROMPT, 12))
 
 
-def test_a_group_of_data_parallel_replicas_answers(folder: Path) -> None:
+def test_vllm_refuses_groups_for_models_without_experts(folder: Path) -> None:
     config: dict[str, Any] = serving.config(folder, engine_kwargs={"data_parallel_size": 2})
-    with serving.served(build_dp_openai_app({"llm_config": config})) as url, serving.client(url) as client:
-        wanted = text_of(models.answer(folder, PROMPT, 12))
-        for _ in range(4):
-            found = client.completions.create(prompt=PROMPT, max_tokens=12, **GREEDY)
-            assert found.choices[0].text == wanted
-        assert len(serving.cores()) == 2
+    app = build_dp_openai_app({"llm_config": config})
+    reason = "Non-MoE models do not support external data parallel"
+    with pytest.raises(RuntimeError, match=reason), serving.served(app):
+        pass

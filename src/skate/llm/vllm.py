@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import glob
+import os
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import cached_property
@@ -12,6 +14,7 @@ from typing import Any
 
 from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
+from skate.llm.engines import vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
@@ -30,6 +33,8 @@ RUNNERS = {
 #: vLLM's names of the tasks of pooling models. A score is a classification with one class.
 POOLING_TASKS = {"embed": "embed", "classify": "classify", "score": "classify"}
 _WHAT = "the engine vLLM"
+#: vLLM's environment variable for the cores of each worker.
+_BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 
 
 def check() -> None:
@@ -66,6 +71,10 @@ class VllmEngine:
         if args.lora_folder is not None:
             given.setdefault("enable_lora", True)
             given.setdefault("max_loras", args.max_loras)
+        if vllm_build() == "cpu":
+            bind_workers(
+                int(given.get("tensor_parallel_size", 1)) * int(given.get("pipeline_parallel_size", 1))
+            )
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
 
     def outputs(
@@ -270,6 +279,17 @@ class VllmEngine:
             shutdown()
 
 
+def bind_workers(workers: int) -> None:
+    """Divide this machine's cores among workers, unless the environment does; vLLM wants a NUMA node for each worker."""
+    nodes = len(glob.glob("/sys/devices/system/node/node[0-9]*"))
+    if workers <= max(1, nodes) or _BINDING in os.environ:
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // workers
+    parts = [cores[at * share : (at + 1) * share] for at in range(workers)]
+    os.environ[_BINDING] = "|".join(",".join(map(str, part)) for part in parts) if share else "nobind"
+
+
 def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
     found = None
     if output.logprobs is not None:
@@ -288,17 +308,17 @@ def _increment(output: Any, prompt_tokens: int, count: int) -> Increment:
     )
 
 
-def _logprob(token: int, likely: Any) -> TokenLogprob:
+def _logprob(token: int, likely: Mapping[int, Any]) -> TokenLogprob:
     ranked = sorted(likely.items(), key=lambda each: -each[1].logprob)
     return TokenLogprob(token, likely[token].logprob, tuple((other, each.logprob) for other, each in ranked))
 
 
-def _prompt_logprobs(output: Any) -> list[TokenLogprob | None] | None:
+def _prompt_logprobs(output: object) -> list[TokenLogprob | None] | None:
     """Return the log probabilities of the prompt's tokens if they were requested; None stands for the first."""
     given = getattr(output, "prompt_logprobs", None)
     if given is None:
         return None
-    tokens = zip(output.prompt_token_ids, given, strict=True)
+    tokens = zip(getattr(output, "prompt_token_ids", ()), given, strict=True)
     return [None if likely is None else _logprob(token, likely) for token, likely in tokens]
 
 
