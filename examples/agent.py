@@ -1,7 +1,7 @@
 """An agent that calls a tool: OpenAI's client asks a model of Skate, and the functions run in this program.
 
-The model is a tiny one with random weights, made here, so that nothing is downloaded: it has no preferences, but the schemas of the
-tools make every call a valid one. Give the folder of a real model to let that one decide: python agent.py FOLDER.
+The model is a tiny one with random weights, made here, so that nothing is downloaded: it has no preferences, but the
+schemas of the tools make every call a valid one. Let a real model decide with: python agent.py FOLDER
 """
 
 from __future__ import annotations
