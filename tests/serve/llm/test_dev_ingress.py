@@ -90,7 +90,9 @@ def test_all_replicas_are_controlled(url: str) -> None:
     rpc = {"model": "m", "method": "f", "args": [1], "kwargs": {"a": 2}, "timeout": 3}
     found = httpx.post(f"{url}/collective_rpc", json=rpc).json()["results"]
     assert [each["replica"] for each in found] == [0, 1]
-    assert {tuple(map(str, each["worker_results"][1:])) for each in found} == {("f", "3.0", "[1]", "{'a': 2}")}
+    assert {tuple(map(str, each["worker_results"][1:])) for each in found} == {
+        ("f", "3.0", "[1]", "{'a': 2}")
+    }
     assert len({each["worker_results"][0] for each in found}) == 2
 
 

@@ -76,7 +76,8 @@ def _error_of(task: dict[str, Any]) -> str:
     lines = (task.get("message") or "").strip().splitlines()
     if lines:
         return str(lines[-1][:ERROR_CHARACTERS_MAX])
-    return ERRORS.get(task.get("error", "RayTaskError"), task.get("error", ""))
+    error: str = task.get("error", "RayTaskError")
+    return ERRORS.get(error, error)
 
 
 def chain(task_id: str, timeout: float) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ ENDED_MAX, FAILED_MAX = 2_000, 200
 CHAIN_MAX = 12
 #: The condition with the times up to which ended tasks are known, by node: "node=seconds,node=seconds".
 CURSOR = "cursor"
+UNPLACED = frozenset({GroupState.PENDING, GroupState.RESCHEDULING, GroupState.INFEASIBLE})
 RUNNING = frozenset({"RUNNING", "RUNNING_IN_RAY_GET"})
 
 
@@ -86,7 +87,7 @@ class Overview:
             for (name, state), (number, task) in most
         ]
         for group in islice(self._tables.placement.groups.values(), WAITS_MAX):
-            if group.state in (GroupState.PENDING, GroupState.RESCHEDULING):
+            if group.state in UNPLACED:
                 name = f"placement group {group.name or group.group_id.hex()[:8]}"
                 rows.append((name, "PENDING", 1, self._explainer.of_group(group), group.group_id))
         return rows

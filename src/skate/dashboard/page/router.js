@@ -2,7 +2,9 @@
 import { signal } from "@preact/signals";
 
 const parse = () => {
-  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const text = location.hash.replace(/^#\/?/, "");
+  const at = text.indexOf("?") < 0 ? text.length : text.indexOf("?");
+  const [path, query] = [text.slice(0, at), text.slice(at + 1)];
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   return { view: parts[0] || "now", parts: parts.slice(1), query: Object.fromEntries(new URLSearchParams(query)) };
 };

@@ -32,7 +32,7 @@ export const kindColour = (index) => colour(`--kind-${(index % KINDS) + 1}`);
 export function kindOf(name) {
   let hash = 2166136261;
   for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);
-  return (hash >>> 0) % KINDS;
+  return ((hash ^ (hash >>> 15)) >>> 0) % KINDS;
 }
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

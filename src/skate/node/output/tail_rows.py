@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from skate.wire.output import NO_TASK
-
-if TYPE_CHECKING:
-    from skate.node.output.worker_logs import Tail
 
 #: The most characters of one answer; what is left out comes with the next one.
 ANSWER_CHARACTERS = 1 << 18
 
 
-def rows(tails: dict[tuple[int, str], Tail], cursor: str) -> tuple[dict[str, Any], ...]:
+class Tail(Protocol):
+    """The kept lines of a stream, the attempts that printed them, and how many lines the stream has had."""
+
+    @property
+    def lines(self) -> deque[str]: ...
+    @property
+    def tasks(self) -> deque[str]: ...
+    @property
+    def end(self) -> int: ...
+
+
+def rows(tails: Mapping[tuple[int, str], Tail], cursor: str) -> tuple[dict[str, Any], ...]:
     """Return a row for each stream of a cursor that has lines from its number on.
 
     Args:

@@ -2,7 +2,7 @@
 import { KINDS, kindOf } from "../theme.js";
 
 //: The most spans of a colour.
-const EACH_MAX = 1 << 14;
+const EACH_MAX = 1 << 15;
 //: From so many rows on, those without spans are used again: workers come and go.
 const ROWS_MAX = 2048;
 
