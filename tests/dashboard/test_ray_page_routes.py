@@ -1,4 +1,4 @@
-"""The routes of Ray's own page: lineage of tasks, datasets, machines, and what runs beside the session."""
+"""Routes of Ray's own page: lineage of tasks, datasets, machines, and what runs beside the session."""
 
 from __future__ import annotations
 

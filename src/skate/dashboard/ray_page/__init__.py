@@ -1,4 +1,4 @@
-"""What Ray's own page reads beside the REST of its clients: machines, lineage, datasets, and what runs beside the session."""
+"""Routes of Ray's own page beside the REST of its clients: machines, lineage, datasets, and what runs beside the session."""
 
 from __future__ import annotations
 

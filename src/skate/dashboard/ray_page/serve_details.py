@@ -1,4 +1,4 @@
-"""What clients of Ray expect in the state of Serve, and what Serve itself does not know: the streams of its actors' output."""
+"""Additions to the state of Serve that clients of Ray expect and Serve does not know: the streams of its actors' output."""
 
 from __future__ import annotations
 
