@@ -367,6 +367,14 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_resources(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what the node has."""
+    parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
+    parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
+    parser.add_argument("--resources", help="amounts of custom resources, as JSON")
+    parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
@@ -400,10 +408,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how long to wait for the head; default: %(default)g",
     )
     _add_state(parser)
-    parser.add_argument("--num-cpus", type=float, help="the number of CPUs; default: all")
-    parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
-    parser.add_argument("--resources", help="amounts of custom resources, as JSON")
-    parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
+    _add_resources(parser)
     parser.add_argument(
         "--object-store-memory", type=int, help="bytes for large values; default: 30%% of memory"
     )
