@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import AutoConfig
 
+from skate.llm import EngineArgs
 from skate.llm.embedded import decoder as decoders
 from skate.llm.embedded.cache import SlotCache
 from skate.llm.embedded.decoder import Decoder
@@ -66,7 +69,7 @@ def test_prompts_and_single_tokens_have_the_logits_of_transformers(kind: str) ->
     assert fast is not None
     cache = SlotCache(2, 5, 32)
     with torch.inference_mode():
-        # Two slots take their prompts together, the third in two parts, and then all go on token by token.
+        # Two slots take their prompts together, the third in two parts, and then all continue token by token.
         at = torch.arange(8).expand(2, -1)
         cache.write_to([0, 1], at, None)
         found = [fast.logits(fast.hidden(ids[:2, :8], at, cache, None))]
@@ -115,5 +118,10 @@ def test_packed_layers_give_the_results_of_plain_ones() -> None:
     assert not [each for each in model.modules() if type(each) is torch.nn.Linear]
 
 
-def test_the_engine_runs_its_models_by_the_fast_layers(engine: EmbeddedEngine) -> None:
-    assert engine._model._decoder is not None
+def test_the_engine_runs_its_models_by_the_fast_layers(model_folder: Path) -> None:
+    made = EmbeddedEngine(EngineArgs(str(model_folder)))
+    asyncio.run(made.start())
+    try:
+        assert made._model._decoder is not None
+    finally:
+        asyncio.run(made.stop())
