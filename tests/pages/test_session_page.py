@@ -161,7 +161,7 @@ def test_a_failure_and_a_wait_are_told_with_their_causes(opened: webdriver.Chrom
 
 
 def test_keys_move_through_the_page(opened: webdriver.Chrome) -> None:
-    show(opened, "work/tasks", "quick")
+    show(opened, "work/tasks", "Keeper.keep")
     keys = lambda text: webdriver.ActionChains(opened).send_keys(text).perform()  # noqa: E731
     opened.execute_script("document.activeElement.blur()")
     keys("/")

@@ -132,8 +132,14 @@ export function Table({ rows, columns, name, open, order: first, filter = "", ch
   const shown = columns.filter((each) => !hidden.includes(each.key));
   const found = useMemo(() => sorted(filtered(rows, columns, text), columns, order), [rows, columns, text, order]);
   const [range, look] = useRange(box, found.length);
-  useEffect(() => setText(filter), [filter]);
-  const search = (event) => { setText(event.target.value); changed?.(event.target.value); };
+  // A filter that comes back from the address may be older than what has been typed since.
+  const sent = useRef(filter);
+  useEffect(() => { if (filter !== sent.current) setText(filter); }, [filter]);
+  const search = (event) => {
+    sent.current = event.target.value;
+    setText(sent.current);
+    changed?.(sent.current);
+  };
   const all = () => save(`${name}.csv`, csv(shown.map((each) => each.title),
     found.map((row) => shown.map((each) => valueOf(each, row)))));
   return html`<div class="table">
