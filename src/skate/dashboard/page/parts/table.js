@@ -132,13 +132,20 @@ export function Table({ rows, columns, name, open, order: first, filter = "", ch
   const shown = columns.filter((each) => !hidden.includes(each.key));
   const found = useMemo(() => sorted(filtered(rows, columns, text), columns, order), [rows, columns, text, order]);
   const [range, look] = useRange(box, found.length);
-  useEffect(() => setText(filter), [filter]);
-  const search = (event) => { setText(event.target.value); changed?.(event.target.value); };
+  // A filter that comes back from the address may be older than what has been typed since.
+  const typed = useRef(false);
+  useEffect(() => { if (!typed.current) setText(filter); }, [filter]);
+  const search = (event) => {
+    typed.current = true;
+    setText(event.target.value);
+    changed?.(event.target.value);
+  };
   const all = () => save(`${name}.csv`, csv(shown.map((each) => each.title),
     found.map((row) => shown.map((each) => valueOf(each, row)))));
   return html`<div class="table">
     ${!simple && html`<div class="tools">
       <input type="search" data-search placeholder="Filter: words, or column:word" aria-label=${`Filter ${name}`} value=${text}
+        onBlur=${() => { typed.current = false; }}
         onInput=${search} />
       <span class="count">${found.length === rows.length ? number(rows.length)
         : `${number(found.length)} of ${number(rows.length)}`}</span>
