@@ -31,6 +31,8 @@ SAC = {
     "target_network_update_freq": 0, "twin_q": True, "initial_alpha": 1.0, "target_entropy": "auto",
     "learner_class": SACTorchLearner, "policies_to_train": None, "seed": 1, "log_gradients": False,
 }  # fmt: skip
+#: The largest learning rate below, which is the size of Adam's first step.
+LARGEST_STEP = 0.01
 DISCRETE = spaces.Discrete(3)
 LOSSES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "dqn_dueling": (DQN, DISCRETE, {"lr": 0.01}),
@@ -86,7 +88,13 @@ def test_losses_gradients_and_targets_are_those_of_ray(name: str) -> None:
     learner.after_gradient_based_update(timesteps={"num_env_steps_sampled_lifetime": 600})
     after = module.get_state()
     for key, parameter in after.items():
-        np.testing.assert_allclose(parameter, theirs["after"][key], rtol=1e-4, atol=1e-5, err_msg=key)
+        gradient = np.asarray(theirs["gradient"].get(key.removeprefix("_target_"), np.ones_like(parameter)))
+        # Adam's first step divides a gradient by its own size, so near zero the last bits of its sum decide.
+        near_zero = np.abs(gradient) < 1e-5
+        for places, allowed in ((near_zero, 2 * LARGEST_STEP), (~near_zero, 1e-5)):
+            np.testing.assert_allclose(
+                parameter[places], theirs["after"][key][places], rtol=1e-4, atol=allowed, err_msg=key
+            )
     for key, value in theirs["stat"].items():
         assert learner.metrics.peek(("default_policy", key)) == pytest.approx(
             float(value), rel=1e-4, abs=1e-5
