@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skate.llm.tool_calls import parser, reasoning
+from skate.llm.tool_calls import parser, think_tags
 from skate.llm.tool_calls.event import Arguments, CallStart, Content, Event, Reasoning, joined
 from skate.llm.tool_calls.forced import NamedCallParser, RequiredCallsParser
 
@@ -215,7 +215,7 @@ def test_forced_calls() -> None:
 )
 def test_reasoning(name: str, prompt: str, text: str, thought: str, content: str) -> None:
     for at in range(len(text)):
-        made = reasoning.find(name)()
+        made = think_tags.find(name)()
         made.follows(prompt)
         events = read(made, [text[:at], text[at:]])
         assert "".join(each.text for each in events if isinstance(each, Reasoning)) == thought
@@ -226,7 +226,7 @@ def test_names_that_do_not_exist() -> None:
     with pytest.raises(ValueError, match="the parsers are hermes, "):
         parser.find("herms")
     with pytest.raises(ValueError, match="the parsers are deepseek_r1, "):
-        reasoning.find("none")
+        think_tags.find("none")
 
 
 def test_complete_arguments_are_json() -> None:

@@ -111,7 +111,7 @@ def ask(client: openai.OpenAI, model: str = "hermes", **more: Any) -> Any:
 
 
 def streamed(client: openai.OpenAI, model: str = "hermes", **more: Any) -> list[dict[str, Any]]:
-    """What a stream says in the end for each answer, in the form of a whole answer's choices, without ids."""
+    """The sum of a stream for each answer, in the form of a whole answer's choices, without ids."""
     found: dict[int, dict[str, Any]] = {}
     for chunk in ask(client, model, stream=True, **more):
         for choice in chunk.choices:

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from skate.llm import EngineArgs, SamplingParams
-from skate.llm.engines import Place, decided, vllm_build
+from skate.llm.engines import Place, decided
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong, UnknownModel
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import CompletionRequest
 from skate.llm.vllm import VllmEngine, bind_workers
+from skate.llm.vllm_build import vllm_build
 from skate.serve.llm import LLMConfig, LLMServer
 from tests.llm.asking import ask, ask_all
 

@@ -375,6 +375,16 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
 
 
+def _add_memory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--object-store-memory", type=int, help="bytes for large values; default: 30%% of memory"
+    )
+    parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default: 70%%")
+    parser.add_argument(
+        "--object-spilling-directory", help="the folder for large values when memory is full; default: /tmp"
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="skate start", description=SUMMARY, allow_abbrev=False)
     parser.add_argument("--head", action="store_true", help="start a cluster with this node")
@@ -409,13 +419,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_state(parser)
     _add_resources(parser)
-    parser.add_argument(
-        "--object-store-memory", type=int, help="bytes for large values; default: 30%% of memory"
-    )
-    parser.add_argument("--memory", type=int, help="bytes of memory for scheduling; default: 70%%")
-    parser.add_argument(
-        "--object-spilling-directory", help="the folder for large values when memory is full; default: /tmp"
-    )
+    _add_memory(parser)
     parser.add_argument(
         "--autoscaling-config",
         metavar="FILE",

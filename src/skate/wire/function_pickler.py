@@ -11,7 +11,7 @@ import io
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import IO, Any
 
 #: The place of the file among the arguments of `CodeType`.
 _FILE = 10
@@ -38,14 +38,17 @@ def pickler() -> Any:
 
 
 def dump(
-    value: Any, file: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None
+    value: object,
+    file: IO[bytes],
+    protocol: int | None = None,
+    buffer_callback: Callable[[Any], Any] | None = None,
 ) -> None:
     """Pickle a value into a file; the arguments are those of `pickle.dump`."""
     pickler()(file, protocol=protocol, buffer_callback=buffer_callback).dump(value)
 
 
 def dumps(
-    value: Any, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None
+    value: object, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None
 ) -> bytes:
     """Pickle a value; the arguments are those of `pickle.dumps`."""
     out = io.BytesIO()

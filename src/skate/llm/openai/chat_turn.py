@@ -15,7 +15,7 @@ from skate.llm.openai.requests import ChatCompletionRequest
 from skate.llm.output import Increment
 from skate.llm.prompt_texts import Arranged
 from skate.llm.sampling import SamplingParams
-from skate.llm.tool_calls import conversation, parser, reasoning
+from skate.llm.tool_calls import conversation, parser, think_tags
 from skate.llm.tool_calls.choice import ToolChoice, chosen
 from skate.llm.tool_calls.forced import NamedCallParser, RequiredCallsParser
 from skate.llm.tool_calls.options import ToolOptions
@@ -96,7 +96,7 @@ class ChatTurns:
         self._think = None
         self._calls: Any = None
         if make is None and options.reasoning_parser:
-            self._think = reasoning.find(options.reasoning_parser)
+            self._think = think_tags.find(options.reasoning_parser)
         if make is None and options.tool_call_parser:
             self._calls = parser.find(options.tool_call_parser)
 

@@ -46,7 +46,7 @@ class ToolChoice:
         return self.mode in ("required", "named")
 
 
-def chosen(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) -> ToolChoice:
+def chosen(tools: Sequence[Any] | None, choice: object, parallel: bool | None) -> ToolChoice:
     """Return the choice of a request, from its fields `tools`, `tool_choice` and `parallel_tool_calls`. Raises BadRequest."""
     if tools is None:
         if choice not in (None, "none", "auto"):

@@ -77,7 +77,7 @@ def _call(given: Any, where: str) -> Message:
     return {**given, "function": {**function, "arguments": _arguments(function.get("arguments"))}}
 
 
-def _arguments(given: Any) -> Any:
+def _arguments(given: object) -> Any:
     """Return the object that a text describes; other texts unchanged, because a model may have written any."""
     if not isinstance(given, str):
         return {} if given is None else given

@@ -127,7 +127,7 @@ class Qwen3CoderParser:
         return events + self._content.end()
 
 
-def _typed(text: str, schema: Any) -> Any:
+def _typed(text: str, schema: object) -> Any:
     """Return the value of a parameter as its schema says; as text if that says nothing or the text does not fit."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if kind == "string" or (kind is None and not isinstance(schema, Mapping)):

@@ -12,7 +12,7 @@ from skate.llm.output import Increment
 from skate.llm.tool_calls.choice import ToolChoice
 from skate.llm.tool_calls.event import Arguments, CallStart, Content, Event, Reasoning
 from skate.llm.tool_calls.parser import ToolCallParser
-from skate.llm.tool_calls.reasoning import ThinkTags
+from skate.llm.tool_calls.think_tags import ThinkTags
 
 Fields = dict[str, Any]
 _MISTRAL_LETTERS = string.ascii_letters + string.digits

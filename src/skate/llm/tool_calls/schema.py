@@ -57,7 +57,7 @@ def _parameters(tool: Tool, root: str = "#") -> dict[str, Any]:
     return found
 
 
-def _placed(schema: Any, root: str, closes: bool) -> Any:
+def _placed(schema: object, root: str, closes: bool) -> Any:
     """Return a schema with its pointers moved to a new root, and with objects closed that do not say whether they are.
 
     JSON schema lets objects have further properties. A model would invent them, and the functions behind tools do not
@@ -84,7 +84,7 @@ def _placed(schema: Any, root: str, closes: bool) -> Any:
     return found
 
 
-def _has(schema: Any, key: str) -> bool:
+def _has(schema: object, key: str) -> bool:
     if isinstance(schema, list):
         return any(_has(each, key) for each in schema)
     if isinstance(schema, Mapping):

@@ -7,35 +7,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def _hermes(name: str, arguments: Any) -> str:
+def _hermes(name: str, arguments: object) -> str:
     return f"<tool_call>\n{_json({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
-def _llama3_json(name: str, arguments: Any) -> str:
+def _llama3_json(name: str, arguments: object) -> str:
     return _json({"name": name, "parameters": arguments})
 
 
-def _mistral(name: str, arguments: Any) -> str:
+def _mistral(name: str, arguments: object) -> str:
     return f"[TOOL_CALLS][{_json({'name': name, 'arguments': arguments})}]"
 
 
-def _pythonic(name: str, arguments: Any) -> str:
+def _pythonic(name: str, arguments: object) -> str:
     given = arguments if isinstance(arguments, Mapping) else {}
     return f"[{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})]"
 
 
-def _qwen3_coder(name: str, arguments: Any) -> str:
+def _qwen3_coder(name: str, arguments: object) -> str:
     given = arguments if isinstance(arguments, Mapping) else {}
     texts = {key: value if isinstance(value, str) else _json(value) for key, value in given.items()}
     parameters = "".join(f"<parameter={key}>\n{text}\n</parameter>\n" for key, text in texts.items())
     return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
 
 
-def _array(name: str, arguments: Any) -> str:
+def _array(name: str, arguments: object) -> str:
     return f"[{_json({'name': name, 'parameters': arguments})}]"
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
