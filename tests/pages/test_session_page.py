@@ -294,7 +294,7 @@ CHURN = """
 const { model, take } = await import("./page/views/now/model.js"), { store } = await import("./page/views/logs/store.js");
 const [seconds, from] = arguments;
 const bytes = { arena_used: 1, arena_total: 2, spilled: 0, inline: 0, objects: 1 };
-const node = { id: "n", ip: "i", head: true, resources: [], holders: [], workers: [], ...bytes };
+const node = { id: "0a", ip: "i", head: true, resources: [], holders: [], workers: [], ...bytes };
 const functions = [{ name: "f", type: "NORMAL_TASK", states: { RUNNING: 1 } }];
 for (let at = from; at < from + seconds; at += 1) {
   const now = 2e9 + at, pid = Math.floor(at / 3);
@@ -302,7 +302,7 @@ for (let at = from; at < from + seconds; at += 1) {
   const ended = Array.from({ length: 20 }, (_, each) => task(each));
   const error = { at: now, kind: "ValueError", file: "/a.py", line: at % 50, text: "no", message: "no" };
   const failed = [{ name: "function 0", task_id: `${at} 0`, attempt: 0, ...error }];
-  take({ now, cursor: `n=${now}`, nodes: [node], waits: [], functions, ended, ended_count: 20, failed, missing: [] });
+  take({ now, cursor: `0a=${now}`, nodes: [node], waits: [], functions, ended, ended_count: 20, failed, missing: [] });
 }
 const { spans, failures } = model;
 return { seconds: model.seconds.size, failures: failures.length, spans: spans.count, rows: spans.names.length };
