@@ -315,7 +315,7 @@ def heap(driver: webdriver.Chrome) -> float:
 
 
 def test_eight_hours_of_answers_do_not_make_it_grow(opened: webdriver.Chrome) -> None:
-    """Feed the page with the answers of 16 hours at once, of 20 tasks a second from ever new workers; all it keeps is full after 8."""
+    """Feed the page with the answers of 16 hours, of 20 tasks a second from ever new workers. What it keeps is full after 8."""
     show(opened, "work", "Queue times")
     sizes = []
     for hours in ((0, 4), (4, 8), (8, 16)):
