@@ -1,4 +1,4 @@
-"""Objects by the line that made them, where they are, and who holds them. Asked for by a button, and never polled."""
+"""Objects by the line that made them, where they are, and who holds them. Asked for on request, and never polled."""
 
 from __future__ import annotations
 
