@@ -79,7 +79,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "simulation": 4,
     "train": 21,
     "tune": 24,
-    "util": 12,
+    "util": 11,
     "wire": 11,
     "worker": 8,
 }

@@ -22,7 +22,7 @@ IN_MEMORY = ("MMAP_SHM",)
 
 
 class Readings:
-    """What the processes of the session report: by address of the node, and by its process ids."""
+    """The reports of the processes of the session: by address of the node, and by its process ids."""
 
     def __init__(self) -> None:
         self.processes: dict[tuple[str, int], dict[str, Any]] = {}

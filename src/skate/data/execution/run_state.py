@@ -1,6 +1,6 @@
 """The state of a run for those who look at it: what each operator has done, what it holds, and why it starts no more.
 
-A run announces itself, and the state is only made when somebody asks.
+A run announces itself, and the state is made only when it is asked for.
 """
 
 from __future__ import annotations

@@ -331,8 +331,8 @@ def _parsed(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _check_depth(body: Any) -> None:
-    level = [body]
+def _check_depth(body: object) -> None:
+    level: list[Any] = [body]
     for _ in range(_DEPTH_MAX):
         level = [
             child
