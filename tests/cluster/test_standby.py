@@ -58,7 +58,7 @@ def up(cluster: Cluster, state: str) -> tuple[Driver, Program]:
 
 
 def continues(driver: Driver, count: int, begin: float) -> int:
-    """Check that calls between members go on, and that a new actor starts as soon as there is a head; return the count."""
+    """Check that calls between members continue, and that a new actor starts as soon as there is a head; return the count."""
     waiting = driver.submit("ray.get(Counter.options(**on('machine2')).remote().add.remote(1))")
     while f"done {waiting} " not in driver.program.out:
         count += 1

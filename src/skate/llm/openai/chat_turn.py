@@ -1,4 +1,4 @@
-"""What one chat request asks of its model: params, messages for the template, and readers of the answers."""
+"""The request of one chat: params, messages for the template, and readers of the answers."""
 
 from __future__ import annotations
 

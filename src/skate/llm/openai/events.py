@@ -28,7 +28,12 @@ class Events:
         return self._choice(index, '{"role": "assistant", "content": ""}', None, None, None)
 
     def text(
-        self, index: int, text: str, logprobs: dict[str, Any] | None, finish: str | None, stop: str | int | None
+        self,
+        index: int,
+        text: str,
+        logprobs: dict[str, Any] | None,
+        finish: str | None,
+        stop: str | int | None,
     ) -> str:
         """Format an event with new text of an answer, and its end if it has a finish reason."""
         content = json.dumps(text)
@@ -52,7 +57,12 @@ class Events:
         return self._head + '[], "usage": ' + json.dumps(usage) + "}\n\n"
 
     def _choice(
-        self, index: int, content: str, logprobs: dict[str, Any] | None, finish: str | None, stop: str | int | None
+        self,
+        index: int,
+        content: str,
+        logprobs: dict[str, Any] | None,
+        finish: str | None,
+        stop: str | int | None,
     ) -> str:
         field = "delta" if self._chat else "text"
         logs = "null" if logprobs is None else json.dumps(logprobs)

@@ -26,7 +26,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolChoice:
-    """What a request says about tools.
+    """The tools of a request, and which of them its answer must call.
 
     Args:
         tools: the tools that the model is told of.

@@ -1,4 +1,4 @@
-"""What a parser finds in the text of an answer, in order."""
+"""The parts that a parser finds in the text of an answer, in order."""
 
 from __future__ import annotations
 

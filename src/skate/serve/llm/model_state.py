@@ -1,6 +1,6 @@
 """The state of a model for those who look at it: requests, tokens, times to the first token, slots and cache.
 
-A model announces itself when it is ready, and the state is only made when somebody asks.
+A model announces itself when it is ready, and the state is made only when it is asked for.
 """
 
 from __future__ import annotations

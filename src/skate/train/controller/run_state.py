@@ -1,6 +1,6 @@
 """The state of a run for those who look at it: its ranks, when each has reported, and which ones others wait for.
 
-The run announces itself with the path of its journal, which has all reports. The state is only made when somebody asks.
+The run announces itself with the path of its journal, which has all reports. The state is made only when it is asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Announcements of what a program runs, for whoever looks at its session: the dashboard, or a program of your own.
+"""Announcements of what a program runs, for those that look at its session: the dashboard, or a program of your own.
 
-A library or a program says once what runs, and where its figures are. Nothing is sent; the figures are read when somebody
-asks for them.
+A library or a program says once what runs, and where its figures are. Nothing is sent; the figures are read when they are
+asked for.
 
     run = announce("imports", "orders", {"source": "orders.csv"}, read=lambda: {"rows": importer.rows})
     ...
@@ -76,7 +76,7 @@ def announce(
         library: who says so; readers ask by this name.
         id: its name for people.
         facts: what is known now. Like the figures, plain values that JSON can have.
-        read: returns the current figures. It is called in a thread of its own, only when somebody asks, and must not wait.
+        read: returns the current figures. It is called in a thread of its own, only when it is asked for, and must not wait.
         remember: True if the session shall remember the facts after this process has ended, such as the path of a journal.
     """
     current = session.current_or_none()
