@@ -19,6 +19,9 @@ _ROTARY = frozenset({"default", "linear", "llama3", "yarn"})
 #: oneDNN computes four rows faster than one or two.
 _ROWS_MIN = 4
 
+#: Added to the scores of attention: one for all layers, or one for each kind of layer.
+Mask = torch.Tensor | dict[str, torch.Tensor] | None
+
 
 class Decoder:
     """A packed model of transformers, without its modules' `forward`: the same sums in other kernels.
@@ -26,14 +29,18 @@ class Decoder:
     Use `of`, which compares the results with those of transformers first.
     """
 
-    def __init__(self, model: Any, limit: int) -> None:
-        config, inner = model.config, model.model
+    def __init__(self, model: torch.nn.Module, limit: int) -> None:
+        config: Any = model.config
+        inner: Any = model.model
         self._embedding: torch.Tensor = inner.embed_tokens.weight
-        self._layers = [_Layer(each, config) for each in inner.layers[: config.num_hidden_layers]]
+        self._layers = [
+            _Layer(each, config.rms_norm_eps) for each in inner.layers[: config.num_hidden_layers]
+        ]
         self._kinds = list(getattr(config, "layer_types", None) or [""] * len(self._layers))
         self._norm: torch.Tensor = inner.norm.weight
         self._epsilon = float(config.rms_norm_eps)
-        self._head: PackedLinear = model.lm_head
+        head: Any = model.lm_head
+        self._head: PackedLinear = head
         with torch.inference_mode():
             cos, sin = inner.rotary_emb(self._embedding[:1], torch.arange(limit).unsqueeze(0))
         half = cos.shape[-1] // 2
@@ -41,12 +48,12 @@ class Decoder:
         self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
 
     @classmethod
-    def of(cls, model: Any, limit: int) -> Decoder | None:
+    def of(cls, model: torch.nn.Module, limit: int) -> Decoder | None:
         """Return the decoder of a packed model; None if its layers are of another kind."""
         kind = type(model)
         if kind.__name__ not in _CLASSES or not kind.__module__.startswith("transformers."):
             return None
-        config = model.config
+        config: Any = model.config
         rotary = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
         if (
             rotary not in _ROTARY
@@ -63,7 +70,7 @@ class Decoder:
             _log.info("the model runs by transformers' own forward: %s: %s", type(error).__name__, error)
         return None
 
-    def _agrees(self, model: Any) -> bool:
+    def _agrees(self, model: torch.nn.Module) -> bool:
         """Compare the logits of a few tokens with those of transformers."""
         ids = torch.arange(5).unsqueeze(0) % self._embedding.shape[0]
         with torch.inference_mode():
@@ -78,7 +85,9 @@ class Decoder:
         )
         return False
 
-    def hidden(self, ids: torch.Tensor, at: torch.Tensor, cache: SlotCache | None, mask: Any) -> torch.Tensor:
+    def hidden(
+        self, ids: torch.Tensor, at: torch.Tensor, cache: SlotCache | None, mask: Mask
+    ) -> torch.Tensor:
         """Compute the normalized states behind the last layer, [rows, tokens, width].
 
         Args:
@@ -119,8 +128,9 @@ class Decoder:
 class _Layer:
     """The weights of one layer."""
 
-    def __init__(self, layer: Any, config: Any) -> None:
-        attention, mlp = layer.self_attn, layer.mlp
+    def __init__(self, layer: torch.nn.Module, epsilon: float) -> None:
+        attention: Any = layer.self_attn
+        mlp: Any = layer.mlp
         self._query, self._key, self._value = attention.q_proj, attention.k_proj, attention.v_proj
         self._out, self._gate, self._up, self._down = (
             attention.o_proj,
@@ -131,8 +141,10 @@ class _Layer:
         for each in (self._query, self._key, self._value, self._out, self._gate, self._up, self._down):
             if not isinstance(each, PackedLinear):
                 raise TypeError(f"a {type(each).__name__} is no packed layer")
-        self.norm: torch.Tensor = layer.input_layernorm.weight
-        self._norm_after: torch.Tensor = layer.post_attention_layernorm.weight
+        before: Any = layer.input_layernorm
+        after: Any = layer.post_attention_layernorm
+        self.norm: torch.Tensor = before.weight
+        self._norm_after: torch.Tensor = after.weight
         self._width = int(attention.head_dim)
         self._heads = self._query.out_features // self._width
         self._groups = self._key.out_features // self._width
@@ -143,7 +155,7 @@ class _Layer:
             for each in (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
             if each is not None
         ]
-        self._epsilon = float(config.rms_norm_eps)
+        self._epsilon = epsilon
 
     def project(
         self, states: torch.Tensor, rows: int, tokens: int, cos: torch.Tensor, sin: torch.Tensor

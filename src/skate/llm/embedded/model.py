@@ -16,7 +16,7 @@ from skate.llm.embedded.adapters import Adapters
 from skate.llm.embedded.answer import Answer
 from skate.llm.embedded.arguments import EmbeddedArguments
 from skate.llm.embedded.cache import SlotCache
-from skate.llm.embedded.decoder import Decoder
+from skate.llm.embedded.decoder import Decoder, Mask
 from skate.llm.embedded.packed_linear import pack
 from skate.llm.engine import EngineArgs
 
@@ -111,7 +111,7 @@ class Model:
         ids: torch.Tensor,
         adapters: Sequence[str | None],
         at: torch.Tensor,
-        mask: Any,
+        mask: Mask,
         last: Sequence[int] | None,
     ) -> torch.Tensor | None:
         """Return the logits after a token of each row, [rows, vocabulary]; `last` is None if none are needed."""
