@@ -10,9 +10,9 @@ import pytest
 from starlette.routing import Route, WebSocketRoute
 
 import skate
-from skate.dashboard.access import hosts_of
+from skate.dashboard.access import Access, hosts_of
 from skate.dashboard.app import guarded, routes
-from tests.dashboard.asking import HOST, access, ask, ask_stream, bearer
+from tests.dashboard.asking import HOST, TOKENS, access, ask, ask_stream, bearer
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW")
 WRITING = ("POST", "PUT", "DELETE")
@@ -267,6 +267,24 @@ def test_changes_are_written_down() -> None:
         "submit POST /api/jobs/", "submit DELETE /api/jobs/a%0Ab", "control POST /api/v0/tasks"
     ]  # fmt: skip
     assert all(re.fullmatch(r"audit: \S+:\d+ .* \d{3}", line) for line in lines), lines
+
+
+def test_pages_behind_a_named_proxy_may_ask() -> None:
+    proxy = "hub.example"
+    app = guarded(Access({HOST, proxy}, TOKENS, [proxy]))
+    for host, origin, status in (
+        (proxy, f"https://{proxy}", 200),  # the proxy ends TLS
+        (HOST, f"https://{proxy}", 200),  # and sends the server's own name
+        (HOST, f"http://{proxy}", 200),
+        (HOST, f"https://{proxy}:8443", 403),
+        (HOST, f"https://evil.{proxy}", 403),
+        (HOST, f"https://{HOST}", 403),
+    ):
+        headers = [bearer("read"), ("origin", origin)]
+        assert ask(app, "/api/version", "GET", headers, host).status == status, (host, origin)
+    assert ask(app, "/api/version", "GET", [("origin", f"https://{proxy}")], proxy).status == 401
+    twice = [bearer("read"), *[("origin", f"https://{proxy}")] * 2]
+    assert ask(app, "/api/version", "GET", twice, proxy).status == 403
 
 
 def test_unknown_paths_need_a_token_too() -> None:

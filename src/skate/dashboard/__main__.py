@@ -91,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def application(given: argparse.Namespace, ports: dict[str, int], tokens: dict[str, str]) -> Any:
     """Return the application: everything at the port "url", nothing but metrics at the port "metrics_url"."""
     access = {
-        name: Access(hosts_of(given.host, port, given.allowed_host), tokens) for name, port in ports.items()
+        name: Access(hosts_of(given.host, port, given.allowed_host), tokens, given.allowed_host)
+        for name, port in ports.items()
     }
     if "metrics_url" not in ports:
         return guarded(access["url"], given.jobs, audit=_audit)
@@ -115,7 +116,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--host", default="127.0.0.1", help="where to listen")
     made.add_argument("--port", type=int, help=f"by default {PORT}, or a free one if that is taken")
     made.add_argument(
-        "--allowed-host", action="append", default=[], help="another value of the header Host, with port"
+        "--allowed-host",
+        action="append",
+        default=[],
+        help="another name of the server, such as that of a proxy, with its port unless that is the usual one",
     )
     made.add_argument(
         "--jobs",

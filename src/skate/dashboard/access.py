@@ -20,10 +20,17 @@ class Access:
     Args:
         hosts: accepted values, each a host with its port, in lower case.
         tokens: the token of each scope; by default random ones.
+        proxies: those of the hosts that are proxies: their pages may ask under any value of Host, by HTTP or HTTPS, because a
+            proxy may end TLS, or send the server's own name.
     """
 
-    def __init__(self, hosts: Iterable[str], tokens: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, hosts: Iterable[str], tokens: dict[str, str] | None = None, proxies: Iterable[str] = ()
+    ) -> None:
         self.hosts = frozenset(hosts)
+        self.origins = frozenset(
+            f"{scheme}://{name}".lower() for name in proxies for scheme in ("http", "https")
+        )
         self.tokens = tokens or {scope: secrets.token_urlsafe(TOKEN_BYTES) for scope in SCOPES}
 
     def scope_of(self, token: str) -> str | None:

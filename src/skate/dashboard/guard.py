@@ -114,7 +114,12 @@ class Guard:
         if len(hosts) != 1 or hosts[0].lower() not in self._access.hosts:
             return 421, ""
         origins = headers.get("origin", [])
-        if origins and origins != [f"{scope['scheme']}://{hosts[0]}"]:
+        own = f"{scope['scheme']}://{hosts[0]}"
+        if (
+            origins
+            and origins != [own]
+            and (len(origins) > 1 or origins[0].lower() not in self._access.origins)
+        ):
             return 403, "the request comes from another origin"
         method = scope["method"]
         if any(site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
