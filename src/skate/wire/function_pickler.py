@@ -38,19 +38,19 @@ def pickler() -> Any:
 
 
 def dump(
-    value: object,
+    obj: object,
     file: IO[bytes],
     protocol: int | None = None,
     buffer_callback: Callable[[Any], Any] | None = None,
 ) -> None:
     """Pickle a value into a file; the arguments are those of `pickle.dump`."""
-    pickler()(file, protocol=protocol, buffer_callback=buffer_callback).dump(value)
+    pickler()(file, protocol=protocol, buffer_callback=buffer_callback).dump(obj)
 
 
 def dumps(
-    value: object, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None
+    obj: object, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None
 ) -> bytes:
     """Pickle a value; the arguments are those of `pickle.dumps`."""
     out = io.BytesIO()
-    dump(value, out, protocol, buffer_callback)
+    dump(obj, out, protocol, buffer_callback)
     return out.getvalue()
