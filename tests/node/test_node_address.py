@@ -34,6 +34,7 @@ MAY_NAME_LOOPBACK = {
     "dashboard/__init__.py",
     "dashboard/__main__.py",
     "dashboard/access.py",
+    "dashboard/own_api/serve.py",
     "node/dashboard_process.py",
     "util/http/token_client.py",
 }

@@ -5,11 +5,13 @@ import { kept, token } from "../session.js";
 
 export function Kept() {
   if (!kept.value) return null;
-  return html`<p class="kept" data-kept>This is a kept session, from ${moment(kept.value.began * 1000).slice(0, 19)} to ${moment(kept.value.ended * 1000).slice(0, 19)}. Nothing of it runs here.</p>`;
+  return html`<p class="kept" data-kept>This is a kept session, from ${moment(kept.value.began * 1000).slice(0,
+    19)} to ${moment(kept.value.ended * 1000).slice(0, 19)}. Nothing of it runs here.</p>`;
 }
 
 async function fetched() {
-  const answer = await fetch("api/skate/session", { headers: { Authorization: `Bearer ${token()}` }, cache: "no-store", credentials: "omit" });
+  const answer = await fetch("api/skate/session", { headers: { Authorization: `Bearer ${token()}` }, cache: "no-store",
+    credentials: "omit" });
   if (!answer.ok) throw new Error(await answer.text());
   const name = /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") || "");
   return [await answer.blob(), name ? name[1] : "session.skate"];
@@ -32,6 +34,7 @@ export function SaveSession() {
       setState(`Not saved: ${error.message}`);
     }
   };
-  return html`<div class="save"><button onClick=${act} disabled=${state === "Saving …"} title="What this page shows, as a file that opens without the session">Save session</button>
+  return html`<div class="save"><button onClick=${act} disabled=${state === "Saving …"}
+    title="What this page shows, as a file that opens without the session">Save session</button>
     <span class="small quiet" role="status">${state}</span></div>`;
 }

@@ -30,7 +30,8 @@ function Models() {
   const live = rows?.filter((each) => each.is_reachable) || [];
   const sum = (name) => live.reduce((total, each) => total + (each[name] || 0), 0);
   return html`<h1>LLM</h1>
-    ${!rows ? html`<p class="sentence">Asking the session …</p>` : rows.length === 0 ? html`<p class="sentence">No model is served.</p>
+    ${!rows ? html`<p class="sentence">Asking the session …</p>` : rows.length === 0
+      ? html`<p class="sentence">No model is served.</p>
       <p class="quiet">A model appears here when a replica of <code>serve.llm.build_openai_app</code> is ready.</p>`
       : html`<${Figures}>
           <${Figure} name="Tokens out" value=${rate(sum("tokens_out_per_s"), "")} />
@@ -49,8 +50,11 @@ const TIMES = [
 
 function Times({ times }) {
   return html`<div class="scroll" role="region" aria-label="Quantiles of times" tabindex="0"><table>
-    <thead><tr><th scope="col">In the last minute with requests</th><th scope="col" class="n">p50</th><th scope="col" class="n">p95</th><th scope="col" class="n">p99</th></tr></thead>
-    <tbody>${TIMES.map(([name, title, format]) => html`<tr key=${name}><th scope="row">${title}</th>${["p50", "p95", "p99"].map((each) => html`<td key=${each} class="n">${format(times[name]?.[each]) || "–"}</td>`)}</tr>`)}</tbody></table></div>`;
+    <thead><tr><th scope="col">In the last minute with requests</th><th scope="col" class="n">p50</th>
+      <th scope="col" class="n">p95</th><th scope="col" class="n">p99</th></tr></thead>
+    <tbody>${TIMES.map(([name, title, format]) => html`<tr key=${name}><th scope="row">${title}</th>${["p50", "p95",
+      "p99"].map((each) => html`<td key=${each} class="n">${format(times[name]?.[each]) || "–"}</td>`)}</tr>`)}</tbody></table>
+        </div>`;
 }
 
 function chartsOf(readings) {
@@ -66,24 +70,33 @@ function chartsOf(readings) {
 function Model({ id }) {
   const [row, setRow] = useState(null);
   const [gone, setGone] = useState(false);
-  usePoll("api/skate/llm", { key: id, params: () => ({ key: id }), take: ({ models }) => { setRow(models[0] || null); setGone(!models.length); } });
-  if (!row) return html`<${Back} view="llm" title="All models" /><h1>LLM</h1><p class="quiet">${gone ? "This replica is not known any more." : "Asking the session …"}</p>`;
+  usePoll("api/skate/llm", { key: id, params: () => ({ key: id }),
+    take: ({ models }) => { setRow(models[0] || null); setGone(!models.length); } });
+  if (!row) return html`<${Back} view="llm" title="All models" /><h1>LLM</h1><p class="quiet">${gone
+    ? "This replica is not known any more." : "Asking the session …"}</p>`;
   const figures = row.figures;
   return html`<${Back} view="llm" title="All models" /><h1>${row.model} <${State} state=${stateOf(row)} /></h1>
     <${Figures}>
       <${Figure} name="Tokens out" value=${rate(row.tokens_out_per_s, "")} note=${`${number(row.tokens_out)} in all`} />
       <${Figure} name="Tokens in" value=${rate(row.tokens_in_per_s, "")} note=${`${number(row.tokens_in)} in all`} />
-      <${Figure} name="Running, waiting" value=${`${amount(row.running)}, ${amount(row.waiting)}`} note=${figures.slots ? `${figures.slots_used} of ${figures.slots} slots` : ""} />
+      <${Figure} name="Running, waiting" value=${`${amount(row.running)}, ${amount(row.waiting)}`} note=${figures.slots
+        ? `${figures.slots_used} of ${figures.slots} slots` : ""} />
       <${Figure} name="Prompts found in the cache" value=${share(row.prompts_found_in_cache) || "unknown"} />
-      ${row.steps_per_s ? html`<${Figure} name="Tokens of a step" value=${amount((row.tokens_out_per_s || 0) / row.steps_per_s)} note=${rate(row.steps_per_s, "steps")} />` : ""}
+      ${row.steps_per_s ? html`<${Figure} name="Tokens of a step" value=${amount((row.tokens_out_per_s || 0) / row.steps_per_s)}
+        note=${rate(row.steps_per_s, "steps")} />` : ""}
     <//>
     <div class="cards">
-      ${chartsOf(row.readings).map(([title, series]) => html`<section class="card" key=${title} aria-label=${title}><${Chart} title=${title} x=${row.readings.at} series=${series} sync="llm" /></section>`)}
+      ${chartsOf(row.readings).map(([title, series]) => html`<section class="card" key=${title} aria-label=${title}>
+        <${Chart} title=${title} x=${row.readings.at} series=${series} sync="llm" /></section>`)}
       <section class="card wide" aria-labelledby="times"><h2 id="times">Times</h2><${Times} times=${row.times} /></section>
       <section class="card wide" aria-labelledby="facts"><h2 id="facts">Engine</h2><dl class="facts">
-        <dt>Engine</dt><dd>${row.engine_name}</dd><dt>Weights</dt><dd>${row.weights}</dd><dt>Context</dt><dd>${number(row.max_model_len)} tokens</dd>
-        <dt>Requests by their end</dt><dd>${Object.entries(row.request_ends).map(([name, count]) => `${name}: ${number(count)}`).join("   ") || "none yet"}</dd>
-        ${Object.entries(figures).map(([name, value]) => html`<dt key=${name}>${name.replaceAll("_", " ")}</dt><dd>${amount(value)}</dd>`)}</dl></section>
+        <dt>Engine</dt><dd>${row.engine_name}</dd><dt>Weights</dt><dd>${row.weights}</dd><dt>Context</dt>
+          <dd>${number(row.max_model_len)} tokens</dd>
+        <dt>Requests by their end</dt>
+          <dd>${Object.entries(row.request_ends).map(([name, count]) => `${name}: ${number(count)}`).join("   ")
+            || "none yet"}</dd>
+        ${Object.entries(figures).map(([name, value]) => html`<dt key=${name}>${name.replaceAll("_", " ")}</dt>
+          <dd>${amount(value)}</dd>`)}</dl></section>
     </div>
     <${Where} row=${row} />`;
 }

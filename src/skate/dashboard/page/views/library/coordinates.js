@@ -20,18 +20,21 @@ function axisOf(name, values) {
     if (low === high) { low -= Math.abs(low) * 0.01 || 1; high += Math.abs(high) * 0.01 || 1; }
     const at = (value) => (typeof value === "number" ? (scale(value) - scale(low)) / (scale(high) - scale(low)) : null);
     const ticks = Array.from({ length: STEPS }, (_, step) => step / (STEPS - 1)).map((share) => ({
-      share, text: shown(isLog ? Math.exp(Math.log(low) + share * (Math.log(high) - Math.log(low))) : low + share * (high - low)) }));
+      share, text: shown(isLog ? Math.exp(Math.log(low) + share * (Math.log(high) - Math.log(low))) : low
+        + share * (high - low)) }));
     return { name, at, ticks: ticks.map((tick) => ({ ...tick, text: Number(Number(tick.text).toPrecision(3)).toString() })) };
   }
   const kinds = [...new Set(values.map(shown))].sort();
   const place = (text) => (kinds.length > 1 ? kinds.indexOf(text) / (kinds.length - 1) : 0.5);
-  return { name, at: (value) => place(shown(value)), ticks: kinds.map((text) => ({ share: place(text), text: text || "(none)" })) };
+  return { name, at: (value) => place(shown(value)),
+    ticks: kinds.map((text) => ({ share: place(text), text: text || "(none)" })) };
 }
 
 function axesOf(trials, metric) {
   const names = [...new Set(trials.flatMap((each) => Object.keys(each.config)))];
   const varied = names.filter((name) => new Set(trials.map((each) => shown(each.config[name]))).size > 1);
-  const axes = varied.slice(0, 9).map((name) => ({ ...axisOf(name, trials.map((each) => each.config[name])), of: (trial) => trial.config[name] }));
+  const axes = varied.slice(0, 9).map((name) => ({ ...axisOf(name, trials.map((each) => each.config[name])),
+    of: (trial) => trial.config[name] }));
   return [...axes, { ...axisOf(metric, trials.map((each) => each.last[metric])), of: (trial) => trial.last[metric] }];
 }
 
@@ -54,10 +57,13 @@ const passes = (trial, axes, ranges) => axes.every((axis) => {
 function Axis({ axis, x, last, range, drag }) {
   const y = (share) => TOP + (1 - share) * (HEIGHT - TOP - BOTTOM);
   return html`<g class="axis" onPointerDown=${(event) => drag(axis.name, event)}>
-    <line x1=${x} x2=${x} y1=${y(1)} y2=${y(0)} /><rect class="grip" x=${x - 12} y=${y(1) - 6} width="24" height=${y(0) - y(1) + 12} />
-    ${range && html`<rect class="range" x=${x - 6} width="12" y=${y(range[1])} height=${Math.max(2, y(range[0]) - y(range[1]))} />`}
+    <line x1=${x} x2=${x} y1=${y(1)} y2=${y(0)} /><rect class="grip" x=${x - 12} y=${y(1) - 6} width="24" height=${y(0) - y(1)
+      + 12} />
+    ${range && html`<rect class="range" x=${x - 6} width="12" y=${y(range[1])} height=${Math.max(2, y(range[0]) - y(range[1]))}
+      />`}
     <text x=${x} y="16" text-anchor=${last ? "end" : "middle"} class="title">${axis.name}</text>
-    ${axis.ticks.map((tick) => html`<text key=${tick.text} x=${last ? x - 6 : x + 6} y=${y(tick.share) + 4} text-anchor=${last ? "end" : "start"}>${tick.text}</text>`)}
+    ${axis.ticks.map((tick) => html`<text key=${tick.text} x=${last ? x - 6 : x + 6} y=${y(tick.share) + 4} text-anchor=${last
+      ? "end" : "start"}>${tick.text}</text>`)}
   </g>`;
 }
 
@@ -74,7 +80,8 @@ export function Coordinates({ trials, metric, mode, hovered, hover }) {
     const frame = box.current.querySelector("svg").getBoundingClientRect();
     const share = (at) => Math.max(0, Math.min(1, 1 - (at - frame.top - TOP) / (HEIGHT - TOP - BOTTOM)));
     const from = share(event.clientY);
-    const move = (moved) => { const to = share(moved.clientY); setRanges((old) => ({ ...old, [name]: [Math.min(from, to), Math.max(from, to)] })); };
+    const move = (moved) => { const to = share(moved.clientY); setRanges((old) => ({ ...old, [name]: [Math.min(from, to),
+      Math.max(from, to)] })); };
     const up = (ended) => {
       removeEventListener("pointermove", move);
       removeEventListener("pointerup", up);
@@ -86,17 +93,25 @@ export function Coordinates({ trials, metric, mode, hovered, hover }) {
   const lines = trials.map((trial) => {
     const points = axes.map((axis, at) => [place(at), axis.at(axis.of(trial))]).filter(([, share]) => share !== null);
     const good = mode === "min" ? 1 - (result.at(result.of(trial)) ?? 1) : result.at(result.of(trial)) ?? 0;
-    return { trial, good, is: passes(trial, axes, ranges), path: points.map(([x, share]) => `${x.toFixed(1)},${y(share).toFixed(1)}`).join(" ") };
+    return { trial, good, is: passes(trial, axes, ranges),
+      path: points.map(([x, share]) => `${x.toFixed(1)},${y(share).toFixed(1)}`).join(" ") };
   }).sort((a, b) => a.good - b.good);
   const chosen = lines.filter((each) => each.is).length;
   const kind = (line) => (line.good >= 1 - BEST_SHARE ? "best" : line.good >= 0.5 ? "good" : "other");
   return html`<div class="coordinates" ref=${box}>
-    <svg width=${width} height=${HEIGHT} role="img" aria-label=${`Parallel coordinates of ${trials.length} trials by ${axes.map((each) => each.name).join(", ")}; the table of trials has the same numbers`}>
-      ${lines.map((line) => html`<polyline key=${line.trial.id} points=${line.path} onPointerEnter=${() => hover(line.trial.id)} onPointerLeave=${() => hover("")}
-        class=${`${kind(line)} ${line.is ? "" : "out"} ${hovered === line.trial.id ? "hovered" : ""}`}><title>${line.trial.name}</title></polyline>`)}
-      ${axes.map((axis, at) => html`<${Axis} key=${axis.name} axis=${axis} x=${place(at)} last=${at === axes.length - 1} range=${ranges[axis.name]} drag=${drag} />`)}
+    <svg width=${width} height=${HEIGHT} role="img"
+      aria-label=${`Parallel coordinates of ${trials.length} trials by ${axes.map((each) => each.name).join(", ")}; `
+        + "the table of trials has the same numbers"}>
+      ${lines.map((line) => html`<polyline key=${line.trial.id} points=${line.path} onPointerEnter=${() => hover(line.trial.id)}
+        onPointerLeave=${() => hover("")}
+        class=${`${kind(line)} ${line.is ? "" : "out"} ${hovered === line.trial.id ? "hovered" : ""}`}>
+          <title>${line.trial.name}</title></polyline>`)}
+      ${axes.map((axis, at) => html`<${Axis} key=${axis.name} axis=${axis} x=${place(at)} last=${at === axes.length - 1}
+        range=${ranges[axis.name]} drag=${drag} />`)}
     </svg>
-    <p class="small quiet">${chosen < trials.length ? html`${chosen} of ${trials.length} trials chosen. <button onClick=${() => setRanges({})}>All</button>`
-      : `Drag along an axis to choose trials. Thick lines are the best ${Math.round(100 * BEST_SHARE)} % of the range of ${metric}.`}</p>
+    <p class="small quiet">${chosen < trials.length ? html`${chosen} of ${trials.length} trials chosen. <button
+      onClick=${() => setRanges({})}>All</button>`
+      : "Drag along an axis to choose trials. "
+        + `Thick lines are the best ${Math.round(100 * BEST_SHARE)} % of the range of ${metric}.`}</p>
   </div>`;
 }

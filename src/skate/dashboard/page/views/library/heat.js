@@ -10,7 +10,8 @@ const COLUMNS_MIN = 30;
 
 // Returns only the buckets that have requests, and one on either side.
 function used(heat) {
-  const sums = heat.counts.reduce((sum, column) => sum.map((value, at) => value + column[at]), new Array(heat.bounds.length + 1).fill(0));
+  const sums = heat.counts.reduce((sum, column) => sum.map((value, at) => value + column[at]),
+    new Array(heat.bounds.length + 1).fill(0));
   const first = sums.findIndex((value) => value > 0);
   const last = sums.findLastIndex((value) => value > 0);
   return [Math.max(0, first - 1), Math.min(sums.length - 1, last + 1)];
@@ -49,11 +50,15 @@ function draw(canvas, heat, [first, last]) {
 }
 
 function Numbers({ heat, range }) {
-  const columns = heat.counts.slice(-60).map((column, at, all) => ({ column, at: heat.at[heat.at.length - all.length + at] })).reverse();
+  const columns = heat.counts.slice(-60).map((column, at,
+    all) => ({ column, at: heat.at[heat.at.length - all.length + at] })).reverse();
   const buckets = Array.from({ length: range[1] - range[0] + 1 }, (_, at) => range[0] + at);
   return html`<div class="scroll tall" role="region" aria-label="Latencies as a table" tabindex="0"><table>
-    <thead><tr><th scope="col">time</th>${buckets.map((at) => html`<th key=${at} scope="col" class="n">${nameOf(heat, at)}</th>`)}</tr></thead>
-    <tbody>${columns.map((each) => html`<tr key=${each.at}><td>${new Date(each.at * 1000).toLocaleTimeString("en-GB")}</td>${buckets.map((at) => html`<td key=${at} class="n">${number(each.column[at])}</td>`)}</tr>`)}</tbody>
+    <thead><tr><th scope="col">time</th>${buckets.map((at) => html`<th key=${at} scope="col" class="n">${nameOf(heat,
+      at)}</th>`)}</tr></thead>
+    <tbody>${columns.map((each) => html`<tr key=${each.at}>
+      <td>${new Date(each.at * 1000).toLocaleTimeString("en-GB")}</td>${buckets.map((at) => html`<td key=${at}
+        class="n">${number(each.column[at])}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -64,8 +69,10 @@ export function Heat({ heat }) {
   useEffect(() => { if (any && canvas.current) draw(canvas.current, heat, used(heat)); }, [heat, asTable, colours.value]);
   const total = heat.counts.reduce((sum, column) => sum + column.reduce((a, b) => a + b, 0), 0);
   return html`<figure class="figure"><figcaption><span>Latencies of requests</span>
-      <button aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>Table<span class="unseen"> of latencies</span></button></figcaption>
+      <button aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>Table<span class="unseen"> of latencies</span>
+        </button></figcaption>
     ${!any ? html`<p class="quiet">No request has ended since this page looks.</p>`
       : asTable ? html`<${Numbers} heat=${heat} range=${used(heat)} />`
-        : html`<div><canvas ref=${canvas} role="img" aria-label=${`Latencies of ${total} requests over time`}></canvas></div>`}</figure>`;
+        : html`<div><canvas ref=${canvas} role="img" aria-label=${`Latencies of ${total} requests over time`}></canvas>
+          </div>`}</figure>`;
 }
