@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 def completed(details: Row) -> Row:
     """Return the state of Serve with the options of gRPC, and with the name of the output of each actor."""
-    if details.get("grpc_options") is None:
+    if details.get("controller_info") and details.get("grpc_options") is None:  # while Serve runs
         details["grpc_options"] = WITHOUT_GRPC
     without = [row for row in _actors(details) if row.get("actor_id") and not row.get("log_file_path")]
     if without:
