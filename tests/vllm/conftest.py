@@ -16,8 +16,7 @@ collect_ignore_glob = [] if find_spec("vllm") else ["test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder. A start of vLLM takes half a minute, and several on a loaded machine."""
+    """Give the tests of this folder time. A start of vLLM takes half a minute, and several on a loaded machine."""
     for item in items:
         if "tests/vllm" in item.path.as_posix():
-            item.add_marker("vllm")
             item.add_marker(pytest.mark.timeout(600))
