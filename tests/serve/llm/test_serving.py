@@ -113,7 +113,12 @@ def test_both_models_answer_as_the_engine_does(client: Any, folder: Path) -> Non
         ]
         assert "".join(parts) == wanted
     listed = [each.id for each in client.models.list()]
-    assert listed == ["tiny", "org/other-1.5", "tiny:loud", "org/other-1.5:loud"]  # with the folder's adapters
+    assert listed == [
+        "tiny",
+        "org/other-1.5",
+        "tiny:loud",
+        "org/other-1.5:loud",
+    ]  # with the folder's adapters
     assert client.models.retrieve("org/other-1.5").id == "org/other-1.5"
     assert set(serve.status().applications["default"].deployments) == {
         "OpenAiIngress",
