@@ -71,6 +71,11 @@ class VllmEngine:
         if args.lora_folder is not None:
             given.setdefault("enable_lora", True)
             given.setdefault("max_loras", args.max_loras)
+        forms = given.get("structured_outputs_config")
+        if isinstance(forms, dict):  # other settings may be dicts of vLLM, this one may not
+            given["structured_outputs_config"] = require(
+                "vllm.config", _WHAT, "vllm"
+            ).StructuredOutputsConfig(**forms)
         if vllm_build() == "cpu":
             bind_workers(
                 int(given.get("tensor_parallel_size", 1)) * int(given.get("pipeline_parallel_size", 1))
