@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skate.llm.tool_calls import parser, think_tags
 from skate.llm.tool_calls.event import Arguments, CallStart, Content, Event, Reasoning, joined
-from skate.llm.tool_calls.forced import NamedCallParser, RequiredCallsParser
+from skate.llm.tool_calls.forced_calls import NamedCallParser, RequiredCallsParser
 
 TOOLS: dict[str, Any] = {
     "weather": {"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},

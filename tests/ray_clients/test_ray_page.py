@@ -67,7 +67,7 @@ ray.data.DataContext.get_current().enable_progress_bars = False
 rows = ray.data.range(20_000, override_num_blocks=2000).map_batches(slow, batch_size=10)
 threading.Thread(target=rows.materialize, daemon=True).start()
 print("ready", flush=True)
-time.sleep(1000)
+threading.Event().wait()
 """
 #: The views with a text that each must show; {node}, {job}, {actor}, {task} and {replica} are ids.
 VIEWS = {

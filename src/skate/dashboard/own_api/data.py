@@ -7,7 +7,7 @@ import time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skate.dashboard.own_api.readings.announced import Announcements, about
+from skate.dashboard.own_api.readings.announcements import Announcements, about
 from skate.dashboard.own_api.readings.plain import number, plain, rows
 from skate.dashboard.own_api.readings.rings import Ring, Things
 from skate.util.announcements import Announced

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skate.dashboard.own_api.readings.announced import Announcements, about
+from skate.dashboard.own_api.readings.announcements import Announcements, about
 from skate.dashboard.own_api.readings.plain import number, plain
 from skate.dashboard.own_api.readings.rings import Buckets, Ring, Things, quantile
 from skate.util.announcements import Announced

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from skate.dashboard.own_api.readings.announced import Announcements, about
+from skate.dashboard.own_api.readings.announcements import Announcements, about
 from skate.dashboard.own_api.readings.curves import Curves
 from skate.dashboard.own_api.readings.journal_tail import JournalTail
 from skate.dashboard.own_api.readings.plain import number, plain

@@ -17,7 +17,7 @@ from skate.llm.prompt_texts import Arranged
 from skate.llm.sampling import SamplingParams
 from skate.llm.tool_calls import conversation, parser, think_tags
 from skate.llm.tool_calls.choice import ToolChoice, chosen
-from skate.llm.tool_calls.forced import NamedCallParser, RequiredCallsParser
+from skate.llm.tool_calls.forced_calls import NamedCallParser, RequiredCallsParser
 from skate.llm.tool_calls.options import ToolOptions
 from skate.llm.tool_calls.reader import AnswerReader, Fields, Reader
 from skate.llm.tool_calls.schema import schema_of

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skate.llm.tool_calls.buffered_parser import BufferedParser
 from skate.llm.tool_calls.call_object import CallObject, Part
-from skate.llm.tool_calls.content import ContentText, overlap
+from skate.llm.tool_calls.content import overlap
 from skate.llm.tool_calls.event import Event
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
-class HermesParser:
+class HermesParser(BufferedParser):
     """Reads calls between tags. A call whose end tag is missing counts, too."""
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
-        self._content = ContentText()
-        self._buffer = ""
+        super().__init__()
         self._call: CallObject | None = None
         self._after = False  # between the end of a call and its end tag
 
@@ -26,16 +26,7 @@ class HermesParser:
         """True if a call has begun and is not complete."""
         return self._call is not None and self._call.open
 
-    def feed(self, text: str) -> list[Event]:
-        """Return what a further part of the text contains."""
-        self._buffer += text
-        events: list[Event] = []
-        while self._buffer and self._step(events):
-            pass
-        return events
-
     def _step(self, events: list[Event]) -> bool:
-        """Read a part of the buffer; return False if more text is needed."""
         if self._call is not None:
             return self._in_call(self._call, events)
         if self._after:
@@ -76,11 +67,7 @@ class HermesParser:
                 self._buffer = call.raw + self._buffer
         return bool(self._buffer)
 
-    def finish(self) -> list[Event]:
-        """Return what was held back at the end of the text."""
-        events: list[Event] = []
-        if self._call is not None and not self._call.begun:
-            events += self._content.add(_OPEN + self._call.raw)
-        elif self._call is None and not self._after:
-            events += self._content.add(self._buffer)
-        return events + self._content.end()
+    def _unread(self) -> str:
+        if self._call is not None:
+            return "" if self._call.begun else _OPEN + self._call.raw
+        return "" if self._after else self._buffer

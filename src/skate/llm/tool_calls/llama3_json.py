@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from skate.llm.tool_calls.buffered_parser import BufferedParser
 from skate.llm.tool_calls.call_object import CallObject, Part
-from skate.llm.tool_calls.content import ContentText, overlap
+from skate.llm.tool_calls.content import overlap
 from skate.llm.tool_calls.event import Event
 
 _TAG = "<|python_tag|>"
 _BETWEEN = " \t\r\n;,"
 
 
-class Llama3JsonParser:
+class Llama3JsonParser(BufferedParser):
     """Reads calls at the start of an answer and after the tag."""
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__()
         self._names: Collection[str] = tuple(tools)
-        self._content = ContentText()
-        self._buffer = ""
         self._call: CallObject | None = None
         self._expects = True  # a call may begin here
         self._tagged = False  # the tag was just read
@@ -32,16 +32,7 @@ class Llama3JsonParser:
         """True if a call has begun and is not complete."""
         return self._call is not None and self._call.open
 
-    def feed(self, text: str) -> list[Event]:
-        """Return what a further part of the text contains."""
-        self._buffer += text
-        events: list[Event] = []
-        while self._buffer and self._step(events):
-            pass
-        return events
-
     def _step(self, events: list[Event]) -> bool:
-        """Read a part of the buffer; return False if more text is needed."""
         if self._call is not None:
             return self._in_call(self._call, events)
         if self._expects:
@@ -77,11 +68,5 @@ class Llama3JsonParser:
                 events += self._content.add(call.raw)
         return bool(self._buffer)
 
-    def finish(self) -> list[Event]:
-        """Return what was held back at the end of the text."""
-        events: list[Event] = []
-        if self._call is not None:
-            events += self._content.add(self._call.raw)
-        else:
-            events += self._content.add(self._buffer)
-        return events + self._content.end()
+    def _unread(self) -> str:
+        return self._buffer if self._call is None else self._call.raw

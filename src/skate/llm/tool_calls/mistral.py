@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from skate.llm.tool_calls.buffered_parser import BufferedParser
 from skate.llm.tool_calls.call_object import CallArray
-from skate.llm.tool_calls.content import ContentText, overlap
+from skate.llm.tool_calls.content import overlap
 from skate.llm.tool_calls.event import Arguments, CallStart, Event
 from skate.llm.tool_calls.json_span import JsonSpan
 
@@ -19,12 +20,11 @@ _HEAD_MAX = 256
 _UNFINISHED = re.compile(r"\s*[\w.-]*\s*(?:\[[A-Z_]*\]?\s*[\w-]*\s*){0,2}")
 
 
-class MistralParser:
+class MistralParser(BufferedParser):
     """Reads calls after the mark."""
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
-        self._content = ContentText()
-        self._buffer = ""
+        super().__init__()
         self._marked = False
         self._array: CallArray | None = None
         self._span: JsonSpan | None = None
@@ -34,16 +34,7 @@ class MistralParser:
         """True if a call has begun and is not complete."""
         return self._span is not None or (self._array is not None and self._array.open)
 
-    def feed(self, text: str) -> list[Event]:
-        """Return what a further part of the text contains."""
-        self._buffer += text
-        events: list[Event] = []
-        while self._buffer and self._step(events):
-            pass
-        return events
-
     def _step(self, events: list[Event]) -> bool:
-        """Read a part of the buffer; return False if more text is needed."""
         if self._array is not None:
             return self._in_array(self._array, events)
         if self._span is not None:
@@ -99,11 +90,7 @@ class MistralParser:
                 events += self._content.add(array.raw)
         return bool(self._buffer)
 
-    def finish(self) -> list[Event]:
-        """Return what was held back at the end of the text."""
-        events: list[Event] = []
+    def _unread(self) -> str:
         if self._array is not None:
-            events += self._content.add(self._array.pending)
-        elif self._span is None:
-            events += self._content.add((_MARK if self._marked else "") + self._buffer)
-        return events + self._content.end()
+            return self._array.pending
+        return (_MARK if self._marked else "") + self._buffer if self._span is None else ""

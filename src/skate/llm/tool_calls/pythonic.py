@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from skate.llm.tool_calls.content import ContentText
+from skate.llm.tool_calls.buffered_parser import BufferedParser
 from skate.llm.tool_calls.event import Arguments, CallStart, Event
 
 _START, _END = "<|python_start|>", "<|python_end|>"
@@ -18,27 +18,21 @@ _UNFINISHED = re.compile(r"(?:[^\W\d][\w.]*)?\s*")
 _NAMES = {"true": True, "false": False, "null": None}
 
 
-class PythonicParser:
+class PythonicParser(BufferedParser):
     """Reads calls of a list that an answer begins with. Each is given once it is complete."""
 
     open = False
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__()
         self._tools = tools
-        self._content = ContentText()
-        self._buffer = ""
         self._state = "start"
         self._before = ""  # the list's text before the first call
         self._span: _CodeSpan | None = None
         self._at = 0  # the place in the buffer up to which the span has read
 
-    def feed(self, text: str) -> list[Event]:
-        """Return what a further part of the text contains."""
-        self._buffer += text
-        events: list[Event] = []
-        while self._buffer and getattr(self, "_" + self._state)(events):
-            pass
-        return events
+    def _step(self, events: list[Event]) -> bool:
+        return bool(getattr(self, "_" + self._state)(events))
 
     def _start(self, events: list[Event]) -> bool:
         """Read what comes before the calls; return False if more text is needed, as the other states do."""
@@ -100,10 +94,8 @@ class PythonicParser:
         self._buffer = ""
         return False
 
-    def finish(self) -> list[Event]:
-        """Return what was held back at the end of the text."""
-        rest = "" if self._state == "end" else self._before + self._buffer
-        return self._content.add(rest) + self._content.end()
+    def _unread(self) -> str:
+        return "" if self._state == "end" else self._before + self._buffer
 
 
 class _CodeSpan:

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from skate.llm.tool_calls.content import ContentText, overlap
+from skate.llm.tool_calls.buffered_parser import BufferedParser
+from skate.llm.tool_calls.content import overlap
 from skate.llm.tool_calls.event import Arguments, CallStart, Event
 
 _CALL, _CALL_END = "<tool_call>", "</tool_call>"
@@ -17,13 +18,12 @@ _FUNCTION, _FUNCTION_END = "<function=", "</function>"
 _PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
 
 
-class Qwen3CoderParser:
+class Qwen3CoderParser(BufferedParser):
     """Reads calls between tags; a parameter is given once it is complete, as the type that its schema says."""
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__()
         self._tools = tools
-        self._content = ContentText()
-        self._buffer = ""
         self._tag = ""  # the tag of a call whose function has not begun
         self._name: str | None = None
         self._parameter: str | None = None
@@ -35,16 +35,7 @@ class Qwen3CoderParser:
         """True if a call has begun and is not complete."""
         return self._name is not None
 
-    def feed(self, text: str) -> list[Event]:
-        """Return what a further part of the text contains."""
-        self._buffer += text
-        events: list[Event] = []
-        while self._buffer and self._step(events):
-            pass
-        return events
-
     def _step(self, events: list[Event]) -> bool:
-        """Read a part of the buffer; return False if more text is needed."""
         if self._parameter is not None:
             return self._in_parameter(self._parameter, events)
         if self._name is not None:
@@ -119,12 +110,8 @@ class Qwen3CoderParser:
         self._parameter, self._buffer = None, self._buffer[end + len(_PARAMETER_END) :]
         return True
 
-    def finish(self) -> list[Event]:
-        """Return what was held back at the end of the text."""
-        events: list[Event] = []
-        if self._name is None and not self._after:
-            events += self._content.add(self._tag.strip() + self._buffer)
-        return events + self._content.end()
+    def _unread(self) -> str:
+        return self._tag.strip() + self._buffer if self._name is None and not self._after else ""
 
 
 def _typed(text: str, schema: object) -> Any:
