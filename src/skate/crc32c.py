@@ -5,6 +5,7 @@ A library computes the checksum if one is installed; otherwise tables do.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import struct
 from collections.abc import Callable
@@ -21,8 +22,14 @@ def masked(data: bytes) -> int:
 
 def framed(data: bytes) -> bytes:
     """Return a record in its form in a file: its length and its bytes, each with a checksum."""
-    header = struct.pack("<Q", len(data))
-    return b"".join((header, _checksum(header), data, _checksum(data)))
+    return b"".join((_header(len(data)), data, _checksum(data)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _header(size: int) -> bytes:
+    """Return the length of a record with its checksum; the records of a file have few different lengths."""
+    length = struct.pack("<Q", size)
+    return length + _checksum(length)
 
 
 def _checksum(data: bytes) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,3 +227,24 @@ def test_xgboost_reports_to_its_trial(tmp_path: Path) -> None:
         "five rounds, and the model at the end"
     )
     assert results.get_best_result().checkpoint is not None
+
+
+def test_what_a_trial_imports_is_loaded_before_its_process_is_forked() -> None:
+    program = """
+import sys
+import skate.worker.main, skate.worker.environment
+import skate.tune.execution.actor
+before = set(sys.modules)
+import tempfile
+from skate.train.storage.run_folder import RunFolder
+from skate.tune.execution.actor import TrialActor
+from skate.tune.experiment.trial_folder import TrialFolder
+from skate.tune.trainable.session import TrialSpec
+with tempfile.TemporaryDirectory() as folder:
+    spec = TrialSpec("1", "trial", "search", TrialFolder(RunFolder(folder, "search"), "trial"), {"x": 1})
+    print(TrialActor(lambda config: {"loss": config["x"]}, spec).advance()["loss"])
+    import os; os.chdir("/")
+print(sorted(name for name in set(sys.modules) - before if name.startswith("skate")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n", 1) == ["1", "[]\n"], done.stderr

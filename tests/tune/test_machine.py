@@ -26,13 +26,15 @@ def function(config: dict[str, Any]) -> None:
 class World:
     """Trials that report on command, on a number of slots."""
 
-    def __init__(self, scheduler: Any, trials: int, slots: int, failures: int, saving: bool) -> None:
+    def __init__(
+        self, scheduler: Any, trials: int, slots: int, failures: int, saving: bool, returning: bool = False
+    ) -> None:
         search = BasicVariantGenerator()
         space = {"n": tune.grid_search([*range(trials)]), "lr": 1}
         search.add_configurations(Experiment("world", function, config=space, max_failures=failures))
         scheduler.set_search_properties("m", "max")
         self.machine = Machine(search, scheduler, None, Settings())
-        self.slots, self.saving = slots, saving
+        self.slots, self.saving, self.returning = slots, saving, returning
         self.at: dict[str, int] = {}
         self.due: dict[str, Trial] = {}
         self.ended: list[str] = []
@@ -80,7 +82,11 @@ class World:
         }
         if self.saving:
             result["checkpoint_dir_name"] = f"checkpoint_{trial.next_checkpoint:06d}"
+        if self.returning and self.at[name] == LENGTH:
+            result["__over__"] = True
         self.take(self.machine.came(trial, result))
+        if self.returning and self.at[name] == LENGTH:
+            assert name not in self.due, "no step follows once the function has returned"
 
 
 @settings(max_examples=250, deadline=None)
@@ -89,15 +95,16 @@ class World:
     trials=st.integers(1, 7),
     slots=st.integers(1, 4),
     saving=st.booleans(),
+    returning=st.booleans(),
     source=st.randoms(use_true_random=False),
     failing=st.sampled_from([0.0, 0.1]),
 )
 def test_every_search_ends_and_every_trial_once(
-    name: str, trials: int, slots: int, saving: bool, source: Any, failing: float
+    name: str, trials: int, slots: int, saving: bool, returning: bool, source: Any, failing: float
 ) -> None:
     # Without checkpoints a trial that pauses begins again, so pausing schedulers would continue for long.
     saving = saving or name in ("hyperband", "median, pausing", "pbt", "pbt, together")
-    world = World(SCHEDULERS[name](), trials, slots, failures=2, saving=saving)
+    world = World(SCHEDULERS[name](), trials, slots, failures=2, saving=saving, returning=returning)
     for _ in range(4000):
         if world.machine.is_finished():
             break

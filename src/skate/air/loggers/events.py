@@ -6,6 +6,7 @@ only six kinds of fields.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -35,11 +36,16 @@ def _part(number: int, contents: bytes) -> bytes:
     return bytes((number << 3 | 2,)) + _varint(len(contents)) + contents
 
 
+@functools.lru_cache(maxsize=4096)
+def _tag(tag: str) -> bytes:
+    """Return the encoded tag of a scalar; each result of a search has the same ones."""
+    return _part(1, tag.encode())
+
+
 def scalars(values: Mapping[str, float]) -> bytes:
     """Build a summary of scalars by their tags."""
     return b"".join(
-        _part(1, _part(1, tag.encode()) + b"\x15" + struct.pack("<f", _single(value)))
-        for tag, value in values.items()
+        _part(1, _tag(tag) + b"\x15" + struct.pack("<f", _single(value))) for tag, value in values.items()
     )
 
 
@@ -59,7 +65,7 @@ def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
         _part(4, _part(1, name.encode()) + b"\x20" + bytes((_kind(value)[0],)))
         for name, value in known.items()
     )
-    metrics = b"".join(_part(5, _part(1, _part(2, tag.encode()))) for tag in tags)
+    metrics = _metrics(tuple(tags))
     entries = b"".join(
         _part(1, _part(1, name.encode()) + _part(2, _kind(value)[1])) for name, value in known.items()
     )
@@ -68,6 +74,11 @@ def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
         _of_plugin("_hparams_/session_start_info", _part(3, entries)),
         _of_plugin("_hparams_/session_end_info", _part(4, b"\x08\x01")),  # status: success
     ]
+
+
+@functools.lru_cache(maxsize=64)
+def _metrics(tags: tuple[str, ...]) -> bytes:
+    return b"".join(_part(5, _part(1, _part(2, tag.encode()))) for tag in tags)
 
 
 def _kind(value: Any) -> tuple[int, bytes]:

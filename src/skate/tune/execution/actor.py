@@ -9,7 +9,9 @@ import sys
 import tempfile
 from typing import Any
 
+import skate.util.nodes  # noqa: F401  for the first result; the process that forks trials loads this module once for all
 from skate.tune import registry
+from skate.tune.experiment import trial_folder  # noqa: F401  likewise, for the specification of a trial
 from skate.tune.trainable import session
 from skate.tune.trainable.function import FunctionTrainable, wrap_function
 from skate.tune.trainable.session import TrialSpec
@@ -65,13 +67,13 @@ class TrialActor:
         trainable = self._trainable
         result: dict[str, Any] = trainable.train()
         result.pop("config", None)
+        if isinstance(trainable, FunctionTrainable):
+            if trainable.over:
+                result["__over__"] = True
+            return result
         spec = trainable._spec()
         frequency = spec.checkpoint_frequency if spec else 0
-        if (
-            frequency
-            and trainable.iteration % frequency == 0
-            and not isinstance(trainable, FunctionTrainable)
-        ):
+        if frequency and trainable.iteration % frequency == 0:
             result["__saved__"] = self.save()
         return result
 

@@ -177,6 +177,7 @@ class Machine:
         if trial.status != Trial.RUNNING:
             return self._taken()
         saved = result.pop("__saved__", None)
+        over = result.pop("__over__", False)
         if result.pop("__duplicate__", False):
             self._complete(
                 trial,
@@ -211,6 +212,8 @@ class Machine:
         if trial.status == Trial.RUNNING:
             if decision == TrialScheduler.PAUSE:
                 self.pause_trial(trial)
+            elif decision == TrialScheduler.CONTINUE and over:
+                self._complete(trial, trial.last_result, unwind=False)
             elif decision == TrialScheduler.CONTINUE:
                 self._commands.append(Advance(trial))
         return self._taken()

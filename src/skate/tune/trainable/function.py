@@ -47,6 +47,11 @@ class FunctionTrainable(Trainable):
         spec = session.spec()
         self._next_checkpoint = spec.next_checkpoint if spec else 0
 
+    @property
+    def over(self) -> bool:
+        """True once the function has ended."""
+        return self._over
+
     def step(self) -> dict[str, Any]:
         """Let the function run to its next report; once it has ended, repeat its last report with "done".
 
@@ -95,9 +100,13 @@ class FunctionTrainable(Trainable):
     def _run(self) -> None:
         try:
             value = self.function(self.config)
-            for each in value if inspect.isgenerator(value) else [value]:
-                if each is not None:
-                    self.reported(_metrics(each), None)
+            if inspect.isgenerator(value):
+                for each in value:
+                    if each is not None:
+                        self.reported(_metrics(each), None)
+            elif value is not None and not self._ending:
+                # Nothing runs after it, so that no further step is needed to learn that the function has ended.
+                self._reported = {**_metrics(value), "checkpoint_dir_name": None}
         except TrialEnded:
             pass
         except BaseException as error:  # the user's function may raise anything; the error is the trial's
