@@ -184,9 +184,24 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
+#: The ids of types whose values are numbers of numpy as well.
+NUMBERS = frozenset(
+    kind.id
+    for kind in (
+        pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+        pa.float16(), pa.float32(), pa.float64(),
+    )
+)  # fmt: skip
+
+
 def to_numpy(column: pa.ChunkedArray) -> np.ndarray:
     """Convert a column to an array; where possible without a copy, and then read-only."""
     kind = column.type
+    if kind.id in NUMBERS and column.num_chunks == 1:  # nearly all columns of training data
+        only = column.chunk(0)
+        if not only.null_count:
+            numbers: np.ndarray = only.to_numpy()
+            return numbers
     if tensors.is_tensor(kind):
         return tensors.to_ndarray(column)
     if objects.is_object(kind):

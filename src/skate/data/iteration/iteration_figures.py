@@ -70,16 +70,16 @@ class LoopFigures:
             yield table
             del table  # it may be large
 
-    def cut(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield batches that are cut from blocks, and measure the time beside that of getting the blocks."""
+    def cut(self, groups: Iterator[list[pa.Table]]) -> Iterator[list[pa.Table]]:
+        """Yield groups of batches that are cut from blocks, and measure the time beside that of getting the blocks."""
         seconds = self.seconds
         before = seconds["get_ref_bundles"] + seconds["get"]
-        for table in self.timed("next_batch", tables):
+        for group in self.timed("next_batch", groups):
             now = seconds["get_ref_bundles"] + seconds["get"]
             seconds["next_batch"] = max(0.0, seconds["next_batch"] - (now - before))
             before = now
-            self.numbers["rows_total"] += table.num_rows
-            yield table
+            self.numbers["rows_total"] += sum(table.num_rows for table in group)
+            yield group
 
     def timed(self, step: str, flow: Iterator[Value]) -> Iterator[Value]:
         """Yield the values of an iterator, and add the time of each to a step."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skate.data import block as blocks
-from skate.data.block.batcher import batches_of
+from skate.data.block.batcher import batches_of, groups_of
 from skate.data.block.table import FORMATS
 from skate.data.execution.bundle import Bundle
+from skate.data.iteration.batch_group import BatchGroup, finished
 from skate.data.iteration.frameworks import FrameworkBatches
 from skate.data.iteration.iteration_figures import LoopFigures
 from skate.data.iteration.local_shuffle import shuffled
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from skate.data.context import DataContext
     from skate.data.dataset import Dataset, MaterializedDataset
     from skate.data.dataset.schema import Schema
+
+#: The largest number of small batches that a loop receives at once.
+_GROUP = 32
 
 
 class Blocks:
@@ -77,8 +81,11 @@ class DataIterator(FrameworkBatches):
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
         finish: Callable[[Any], Any] | None = None,
+        finish_is_quick: bool = False,
     ) -> Iterable[Any]:
-        """Iterate like `iter_batches`; `finish` is applied to each batch in the background thread."""
+        """Iterate like `iter_batches`; `finish` is applied to each batch, in the background thread unless it is quick and
+        the batch is small.
+        """
         if batch_format not in FORMATS:
             raise ValueError(
                 f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})"
@@ -94,30 +101,42 @@ class DataIterator(FrameworkBatches):
                 "Must specify a batch_size if using a local shuffle, because its batches are not whole blocks"
             )
 
+        def completed(table: pa.Table, figures: LoopFigures) -> Any:
+            seconds = figures.seconds
+            begun = time.perf_counter()
+            batch = blocks.to_batch(table, batch_format)
+            made = time.perf_counter()
+            seconds["format_batch"] += made - begun
+            if finish is not None:
+                batch = finish(batch)
+                seconds["collate_batch"] += time.perf_counter() - made
+            return batch
+
+        quick = prefetch_batches > 0 and (finish_is_quick or finish is None) and batch_format != "pandas"
+
         def batched(given: Iterable[pa.Table], figures: LoopFigures) -> Iterator[Any]:
             if local_shuffle_buffer_size is not None:
                 assert batch_size is not None
                 tables = shuffled(given, batch_size, local_shuffle_buffer_size, local_shuffle_seed, drop_last)
+            elif quick and batch_size is not None:
+                for group in figures.cut(groups_of(given, batch_size, _GROUP, drop_last)):
+                    if BatchGroup.pays_for(group[0]):
+                        yield BatchGroup(group)
+                    else:
+                        yield from (completed(table, figures) for table in group)
+                return
             else:
                 tables = batches_of(given, batch_size, drop_last)
-            seconds = figures.seconds
-            for table in figures.cut(iter(tables)):
-                begun = time.perf_counter()
-                batch = blocks.to_batch(table, batch_format)
-                made = time.perf_counter()
-                seconds["format_batch"] += made - begun
-                if finish is not None:
-                    batch = finish(batch)
-                    seconds["collate_batch"] += time.perf_counter() - made
-                yield batch
+            for (table,) in figures.cut([table] for table in tables):
+                yield completed(table, figures)
 
-        return Loop(self, batched, prefetch_batches)
+        return Loop(self, batched, prefetch_batches, completed if quick else None)
 
     def iter_rows(self) -> Iterable[dict[str, Any]]:
         """Iterate over the rows."""
 
         def rows(given: Iterable[pa.Table], figures: LoopFigures) -> Iterator[Any]:
-            for table in figures.cut(iter(given)):
+            for (table,) in figures.cut([table] for table in given):
                 yield list(blocks.rows_of(table))
 
         return _Rows(Loop(self, rows, 1))
@@ -147,10 +166,13 @@ class Loop:
         iterator: DataIterator,
         through: Callable[[Iterable[pa.Table], LoopFigures], Iterator[Any]],
         ahead: int,
+        completed: Callable[[pa.Table, LoopFigures], Any] | None = None,
     ) -> None:
         self._iterator = iterator
         self._through = through
         self._ahead = ahead
+        #: Completes the batches of groups, in the loop's own thread.
+        self._completed = completed
 
     def __iter__(self) -> Iterator[Any]:
         opened = self._iterator._open()
@@ -159,6 +181,9 @@ class Loop:
         flow = self._through(figures.tables(opened.flow), figures)
         if self._ahead:
             flow = iter(Prefetcher(flow, self._ahead, opened.stop))
+        if self._completed is not None:
+            complete = self._completed
+            flow = finished(flow, lambda table: complete(table, figures))
         return figures.followed(flow)
 
     def __repr__(self) -> str:
