@@ -41,9 +41,10 @@ REACH = {
     "map_filter_1000": Reach(20, 50, 0),
     "sum_1m": Reach(0, 20, 0),
     **dict.fromkeys(
-        ("scan_2m", "filter_2m", "groupby_2m", "sort_2m", "shuffle_2m", "join_2m", "torch_batches_2m", "actors_2m", "write_2m"),
+        ("scan_2m", "filter_2m", "groupby_2m", "sort_2m", "shuffle_2m", "join_2m", "actors_2m", "write_2m"),
         Reach(),
     ),
+    "torch_batches_2m": Reach(bare=1.5),
     "small_files_10000": Reach(),
 }  # fmt: skip
 
