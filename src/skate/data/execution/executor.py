@@ -19,6 +19,7 @@ from skate.data.execution.limits import Limits
 from skate.data.execution.local import LOCAL_BYTES, Event, LocalRunner
 from skate.data.execution.operators import Running, Work
 from skate.data.execution.progress import progress_of
+from skate.data.execution.relational_operator import STAGE
 from skate.data.execution.stats import report
 from skate.data.execution.stats_summary import collect
 from skate.data.execution.topology import Topology
@@ -190,6 +191,8 @@ class Executor:
         """True if a piece of work runs in this process: small, without resource requests, and earlier work here
         was quick.
         """
+        if work.kind == STAGE:
+            return True
         if not self.context.run_small_work_in_driver or (self.remote is not None and self.remote.busy):
             return False
         return self.local.takes(work)

@@ -20,6 +20,7 @@ from skate.data.execution.passing_operators import (
     UnionRunning,
     ZipRunning,
 )  # fmt: skip
+from skate.data.execution.relational_operator import RelationalRunning
 from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
 from skate.data.steps.batches import BatchStep
@@ -69,6 +70,8 @@ class Physical:
             return self._read(node, [], node.compute)
         if isinstance(node, logical.FromBlocks):
             return FromBlocksRunning(node.name, node.bundles)
+        if isinstance(node, logical.Relational):
+            return RelationalRunning(node.name, node.frame, SizeStep(self._block_bytes()))
         if isinstance(node, logical.Limit):
             return LimitRunning(node.name, node.rows)
         if isinstance(node, logical.Union):
