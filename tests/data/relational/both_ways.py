@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data import Dataset
+from skate.data.execution.relational_operator import RelationalRunning
 from skate.data.plan.operators import Relational
 from skate.data.plan.rules import optimized
 from skate.data.relational.stages import with_stages
@@ -24,7 +25,11 @@ def in_both_ways(ds: Dataset) -> tuple[pa.Table, pa.Table]:
     ordinary = Dataset(ds._plan, ds.context.copy())
     ordinary.context.use_relational_engine = False
     assert not is_staged(ordinary)
-    return whole(ds), whole(ordinary)
+    staged = is_staged(ds)
+    found = whole(ds)
+    if staged:  # it was not refused at the start
+        assert any(isinstance(each, RelationalRunning) for each in ds._last_run.topology.operators)
+    return found, whole(ordinary)
 
 
 def whole(ds: Dataset) -> pa.Table:

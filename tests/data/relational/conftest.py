@@ -1,4 +1,4 @@
-"""Datasets so small that only these tests give them to Polars; they run in the process of the test."""
+"""Datasets so small that only these tests give them to Polars. One that takes long starts a session, which ends here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import pytest
 
 import skate
 from skate.data.relational import stages
+from tests.polars_descriptors import open_all
+
+open_all()
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def any_size() -> Iterator[None]:
     before = stages._BYTES, stages._BYTES_TO_IMPORT
     stages._BYTES = stages._BYTES_TO_IMPORT = 0
