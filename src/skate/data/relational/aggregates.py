@@ -62,7 +62,8 @@ def _moments(polars: Any, measure: Moments, column: Any, kind: pa.DataType) -> A
         found = numbers.sum() / column.count()
     else:
         few = column.count() <= measure.ddof
-        found = polars.when(few).then(float("nan")).otherwise(numbers.std(ddof=measure.ddof))
+        apart = numbers - numbers.mean()  # Polars loses digits of large numbers
+        found = polars.when(few).then(float("nan")).otherwise(apart.std(ddof=measure.ddof))
     return _where_known(polars, measure.ignore_nulls, column, found)
 
 
