@@ -67,8 +67,13 @@ class Frames:
         if found is None:
             raise Unproven(node.name)
         paths, schema, columns = found
-        lazy = self.polars.scan_parquet(paths, glob=False, hive_partitioning=False)
-        self._check(lazy, schema)
+        kinds = polars_types(self.polars, schema)
+        # With the schema given, Polars reads no file before the run, and refuses files with other types then.
+        known = kinds if len(kinds) == len(schema) else None
+        lazy = self.polars.scan_parquet(paths, glob=False, hive_partitioning=False, schema=known)
+        if known is None:
+            self._check(lazy, schema)
+        _check_fields(schema)
         if node.predicate is not None:
             lazy = lazy.filter(Translator(self.polars, schema).condition(node.predicate))
         if columns is None:
@@ -77,8 +82,6 @@ class Frames:
 
     def _check(self, lazy: Any, schema: pa.Schema) -> None:
         """Raise Unproven if Polars reads other types than Arrow."""
-        if len(set(schema.names)) < len(schema) or not all(field.nullable for field in schema):
-            raise Unproven("columns with one name, or without nulls")
         read = lazy.collect_schema()
         for name, kind in polars_types(self.polars, schema).items():
             if read.get(name) != kind:
@@ -94,6 +97,7 @@ class Frames:
         whole = pa.concat_tables(table.replace_schema_metadata(None) for table in tables)
         lazy = self.polars.from_arrow(whole, rechunk=False).lazy()
         self._check(lazy, schema)
+        _check_fields(schema)
         return Frame(lazy, schema)
 
     # -- block by block
@@ -205,6 +209,11 @@ class Frames:
                     column = polars.coalesce(column, keys[1][keys[0].index(mark + name)])
                 made.append(column.alias(called))
         return lazy.select(made)
+
+
+def _check_fields(schema: pa.Schema) -> None:
+    if len(set(schema.names)) < len(schema) or not all(field.nullable for field in schema):
+        raise Unproven("columns with one name, or without nulls")
 
 
 def check_result(frame: Frame) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pyarrow as pa
@@ -36,14 +37,14 @@ def demand(kind: pa.DataType) -> pa.DataType:
 
 def polars_types(polars: Any, schema: pa.Schema) -> dict[str, Any]:
     """Return the types of Polars for supported columns of a schema."""
-    plain = pa.schema([field for field in schema if supported(field.type)])
-    found: dict[str, Any] = dict(polars.from_arrow(plain.empty_table()).schema)
-    return found
+    return {field.name: polars_type(polars, field.type) for field in schema if supported(field.type)}
 
 
+@functools.cache
 def polars_type(polars: Any, kind: pa.DataType) -> Any:
     """Return the type of Polars for a supported type."""
-    return polars_types(polars, pa.schema([pa.field(_ANY, demand(kind))]))[_ANY]
+    table = pa.schema([pa.field(_ANY, demand(kind))]).empty_table()
+    return polars.from_arrow(table).schema[_ANY]
 
 
 def is_text(kind: pa.DataType) -> bool:

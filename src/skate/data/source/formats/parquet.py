@@ -211,7 +211,7 @@ class ParquetDatasource(FileBasedDatasource):
         try:
             wanted = convert()
             # An empty table reveals expressions that Arrow cannot evaluate, and missing columns.
-            self._whole_schema().empty_table().filter(wanted)
+            _filter_nothing(self._whole_schema(), wanted)
         except (TypeError, ValueError, NotImplementedError, KeyError, pa.ArrowException):
             return None
         made = copy.copy(self)
@@ -457,6 +457,15 @@ def together(pieces: Sequence[GroupsPiece]) -> list[GroupsPiece]:
         else:
             found.append(piece)
     return found
+
+
+def _filter_nothing(schema: pa.Schema, wanted: Any) -> None:
+    """Filter an empty table, in this thread; `Table.filter` waits for others."""
+    from pyarrow import acero  # it imports pandas, so only filters should pay for it
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(schema.empty_table()))
+    filtered = acero.Declaration("filter", acero.FilterNodeOptions(wanted), [source])
+    filtered.to_table(use_threads=False)
 
 
 def _rows_of(piece: GroupsPiece, footer: Footer) -> int:
