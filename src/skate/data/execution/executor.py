@@ -19,7 +19,7 @@ from skate.data.execution.limits import Limits
 from skate.data.execution.local import LOCAL_BYTES, Event, LocalRunner
 from skate.data.execution.operators import Running, Work
 from skate.data.execution.progress import progress_of
-from skate.data.execution.relational_operator import STAGE
+from skate.data.relational.stage_operator import STAGE
 from skate.data.execution.stats import report
 from skate.data.execution.stats_summary import collect
 from skate.data.execution.topology import Topology

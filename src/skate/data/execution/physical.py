@@ -20,7 +20,7 @@ from skate.data.execution.passing_operators import (
     UnionRunning,
     ZipRunning,
 )  # fmt: skip
-from skate.data.execution.relational_operator import RelationalRunning
+from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
 from skate.data.steps.batches import BatchStep

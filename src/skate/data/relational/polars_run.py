@@ -43,7 +43,7 @@ def load() -> Any | None:
     if ours:
         os.environ[_THREADS] = str(available_cpus())
     try:
-        import polars
+        import polars  # optional, and 0.1 s
     except ImportError:
         return None
     finally:
