@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data import Dataset
-from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.plan.operators import Relational
 from skate.data.plan.rules import optimized
+from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.relational.stages import with_stages
 
 

@@ -166,6 +166,30 @@ def test_a_consumer_that_leaves_ends_the_stage(monkeypatch: pytest.MonkeyPatch) 
         assert not run._thread.is_alive()
 
 
+def test_another_thread_cancels_a_run_that_waits_for_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    def pieces(*_: Any, **__: Any) -> Any:
+        begun.set()
+        released.wait(60)
+        yield polars.from_arrow(TABLE)
+
+    monkeypatch.setattr(polars.LazyFrame, "collect_batches", pieces)
+    ds = data.from_arrow(TABLE).sort("v")
+    flow = ds._run()
+
+    def cancel() -> None:
+        assert begun.wait(60)
+        assert ds._last_run is not None
+        ds._last_run.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    assert sum(bundle.rows for bundle in flow) == 0
+    canceller.join()
+    released.set()
+
+
 def test_a_reader_that_fails_late_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def pieces(*_: Any, **__: Any) -> Any:
         yield polars.from_arrow(TABLE)

@@ -19,10 +19,10 @@ from skate.data.execution.limits import Limits
 from skate.data.execution.local import LOCAL_BYTES, Event, LocalRunner
 from skate.data.execution.operators import Running, Work
 from skate.data.execution.progress import progress_of
-from skate.data.relational.stage_operator import STAGE
 from skate.data.execution.stats import report
 from skate.data.execution.stats_summary import collect
 from skate.data.execution.topology import Topology
+from skate.data.relational.stage_operator import STAGE, RelationalRunning
 
 #: Longer than any run; some timers do not accept infinity.
 _FOREVER = 1e8
@@ -89,6 +89,9 @@ class Executor:
     def cancel(self) -> None:
         """Cancel the run from another thread: ends running work and the loop."""
         self.cancelled = True
+        for operator in self.topology.operators:
+            if isinstance(operator, RelationalRunning):
+                operator.interrupt()
         if self.remote is not None:
             self.remote.interrupt()
 

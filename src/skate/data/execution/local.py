@@ -9,8 +9,8 @@ from typing import Any
 from skate.data.execution import work as works
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.operators import Work
-from skate.data.relational.stage_operator import STAGE
 from skate.data.relational.refusals import StageRefused
+from skate.data.relational.stage_operator import STAGE
 from skate.data.steps import place
 
 #: After this many seconds of work in this process, the rest of the plan goes to workers.

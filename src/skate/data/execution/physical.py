@@ -20,9 +20,9 @@ from skate.data.execution.passing_operators import (
     UnionRunning,
     ZipRunning,
 )  # fmt: skip
-from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
+from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.steps.batches import BatchStep
 from skate.data.steps.block_size import RebatchStep, SizeStep
 from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep

@@ -9,4 +9,5 @@ conditions   expressions as expressions of Polars
 refusals     reasons not to use Polars
 kinds        the types that both ways treat alike
 polars_run   loads Polars, and runs a frame
+stage_operator  a stage among the operators of a running plan
 """

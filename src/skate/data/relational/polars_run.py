@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate import procfs
 from skate.data.context import available_cpus
 from skate.data.relational.frames import Frame
 from skate.data.relational.refusals import StageRefused
@@ -41,7 +42,9 @@ def load() -> Any | None:
     """Import Polars, with as many threads as there are CPUs to plan for; return None if it is missing or too old."""
     ours = not loaded() and _THREADS not in os.environ
     if ours:
-        os.environ[_THREADS] = str(available_cpus())
+        os.environ[_THREADS] = str(
+            min(available_cpus(), procfs.cpu_count())
+        )  # a session may have several nodes
     try:
         import polars  # optional, and 0.1 s
     except ImportError:
@@ -80,6 +83,12 @@ class FrameRun:
                 yield self._frame.schema.empty_table()
         finally:
             self._closed.set()
+
+    def close(self) -> None:
+        """End the run; a consumer who waits gets no more tables."""
+        self._closed.set()
+        with contextlib.suppress(queue.Full):  # then the consumer does not wait
+            self._tables.put_nowait(None)
 
     def _read(self) -> None:
         try:

@@ -22,6 +22,7 @@ class RelationalRunning(Running):
         self._frame = frame
         self._sizes = sizes
         self._begun = False
+        self._run: Any = None
 
     def has_work(self) -> bool:
         return not self._begun and not self.stopped
@@ -36,7 +37,8 @@ class RelationalRunning(Running):
         """Run the frame, and yield blocks; end early if no consumer needs more."""
         from skate.data.relational.polars_run import FrameRun  # only plans with such a stage need it
 
-        tables = FrameRun(self._frame).tables()
+        self._run = FrameRun(self._frame)
+        tables = self._run.tables()
         try:
             for table in self._sizes(tables):
                 yield table
@@ -44,3 +46,9 @@ class RelationalRunning(Running):
                     return
         finally:
             tables.close()
+
+    def interrupt(self) -> None:
+        """End the run from another thread."""
+        self.stopped = True
+        if self._run is not None:
+            self._run.close()
