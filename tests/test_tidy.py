@@ -68,8 +68,8 @@ ALLOWED_NAMES = {
 OPTIONAL = {
     "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "cv2", "dask", "deepspeed", "distributed",
     "fastapi", "fsspec", "grpc", "grpc_reflection", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad",
-    "numpy", "open_spiel", "opentelemetry", "optuna", "pandas", "prometheus_client", "psutil", "pyarrow", "pyspiel", "rich",
-    "starlette", "tensorflow", "torch", "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml", "zoopt",
+    "numpy", "open_spiel", "opentelemetry", "optuna", "pandas", "polars", "prometheus_client", "psutil", "pyarrow", "pyspiel",
+    "rich", "starlette", "tensorflow", "torch", "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml", "zoopt",
 }
 SLOW_TO_IMPORT = {
     "ast", "asyncio", "concurrent", "ctypes", "dataclasses", "difflib", "dis", "email", "fcntl", "hashlib",

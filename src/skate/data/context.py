@@ -200,6 +200,8 @@ class DataContext:
     target_partition_size: int = 64 << 20
     #: Skate's own: small work without resource requests runs in this process, without tasks.
     run_small_work_in_driver: bool = True
+    #: Skate's own: scans, filters, groups, sorts and joins run in Polars, if it is installed and gives the same.
+    use_relational_engine: bool = True
 
     @staticmethod
     def get_current() -> DataContext:

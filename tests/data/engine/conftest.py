@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import skate
+from tests.polars_descriptors import open_all
+
+open_all()
 
 
 @pytest.fixture(scope="module")

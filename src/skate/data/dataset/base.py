@@ -6,12 +6,16 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
+
 from skate.data.context import DataContext
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.executor import Executor
 from skate.data.execution.physical import Physical
 from skate.data.plan.operators import FromBlocks, Operator
 from skate.data.plan.rules import optimized
+from skate.data.relational.refusals import StageRefused
+from skate.data.relational.stages import with_stages
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -46,9 +50,28 @@ class DatasetBase:
 
     def _run(self) -> Iterator[Bundle]:
         """Run the plan and yield its blocks, in order."""
-        topology = Physical(self._context).build(optimized(self._plan))
+        plan = optimized(self._plan)
+        staged = with_stages(plan, self._context)
+        flow = self._executed(staged)
+        return flow if staged is plan else self._secured(flow, plan)
+
+    def _executed(self, plan: Operator) -> Iterator[Bundle]:
+        topology = Physical(self._context).build(plan)
         executor = self._last_run = Executor(topology, self._context, self._name)
         return executor.run()
+
+    def _secured(self, flow: Iterator[Bundle], plan: Operator) -> Iterator[Bundle]:
+        """Yield the blocks of a run with stages; run the plan without them if one fails before the first block."""
+        count = 0
+        try:
+            for bundle in flow:
+                count += 1
+                yield bundle
+            return
+        except StageRefused as error:
+            if count:
+                raise pa.ArrowInvalid(str(error)) from error
+        yield from self._executed(plan)
 
     def _tables(self) -> Iterator[Any]:
         """Run the plan and yield its blocks as tables."""

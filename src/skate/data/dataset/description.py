@@ -13,6 +13,7 @@ from skate.data.execution.stats_summary import DatasetStatsSummary, summary_of
 from skate.data.plan import explain as explaining
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import optimized
+from skate.data.relational.stages import with_stages
 from skate.data.source.ranges import ItemsDatasource
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Describing(DatasetBase):
         print("-------- Logical plan, optimized --------")
         print(explaining.tree(better))
         print("-------- Physical plan --------")
-        print(Physical(self._context).build(better).text())
+        print(Physical(self._context).build(with_stages(better, self._context)).text())
 
     def stats(self) -> str:
         """Return the statistics of the last run by operator, as text; empty if the dataset has not run."""

@@ -171,10 +171,10 @@ class Moments(Measure):
         # Means as differences from one of them: their sum keeps the digits in which they differ.
         base = np.zeros(groups.count)
         base[groups.ids[counts > 0]] = means[counts > 0]
-        apart = np.where(counts > 0, means - base[groups.ids], 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # of empty groups and of infinite values
+            apart = np.where(counts > 0, means - base[groups.ids], 0.0)
             middle = groups.sum(counts * apart) / total
-        spread = counts * (apart - middle[groups.ids]) ** 2
+            spread = counts * (apart - middle[groups.ids]) ** 2
         return [
             *both,
             pa.array(base + middle),

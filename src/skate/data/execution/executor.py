@@ -22,6 +22,7 @@ from skate.data.execution.progress import progress_of
 from skate.data.execution.stats import report
 from skate.data.execution.stats_summary import collect
 from skate.data.execution.topology import Topology
+from skate.data.relational.stage_operator import STAGE, RelationalRunning
 
 #: Longer than any run; some timers do not accept infinity.
 _FOREVER = 1e8
@@ -88,6 +89,9 @@ class Executor:
     def cancel(self) -> None:
         """Cancel the run from another thread: ends running work and the loop."""
         self.cancelled = True
+        for operator in self.topology.operators:
+            if isinstance(operator, RelationalRunning):
+                operator.interrupt()
         if self.remote is not None:
             self.remote.interrupt()
 
@@ -190,6 +194,8 @@ class Executor:
         """True if a piece of work runs in this process: small, without resource requests, and earlier work here
         was quick.
         """
+        if work.kind == STAGE:
+            return True
         if not self.context.run_small_work_in_driver or (self.remote is not None and self.remote.busy):
             return False
         return self.local.takes(work)

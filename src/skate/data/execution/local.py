@@ -9,6 +9,8 @@ from typing import Any
 from skate.data.execution import work as works
 from skate.data.execution.bundle import Bundle
 from skate.data.execution.operators import Work
+from skate.data.relational.refusals import StageRefused
+from skate.data.relational.stage_operator import STAGE
 from skate.data.steps import place
 
 #: After this many seconds of work in this process, the rest of the plan goes to workers.
@@ -36,6 +38,8 @@ class LocalRunner:
 
     def takes(self, work: Work) -> bool:
         """True if a piece of work is small enough, and earlier work here was quick."""
+        if work.kind == STAGE:
+            return True
         if (
             work.operator.apart
             or self.seconds >= LOCAL_SECONDS
@@ -64,6 +68,9 @@ class LocalRunner:
         place.begin(work.sequence, self._watch)
         try:
             found = next(flow, None)
+        except StageRefused:
+            self._active = None
+            raise
         except Exception as error:  # the user's function may raise anything
             from skate.util.debug import as_of_a_task  # only failures need it
 
@@ -74,7 +81,8 @@ class LocalRunner:
             raise
         finally:
             spent = time.perf_counter() - started
-            self.seconds += spent
+            if work.kind != STAGE:  # its threads are Polars's
+                self.seconds += spent
             work.seconds += spent
         if isinstance(found, Bundle):
             return [("block", work, found)]
@@ -92,6 +100,10 @@ class LocalRunner:
             sources = [each.table() if isinstance(each, Bundle) else each for each in work.bundles]
             steps = operator.steps if work.extra is None else work.extra
             for table in works.run_steps(works.inputs(sources), steps, work.sequence):
+                yield Bundle.of(table)
+            return
+        if work.kind == STAGE:
+            for table in operator.tables():
                 yield Bundle.of(table)
             return
         tables = [bundle.table() for bundle in work.bundles]

@@ -22,6 +22,7 @@ from skate.data.execution.passing_operators import (
 )  # fmt: skip
 from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
+from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.steps.batches import BatchStep
 from skate.data.steps.block_size import RebatchStep, SizeStep
 from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep
@@ -69,6 +70,8 @@ class Physical:
             return self._read(node, [], node.compute)
         if isinstance(node, logical.FromBlocks):
             return FromBlocksRunning(node.name, node.bundles)
+        if isinstance(node, logical.Relational):
+            return RelationalRunning(node.name, node.frame, SizeStep(self._block_bytes()))
         if isinstance(node, logical.Limit):
             return LimitRunning(node.name, node.rows)
         if isinstance(node, logical.Union):

@@ -75,6 +75,18 @@ class Read(Operator):
         return f"Read{self.datasource.get_name()}" + (f"({', '.join(parts)})" if parts else "")
 
 
+@dataclass(frozen=True, eq=False)
+class Relational(Operator):
+    """A part of a plan that Polars runs as a whole; `frame` is that of `skate.data.relational`."""
+
+    frame: Any = None
+    label: str = "Relational"
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
 # -- block by block
 
 

@@ -166,9 +166,12 @@ class ParquetDatasource(FileBasedDatasource):
     def known_rows(self) -> int | None:
         if self._filter is not None:
             return None
+        self._read_footers_left()
+        return sum(self._footers[path].rows for path in self._paths())
+
+    def _read_footers_left(self) -> None:
         left = [path for path in self._paths() if path not in self._footers]
         self._footers.update(read_footers(left, self._filesystem, self._retried))
-        return sum(self._footers[path].rows for path in self._paths())
 
     def estimate_inmemory_data_size(self) -> int | None:
         return sum(self._sizes(self._files))
@@ -208,12 +211,33 @@ class ParquetDatasource(FileBasedDatasource):
         try:
             wanted = convert()
             # An empty table reveals expressions that Arrow cannot evaluate, and missing columns.
-            self._whole_schema().empty_table().filter(wanted)
+            _filter_nothing(self._whole_schema(), wanted)
         except (TypeError, ValueError, NotImplementedError, KeyError, pa.ArrowException):
             return None
         made = copy.copy(self)
         made._filter = wanted if self._filter is None else self._filter & wanted
         return made
+
+    def plain_scan(self, predicate: Any) -> tuple[list[str], pa.Schema, list[str] | None] | None:
+        """Return files, their one schema and the columns to read, if reading is nothing but that and a filter
+        by the predicate; otherwise None.
+        """
+        special = (self._shuffle, self._raw_tensors, self._requested_schema, self._limit)
+        if any(each is not None for each in special) or self._row_hash or self._include_paths:
+            return None
+        taken = None if predicate is None else predicate.to_pyarrow()
+        same = self._filter is None if taken is None else taken.equals(self._filter)
+        if not same or not is_local(self._filesystem) or len({*self._paths()}) < len(self._files):
+            return None
+        if self._parser is not None and any(self._parser(path) for path in self._paths()):
+            return None
+        self._read_footers_left()
+        schemas = [footer.schema for footer in self._footers.values()]
+        if any(not schema.equals(self._file_schema) for schema in schemas):
+            return None
+        if self._columns is not None and not set(self._columns) <= set(self._file_schema.names):
+            return None
+        return self._paths(), self._file_schema, self._columns
 
     # -- tasks
 
@@ -433,6 +457,15 @@ def together(pieces: Sequence[GroupsPiece]) -> list[GroupsPiece]:
         else:
             found.append(piece)
     return found
+
+
+def _filter_nothing(schema: pa.Schema, wanted: Any) -> None:
+    """Filter an empty table, in this thread; `Table.filter` waits for others."""
+    from pyarrow import acero  # it imports pandas, so only filters should pay for it
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(schema.empty_table()))
+    filtered = acero.Declaration("filter", acero.FilterNodeOptions(wanted), [source])
+    filtered.to_table(use_threads=False)
 
 
 def _rows_of(piece: GroupsPiece, footer: Footer) -> int:

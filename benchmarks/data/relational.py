@@ -1,0 +1,284 @@
+"""Relational work on Parquet files beside DuckDB, Polars and Daft: in turn, in one process, results as Arrow tables.
+
+    python -m benchmarks.data.relational [groupby filter sort join q1 q3] [--rows 2000000] [--rounds 7] [--json OUT.json]
+
+`--rows 20000000` is the large size. `q1` and `q3` are queries 1 and 3 of TPC-H over tables of the shape and size of its scale 1;
+the program makes them itself with uniform random values, so the figures are not those of TPC-H. Peers that are not installed are
+left out: pip install duckdb polars daft. `ordinary` is Skate without Polars. Each figure is a median of milliseconds after one
+round that does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FILES = 8
+LINES = 6_000_000
+DAY_MIN, DAY_MAX = datetime.date(1992, 1, 1), datetime.date(1998, 12, 1)
+CUT_Q1, CUT_Q3 = datetime.date(1998, 9, 2), datetime.date(1995, 3, 15)
+Queries = dict[str, Callable[[], Any]]
+
+
+def write(folder: Path, names: list[str], rows: int) -> None:
+    """Write the files that the queries read."""
+    random = np.random.default_rng(0)
+    if {"groupby", "filter", "sort", "join"} & set(names):
+        columns = {
+            "id": random.permutation(rows),
+            "group": random.integers(0, 1000, rows),
+            "value": random.random(rows),
+            "name": np.array([f"name-{number}" for number in range(1000)])[random.integers(0, 1000, rows)],
+        }
+        _parts(folder / "rows", pa.table(columns))
+        ids = np.sort(random.choice(rows, rows // 10, replace=False))
+        _parts(folder / "keys", pa.table({"id": ids, "weight": random.random(len(ids))}), 1)
+    if {"q1", "q3"} & set(names):
+        _tpch(folder, random)
+
+
+def _tpch(folder: Path, random: np.random.Generator) -> None:
+    orders, customers = LINES // 4, LINES // 40
+    epoch = datetime.date(1970, 1, 1)
+    low, high = ((day - epoch).days for day in (DAY_MIN, DAY_MAX))
+    ordered = random.integers(low, high - 121, orders)
+    order = random.integers(0, orders, LINES)
+    shipped = ordered[order] + random.integers(1, 122, LINES)
+    lines = {
+        "l_orderkey": order,
+        "l_quantity": random.integers(1, 51, LINES).astype(float),
+        "l_extendedprice": np.round(random.uniform(900, 105_000, LINES), 2),
+        "l_discount": random.integers(0, 11, LINES) / 100,
+        "l_tax": random.integers(0, 9, LINES) / 100,
+        "l_returnflag": np.array(["A", "N", "R"])[random.integers(0, 3, LINES)],
+        "l_linestatus": np.array(["F", "O"])[random.integers(0, 2, LINES)],
+        "l_shipdate": pa.array(shipped.astype(np.int32)).cast(pa.date32()),
+    }
+    _parts(folder / "lineitem", pa.table(lines))
+    made = {
+        "o_orderkey": np.arange(orders),
+        "o_custkey": random.integers(0, customers, orders),
+        "o_orderdate": pa.array(ordered.astype(np.int32)).cast(pa.date32()),
+        "o_shippriority": np.zeros(orders, np.int32),
+    }
+    _parts(folder / "orders", pa.table(made))
+    segments = np.array(["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"])
+    made = {"c_custkey": np.arange(customers), "c_mktsegment": segments[random.integers(0, 5, customers)]}
+    _parts(folder / "customer", pa.table(made), 1)
+
+
+def _parts(folder: Path, table: pa.Table, files: int = FILES) -> None:
+    folder.mkdir(parents=True)
+    rows = -(-table.num_rows // files)
+    for number in range(files):
+        pq.write_table(table.slice(number * rows, rows), folder / f"{number}.parquet")
+
+
+def of_skate(folder: Path, staged: bool) -> Queries:
+    """The queries on Skate, with Polars or without."""
+    import skate as ray
+    from skate.data.aggregate import Count, Mean, Sum
+    from skate.data.expressions import col
+
+    def read(name: str) -> Any:
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.use_relational_engine = staged
+        return ray.data.read_parquet(str(folder / name))
+
+    def table(ds: Any) -> pa.Table:
+        return pa.concat_tables(list(ds.iter_batches(batch_size=None, batch_format="pyarrow")))
+
+    def q1() -> pa.Table:
+        price = col("l_extendedprice") * (1 - col("l_discount"))
+        ds = read("lineitem").filter(expr=col("l_shipdate") <= CUT_Q1)
+        ds = ds.with_column("price", price).with_column("charge", col("price") * (1 + col("l_tax")))
+        sums = [Sum(name) for name in ("l_quantity", "l_extendedprice", "price", "charge")]
+        means = [Mean(name) for name in ("l_quantity", "l_extendedprice", "l_discount")]
+        return table(ds.groupby(["l_returnflag", "l_linestatus"]).aggregate(*sums, *means, Count()))
+
+    def q3() -> pa.Table:
+        customers = read("customer").filter(expr=col("c_mktsegment") == "BUILDING")
+        orders = read("orders").filter(expr=col("o_orderdate") < CUT_Q3)
+        lines = read("lineitem").filter(expr=col("l_shipdate") > CUT_Q3)
+        chosen = orders.join(customers, "left_semi", 8, on=("o_custkey",), right_on=("c_custkey",))
+        joined = lines.join(chosen, "inner", 8, on=("l_orderkey",), right_on=("o_orderkey",))
+        ds = joined.with_column("revenue", col("l_extendedprice") * (1 - col("l_discount")))
+        ds = ds.groupby(["l_orderkey", "o_orderdate", "o_shippriority"]).aggregate(Sum("revenue"))
+        return table(ds.sort(["sum(revenue)", "o_orderdate"], descending=[True, False]).limit(10))
+
+    wanted = (col("name") == "name-7") & (col("value") > 0.5)
+    return {
+        "groupby": lambda: table(read("rows").groupby("group").aggregate(Sum("value"), Mean("value"))),
+        "filter": lambda: read("rows").filter(expr=wanted).count(),
+        "sort": lambda: table(read("rows").sort("value")),
+        "join": lambda: table(read("rows").join(read("keys"), "inner", 8, on=("id",))),
+        "q1": q1,
+        "q3": q3,
+    }
+
+
+SQL = {
+    "groupby": 'select "group", sum(value), avg(value) from rows group by 1',
+    "filter": "select count(*) from rows where name = 'name-7' and value > 0.5",
+    "sort": "select * from rows order by value",
+    "join": "select * from rows join keys using (id)",
+    "q1": f"""select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
+        sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
+        from lineitem where l_shipdate <= date '{CUT_Q1}' group by 1, 2 order by 1, 2""",
+    "q3": f"""select l_orderkey, o_orderdate, o_shippriority, sum(l_extendedprice * (1 - l_discount)) as revenue
+        from customer join orders on c_custkey = o_custkey join lineitem on l_orderkey = o_orderkey
+        where c_mktsegment = 'BUILDING' and o_orderdate < date '{CUT_Q3}' and l_shipdate > date '{CUT_Q3}'
+        group by 1, 2, 3 order by revenue desc, o_orderdate limit 10""",
+}  # fmt: skip
+
+
+def of_duckdb(folder: Path) -> Queries:
+    """The queries on DuckDB."""
+    import duckdb
+
+    connection = duckdb.connect()
+    for each in folder.iterdir():
+        connection.sql(f"select * from '{each}/*.parquet'").create_view(each.name)
+
+    def query(name: str) -> Callable[[], Any]:
+        def run() -> Any:
+            found = connection.sql(SQL[name]).to_arrow_table()
+            return found.column(0)[0].as_py() if name == "filter" else found
+
+        return run
+
+    return {name: query(name) for name in SQL}
+
+
+def of_polars(folder: Path) -> Queries:
+    """The queries on Polars, by the faster of its two engines for them."""
+    import polars as pl
+
+    def read(name: str) -> Any:
+        return pl.scan_parquet(f"{folder / name}/*.parquet")
+
+    def table(lazy: Any) -> pa.Table:
+        return lazy.collect(engine="streaming").to_arrow()
+
+    def q1() -> pa.Table:
+        price = pl.col("l_extendedprice") * (1 - pl.col("l_discount"))
+        sums = [pl.col("l_quantity").sum(), pl.col("l_extendedprice").sum(), price.sum().alias("price")]
+        charge = (price * (1 + pl.col("l_tax"))).sum().alias("charge")
+        means = [
+            pl.col(name).mean().alias(f"mean_{name}")
+            for name in ("l_quantity", "l_extendedprice", "l_discount")
+        ]
+        grouped = (
+            read("lineitem").filter(pl.col("l_shipdate") <= CUT_Q1).group_by("l_returnflag", "l_linestatus")
+        )
+        made = grouped.agg(*sums, charge, *means, pl.len())
+        return table(made.sort("l_returnflag", "l_linestatus"))
+
+    def q3() -> pa.Table:
+        customers = read("customer").filter(pl.col("c_mktsegment") == "BUILDING")
+        orders = read("orders").filter(pl.col("o_orderdate") < CUT_Q3)
+        lines = read("lineitem").filter(pl.col("l_shipdate") > CUT_Q3)
+        chosen = orders.join(customers, left_on="o_custkey", right_on="c_custkey", how="semi")
+        joined = lines.join(chosen, left_on="l_orderkey", right_on="o_orderkey")
+        revenue = (pl.col("l_extendedprice") * (1 - pl.col("l_discount"))).sum().alias("revenue")
+        grouped = joined.group_by("l_orderkey", "o_orderdate", "o_shippriority").agg(revenue)
+        return table(grouped.sort("revenue", "o_orderdate", descending=[True, False]).head(10))
+
+    value = pl.col("value")
+    wanted = (pl.col("name") == "name-7") & (value > 0.5)
+    return {
+        "groupby": lambda: table(read("rows").group_by("group").agg(value.sum(), value.mean().alias("mean"))),
+        "filter": lambda: read("rows").filter(wanted).select(pl.len()).collect(engine="streaming").item(),
+        "sort": lambda: table(read("rows").sort("value")),
+        "join": lambda: table(read("rows").join(read("keys"), on="id")),
+        "q1": q1,
+        "q3": q3,
+    }
+
+
+def of_daft(folder: Path) -> Queries:
+    """The queries on Daft: those of the first table."""
+    import daft
+
+    def read(name: str) -> Any:
+        return daft.read_parquet(f"{folder / name}/*.parquet")
+
+    col = daft.col
+    wanted = (col("name") == "name-7") & (col("value") > 0.5)
+    means = [col("value").sum().alias("sum"), col("value").mean().alias("mean")]
+    return {
+        "groupby": lambda: read("rows").groupby("group").agg(*means).to_arrow(),
+        "filter": lambda: read("rows").where(wanted).count_rows(),
+        "sort": lambda: read("rows").sort("value").to_arrow(),
+        "join": lambda: read("rows").join(read("keys"), on="id").to_arrow(),
+    }
+
+
+def size_of(answer: Any) -> int:
+    """The number that must be the same on all sides: the count, or the rows of the table."""
+    return int(answer if isinstance(answer, int) else answer.num_rows)
+
+
+def measure(name: str, sides: dict[str, Queries], rounds: int) -> dict[str, float]:
+    """Run a query on all sides in turn, and return the medians."""
+    found: dict[str, list[float]] = {side: [] for side, queries in sides.items() if name in queries}
+    for number in range(rounds + 1):
+        answers = {}
+        for side, times in found.items():
+            begin = time.perf_counter()
+            answers[side] = size_of(sides[side][name]())
+            if number:
+                times.append((time.perf_counter() - begin) * 1e3)
+        if len(set(answers.values())) > 1:
+            sys.exit(f"{name}: the answers differ: {answers}")
+    return {side: round(statistics.median(times), 1) for side, times in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure relational work beside DuckDB, Polars and Daft.")
+    parser.add_argument("queries", nargs="*", default=list(SQL), metavar="QUERY")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, metavar="OUT.json")
+    args = parser.parse_args()
+    import skate as ray
+
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        folder = Path(scratch)
+        write(folder, args.queries, args.rows)
+        ray.init(num_cpus=2, log_to_driver=False)
+        sides = {"skate": of_skate(folder, True), "ordinary": of_skate(folder, False)}
+        for peer, make in (("duckdb", of_duckdb), ("polars", of_polars), ("daft", of_daft)):
+            try:
+                print(peer, importlib.import_module(peer).__version__)
+            except ImportError:
+                print(peer, "is not installed")
+            else:
+                sides[peer] = make(folder)
+        results = {}
+        for name in args.queries:
+            results[name] = found = measure(name, sides, args.rounds)
+            best = min(value for side, value in found.items() if side not in ("skate", "ordinary"))
+            texts = ", ".join(f"{side} {value:.0f}" for side, value in found.items())
+            print(f"{name}: {texts} ms; skate / best {found['skate'] / best:.2f}", flush=True)
+        ray.shutdown()
+    if args.json is not None:
+        args.json.write_text(json.dumps({"rows": args.rows, "ms": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

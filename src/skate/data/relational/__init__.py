@@ -1,0 +1,13 @@
+"""Relational parts of plans that Polars runs, in the driver's threads: scans, filters, groups, sorts, joins.
+
+A part goes there only if its result is certain to be the same as that of the ordinary way; see `docs/data.md`.
+
+stages       finds the parts of a plan that Polars runs
+frames       plans as frames of Polars
+aggregates   aggregations as expressions of Polars
+conditions   expressions as expressions of Polars
+refusals     reasons not to use Polars
+kinds        the types that both ways treat alike
+polars_run   loads Polars, and runs a frame
+stage_operator  a stage among the operators of a running plan
+"""

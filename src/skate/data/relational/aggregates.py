@@ -1,0 +1,73 @@
+"""Aggregations as expressions of Polars, wherever both compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from skate.data.exchange.measures import Counted, Moments, Plain
+from skate.data.relational.kinds import demand
+from skate.data.relational.refusals import Unproven
+
+
+def aggregate(polars: Any, aggregation: Any, schema: pa.Schema) -> Any:
+    """Translate an aggregation. Raises Unproven for those that may differ."""
+    measure = aggregation.measure()
+    if aggregation.on is None:
+        if type(measure) is Counted and measure.mode == "all":
+            return polars.len()
+        raise Unproven(aggregation.name)
+    if aggregation.on not in schema.names:
+        raise Unproven(f"there is no column {aggregation.on!r}")
+    kind = demand(schema.field(aggregation.on).type)
+    column = polars.col(aggregation.on)
+    if type(measure) is Counted:
+        return {"all": polars.len(), "only_valid": column.count(), "only_null": column.null_count()}[
+            measure.mode
+        ]
+    if type(measure) is Plain:
+        return _plain(polars, measure, column, kind)
+    if type(measure) is Moments:
+        return _moments(polars, measure, column, kind)
+    raise Unproven(aggregation.name)
+
+
+def _plain(polars: Any, measure: Plain, column: Any, kind: pa.DataType) -> Any:
+    types = pa.types
+    found: Any
+    if measure.function == "sum":
+        if types.is_signed_integer(kind):
+            found = column.cast(polars.Int64).sum()
+        elif types.is_unsigned_integer(kind) or types.is_boolean(kind):
+            found = column.cast(polars.UInt64).sum()
+        elif types.is_floating(kind):
+            found = column.cast(polars.Float64).sum()
+        else:
+            raise Unproven(f"the sum of {kind}")
+    elif measure.function in ("min", "max"):
+        if types.is_duration(kind) or types.is_decimal(kind):
+            raise Unproven(f"the {measure.function} of {kind}")
+        found = getattr(column, measure.function)()
+    else:
+        raise Unproven(measure.function)
+    return _where_known(polars, measure.ignore_nulls, column, found)
+
+
+def _moments(polars: Any, measure: Moments, column: Any, kind: pa.DataType) -> Any:
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise Unproven(f"the mean of {kind}")
+    numbers = column.cast(polars.Float64)
+    if measure.ddof is None:
+        found = numbers.sum() / column.count()
+    else:
+        few = column.count() <= measure.ddof
+        apart = numbers - numbers.mean()  # Polars loses digits of large numbers
+        found = polars.when(few).then(float("nan")).otherwise(apart.std(ddof=measure.ddof))
+    return _where_known(polars, measure.ignore_nulls, column, found)
+
+
+def _where_known(polars: Any, ignore_nulls: bool, column: Any, found: Any) -> Any:
+    """Return null for groups without values, or for those with a null if nulls are not ignored."""
+    known = column.count() > 0
+    return polars.when(known if ignore_nulls else known & (column.null_count() == 0)).then(found)

@@ -1,0 +1,223 @@
+"""Plans as lazy frames of Polars, wherever both give the same rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from skate.data.compute import Compute
+from skate.data.exchange.aggregate import AggregateKernel
+from skate.data.exchange.join import JoinKernel
+from skate.data.exchange.sort import SortKernel
+from skate.data.expressions.tree import LiteralExpr
+from skate.data.plan import operators as logical
+from skate.data.relational.aggregates import aggregate
+from skate.data.relational.conditions import Translator
+from skate.data.relational.kinds import demand, polars_types, supported
+from skate.data.relational.refusals import Unproven
+from skate.data.steps.columns import ProjectStep
+
+_KINDS = {
+    "inner": "inner", "left_outer": "left", "full_outer": "full", "left_semi": "semi", "left_anti": "anti",
+    "right_semi": "semi", "right_anti": "anti",
+}  # fmt: skip
+
+
+class Frame(NamedTuple):
+    """A lazy frame of Polars, and the schema of the blocks that the ordinary way yields."""
+
+    lazy: Any
+    schema: pa.Schema
+
+
+class Frames:
+    """Translates plans. Raises Unproven for those whose result may differ."""
+
+    def __init__(self, polars: Any) -> None:
+        self.polars = polars
+
+    def of(self, node: logical.Operator) -> Frame:
+        """Translate a plan."""
+        if getattr(node, "compute", None) not in (None, Compute()):
+            raise Unproven("resources")
+        if isinstance(node, logical.Read):
+            return self._read(node)
+        if isinstance(node, logical.FromBlocks):
+            return self._blocks(node)
+        if isinstance(node, logical.Exchange):
+            return self._exchange(node)
+        if isinstance(node, logical.Filter):
+            before = self.of(node.inputs[0])
+            return before._replace(lazy=before.lazy.filter(self._over(before).condition(node.predicate)))
+        if isinstance(node, logical.Project):
+            return self._project(node, self.of(node.inputs[0]))
+        if isinstance(node, logical.Limit) and node.rows > 0:
+            before = self.of(node.inputs[0])
+            return before._replace(lazy=before.lazy.head(node.rows))
+        raise Unproven(node.name)
+
+    def _over(self, frame: Frame) -> Translator:
+        return Translator(self.polars, frame.schema)
+
+    # -- sources
+
+    def _read(self, node: logical.Read) -> Frame:
+        found = node.datasource.plain_scan(node.predicate) if node.parallelism < 1 else None
+        if found is None:
+            raise Unproven(node.name)
+        paths, schema, columns = found
+        kinds = polars_types(self.polars, schema)
+        # With the schema given, Polars reads no file before the run, and refuses files with other types then.
+        known = kinds if len(kinds) == len(schema) else None
+        lazy = self.polars.scan_parquet(paths, glob=False, hive_partitioning=False, schema=known)
+        if known is None:
+            self._check(lazy, schema)
+        _check_fields(schema)
+        if node.predicate is not None:
+            lazy = lazy.filter(Translator(self.polars, schema).condition(node.predicate))
+        if columns is None:
+            return Frame(lazy, schema)
+        return Frame(lazy.select(columns), pa.schema([schema.field(name) for name in columns]))
+
+    def _check(self, lazy: Any, schema: pa.Schema) -> None:
+        """Raise Unproven if Polars reads other types than Arrow."""
+        read = lazy.collect_schema()
+        for name, kind in polars_types(self.polars, schema).items():
+            if read.get(name) != kind:
+                raise Unproven(f"the column {name!r} is {read.get(name)} in Polars, not {kind}")
+
+    def _blocks(self, node: logical.FromBlocks) -> Frame:
+        tables = [bundle.table() for bundle in node.bundles]
+        if not tables or any(not table.schema.equals(tables[0].schema) for table in tables):
+            raise Unproven("blocks with several schemas")
+        schema = tables[0].schema.remove_metadata()
+        for field in schema:
+            demand(field.type)
+        whole = pa.concat_tables(table.replace_schema_metadata(None) for table in tables)
+        lazy = self.polars.from_arrow(whole, rechunk=False).lazy()
+        self._check(lazy, schema)
+        _check_fields(schema)
+        return Frame(lazy, schema)
+
+    # -- block by block
+
+    def _project(self, node: logical.Project, before: Frame) -> Frame:
+        schema = ProjectStep(node).schema(before.schema)
+        if schema is None or len(set(schema.names)) < len(schema) or not len(schema):
+            raise Unproven(node.name)
+        if node.drop:
+            return Frame(before.lazy.drop(node.drop), schema)
+        if node.renames:
+            return Frame(before.lazy.rename(dict(node.renames)), schema)
+        if any(name.startswith("*") for name, _ in node.columns):
+            raise Unproven(node.name)
+        if not node.keep and all(type(each) is LiteralExpr for _, each in node.columns):
+            raise Unproven(node.name)
+        over = self._over(before)
+        made = [over.value(each).alias(name) for name, each in node.columns]
+        if len({name for name, _ in node.columns}) < len(made):
+            raise Unproven(node.name)
+        lazy = before.lazy.with_columns(made) if node.keep else before.lazy.select(made)
+        return Frame(lazy.select(schema.names), schema)
+
+    # -- over all rows
+
+    def _exchange(self, node: logical.Exchange) -> Frame:
+        if node.partitions is not None:
+            raise Unproven(node.name)
+        inputs = [self.of(each) for each in node.inputs]
+        if type(node.kernel) is AggregateKernel:
+            return self._aggregate(node.kernel, inputs[0])
+        if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
+            return self._sort(node.kernel, inputs[0])
+        if type(node.kernel) is JoinKernel:
+            return self._join(node.kernel, *inputs)
+        raise Unproven(node.name)
+
+    def _key(self, frame: Frame, name: str) -> Any:
+        kind = demand(frame.schema.field(name).type)
+        # -0.0 becomes 0.0, which it is equal to
+        return self.polars.col(name) + 0.0 if pa.types.is_floating(kind) else self.polars.col(name)
+
+    def _aggregate(self, kernel: AggregateKernel, before: Frame) -> Frame:
+        names = [*kernel.keys, *(each.name for each in kernel.aggregations)]
+        if len(set(names)) < len(names):
+            raise Unproven("columns with one name")
+        made = [aggregate(self.polars, each, before.schema).alias(each.name) for each in kernel.aggregations]
+        # The ordinary way over no rows shows the types of its results.
+        states = kernel.states(before.schema.empty_table())
+        schema = next(iter(kernel.merge([[states]], 0, None))).schema
+        if not kernel.keys:
+            return Frame(before.lazy.select(made), schema)
+        keys = [self._key(before, name).alias(name) for name in kernel.keys]
+        grouped = before.lazy.group_by(keys).agg(made)
+        return Frame(grouped.sort(kernel.keys, nulls_last=True), schema)
+
+    def _sort(self, kernel: SortKernel, before: Frame) -> Frame:
+        keys, downs = [], []
+        for name, down in zip(kernel.order.keys, kernel.order.descending, strict=True):
+            key = self._key(before, name)
+            if down and pa.types.is_floating(before.schema.field(name).type):
+                key, down = -key, False  # NaN comes after all numbers in either direction
+            keys.append(key)
+            downs.append(down)
+        lazy = before.lazy.sort(keys, descending=downs, nulls_last=True, maintain_order=True)
+        return Frame(lazy, before.schema)
+
+    def _join(self, kernel: JoinKernel, left: Frame, right: Frame) -> Frame:
+        kinds = kernel.key_types(left.schema, right.schema)
+        for side, frame in zip(kernel.sides, (left, right), strict=True):
+            for name, kind in zip(side.keys, kinds, strict=True):
+                if not frame.schema.field(name).type.equals(kind) or pa.types.is_floating(demand(kind)):
+                    raise Unproven(f"keys of type {kind}")
+        named = kernel.names(left.schema, right.schema)
+        fields = [
+            pa.field(called, frame.schema.field(name).type)
+            for frame, names in zip((left, right), named, strict=True)
+            for name, called in names.items()
+        ]
+        lazy = self._joined(kernel, left, right, named)
+        return Frame(lazy.select([field.name for field in fields]), pa.schema(fields))
+
+    def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
+        """Join under names that tell the sides apart, and name the columns of the result."""
+        polars = self.polars
+        sides = [
+            frame.lazy.rename({name: f"{mark}{name}" for name in frame.schema.names})
+            for frame, mark in ((left, "l"), (right, "r"))
+        ]
+        keys = [
+            [f"{mark}{name}" for name in side.keys] for side, mark in zip(kernel.sides, "lr", strict=True)
+        ]
+        if kernel.only is not None:
+            mine, yours = kernel.only, 1 - kernel.only
+            lazy = sides[mine].join(
+                sides[yours], left_on=keys[mine], right_on=keys[yours], how=_KINDS[kernel.kind]
+            )
+        elif kernel.kind == "right_outer":
+            lazy = sides[1].join(sides[0], left_on=keys[1], right_on=keys[0], how="left", coalesce=False)
+        else:
+            lazy = sides[0].join(
+                sides[1], left_on=keys[0], right_on=keys[1], how=_KINDS[kernel.kind], coalesce=False
+            )
+        made = []
+        for mark, names in zip("lr", named, strict=True):
+            for name, called in names.items():
+                column = polars.col(mark + name)
+                if kernel.kind == "full_outer" and mark + name in keys[0]:
+                    column = polars.coalesce(column, keys[1][keys[0].index(mark + name)])
+                made.append(column.alias(called))
+        return lazy.select(made)
+
+
+def _check_fields(schema: pa.Schema) -> None:
+    if len(set(schema.names)) < len(schema) or not all(field.nullable for field in schema):
+        raise Unproven("columns with one name, or without nulls")
+
+
+def check_result(frame: Frame) -> None:
+    """Raise Unproven if a column of the result has a type that does not come back from Polars unchanged."""
+    for field in frame.schema:
+        if not supported(field.type):
+            raise Unproven(f"values of type {field.type}")

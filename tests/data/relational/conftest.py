@@ -1,0 +1,22 @@
+"""Datasets so small that only these tests give them to Polars. One that takes long starts a session, which ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import skate
+from skate.data.relational import stages
+from tests.polars_descriptors import open_all
+
+open_all()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def any_size() -> Iterator[None]:
+    before = stages._BYTES, stages._BYTES_TO_IMPORT
+    stages._BYTES = stages._BYTES_TO_IMPORT = 0
+    yield
+    stages._BYTES, stages._BYTES_TO_IMPORT = before
+    skate.shutdown()

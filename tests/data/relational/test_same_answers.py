@@ -1,0 +1,227 @@
+"""Random plans over random tables give the same rows and types in Polars and in the ordinary way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from skate import data
+from skate.data import Dataset
+from skate.data.aggregate import Count, Max, Mean, Min, Std, Sum
+from skate.data.expressions import col, lit
+from tests.data.relational.both_ways import check, is_staged
+
+some = settings(
+    max_examples=40,
+    phases=[Phase.generate],
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+NAN, INF = float("nan"), float("inf")
+DAY = dt.datetime(2024, 2, 29, 23, 59, 59, 999999)
+ZONE = dt.timezone.utc
+SCHEMA = pa.schema(
+    {
+        "k": pa.int64(), "i": pa.int32(), "u": pa.uint8(), "f": pa.float64(), "g": pa.float32(), "s": pa.string(),
+        "l": pa.large_string(), "y": pa.binary(), "b": pa.bool_(), "d": pa.date32(), "t": pa.timestamp("us"),
+        "z": pa.timestamp("ms", "Europe/Berlin"), "n": pa.timestamp("ns", "UTC"), "e": pa.duration("us"),
+        "c": pa.decimal128(10, 2),
+    }
+)  # fmt: skip
+TEXTS = ["", "a", "b", "B", "ä", "a b", "longer than twelve bytes", "日本", "a\x00b"]
+FLOATS = [0.0, -0.0, 1.5, -2.25, INF, -INF, NAN, 7.0]
+TIMES = [DAY, dt.datetime(1970, 1, 1), dt.datetime(1969, 12, 31, 12), dt.datetime(2024, 10, 27, 0, 30)]
+VALUES: dict[str, Any] = {
+    "k": st.sampled_from([0, 0, 1, 2, -(2**63), 2**63 - 1]),
+    "i": st.sampled_from([0, 1, -1, 2**31 - 1, -(2**31)]),
+    "u": st.sampled_from([0, 1, 255]),
+    "f": st.sampled_from(FLOATS),
+    "g": st.sampled_from(FLOATS),
+    "s": st.sampled_from(TEXTS),
+    "l": st.sampled_from(TEXTS),
+    "y": st.sampled_from([each.encode() for each in TEXTS] + [b"\xff"]),
+    "b": st.booleans(),
+    "d": st.sampled_from([each.date() for each in TIMES]),
+    "t": st.sampled_from(TIMES),
+    "z": st.sampled_from([each.replace(tzinfo=ZONE, microsecond=0) for each in TIMES]),
+    "n": st.sampled_from([each.replace(tzinfo=ZONE) for each in TIMES]),
+    "e": st.sampled_from([dt.timedelta(0), dt.timedelta(days=-1), dt.timedelta(microseconds=1)]),
+    "c": st.sampled_from([decimal.Decimal("0.00"), decimal.Decimal("-1.10"), decimal.Decimal("99999999.99")]),
+}
+NAMES = list(VALUES)
+
+
+@st.composite
+def tables(draw: Any) -> pa.Table:
+    rows = draw(st.integers(0, 9))
+    columns = {
+        name: draw(st.lists(st.one_of(st.none(), values), min_size=rows, max_size=rows))
+        for name, values in VALUES.items()
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+#: Literals to compare a column with.
+COMPARED: dict[str, list[Any]] = {
+    "k": [0, 1, 2**63 - 1], "i": [0, 1.5, -1], "u": [0, 1], "f": [0.0, 1, NAN, -2.25], "s": TEXTS, "l": ["a", "ä"],
+    "y": [b"a"], "b": [True], "d": [TIMES[0].date()], "t": [DAY],
+}  # fmt: skip
+
+
+@st.composite
+def conditions(draw: Any, depth: int = 2) -> Any:
+    kind = draw(st.sampled_from(["compare", "columns", "null", "in", "not", "and", "or", "sum"]))
+    if depth == 0 and kind in ("not", "and", "or"):
+        kind = "compare"
+    if kind == "null":
+        return draw(st.sampled_from([col(name).is_null() for name in NAMES] + [col("f").is_not_null()]))
+    if kind == "in":
+        name, values = draw(
+            st.sampled_from([("s", ["a", ""]), ("k", [0, 1]), ("u", [255]), ("l", ["ä", "b"])])
+        )
+        return draw(st.sampled_from([col(name).is_in(values), col(name).not_in(values)]))
+    if kind == "not":
+        return ~draw(conditions(depth - 1))
+    if kind in ("and", "or"):
+        left, right = draw(conditions(depth - 1)), draw(conditions(depth - 1))
+        return left & right if kind == "and" else left | right
+    if kind == "columns":
+        left, right = (
+            col(name) for name in draw(st.sampled_from(["ff", "gg", "fg", "ki", "sl", "tt", "if"]))
+        )
+    elif kind == "sum":
+        left, right = draw(computations()), lit(1)
+    else:
+        name = draw(st.sampled_from(list(COMPARED)))
+        left, right = col(name), lit(draw(st.sampled_from(COMPARED[name])))
+    op = draw(st.sampled_from(["__gt__", "__ge__", "__lt__", "__le__", "__eq__", "__ne__"]))
+    return getattr(left, op)(right)
+
+
+@st.composite
+def computations(draw: Any) -> Any:
+    left, right = draw(st.sampled_from(["ki", "ii", "ff", "gg", "if", "i1", "f1", "k1"]))
+    operand = lit(1) if right == "1" else col(right)
+    op = draw(st.sampled_from(["__add__", "__sub__", "__mul__"]))
+    return getattr(col(left), op)(operand)
+
+
+def aggregates(name: str, ignore_nulls: bool) -> list[Any]:
+    kind = SCHEMA.field(name).type
+    found = [Count(), Count(name, ignore_nulls=ignore_nulls)]
+    ordered = not (pa.types.is_decimal(kind) or pa.types.is_duration(kind))
+    found += [Min(name, ignore_nulls), Max(name, ignore_nulls)] if ordered else []
+    if name in "kiufgb":
+        found += [Sum(name, ignore_nulls), Mean(name, ignore_nulls)]
+    if name in "iufg":
+        found += [Std(name, ignore_nulls, 1), Std(name, ignore_nulls, 0, "s0")]
+    return found
+
+
+def dataset(table: pa.Table, folder: Path | None = None) -> Dataset:
+    """The table in two blocks, or in two files."""
+    parts = [table.slice(0, table.num_rows // 2), table.slice(table.num_rows // 2)]
+    if folder is None:
+        return data.from_arrow(parts)
+    for number, part in enumerate(parts):
+        pq.write_table(part, folder / f"{number}.parquet")
+    return data.read_parquet(str(folder), file_extensions=None)
+
+
+@given(tables(), conditions())
+@some
+def test_filter(tmp_path: Path, table: pa.Table, condition: Any) -> None:
+    for folder in (None, tmp_path):
+        check(dataset(table, folder).filter(expr=condition))
+
+
+@pytest.mark.parametrize(
+    "condition", [col("f") > 0.5, ~(col("f") == col("f")), col("s").is_in(["a"]) | col("i").is_null()]
+)
+def test_common_filters_are_staged(tmp_path: Path, condition: Any) -> None:
+    table = SCHEMA.empty_table()
+    assert is_staged(dataset(table).filter(expr=condition))
+    assert is_staged(dataset(table, tmp_path).filter(expr=condition))
+
+
+@given(tables(), computations(), st.sampled_from(NAMES))
+@some
+def test_columns(table: pa.Table, computation: Any, name: str) -> None:
+    ds = dataset(table).with_column("made", computation).drop_columns(["y"]).rename_columns({"s": "text"})
+    check(ds.filter(expr=col("k") > 0))
+    check(ds.select_columns(["made", "k"]).filter(expr=col("k").is_not_null()))
+
+
+@given(tables(), st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=3), st.data())
+@some
+def test_sort(tmp_path: Path, table: pa.Table, keys: list[str], drawn: Any) -> None:
+    downs = [drawn.draw(st.booleans()) for _ in keys]
+    for folder in (None, tmp_path):
+        ds = dataset(table, folder).sort(keys, descending=downs)
+        assert is_staged(ds)
+        check(ds)
+        check(ds.limit(drawn.draw(st.integers(1, 9))))
+
+
+@given(
+    tables(), st.lists(st.sampled_from(NAMES), unique=True, max_size=2), st.sampled_from(NAMES), st.booleans()
+)
+@some
+def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool) -> None:
+    if name in keys:
+        keys.remove(name)
+    ds = dataset(table).groupby(keys or None).aggregate(*aggregates(name, ignore_nulls))
+    assert is_staged(ds)
+    check(ds, exact=False)
+
+
+@given(
+    tables(),
+    tables(),
+    st.sampled_from(
+        [
+            "inner",
+            "left_outer",
+            "right_outer",
+            "full_outer",
+            "left_semi",
+            "right_semi",
+            "left_anti",
+            "right_anti",
+        ]
+    ),
+    st.lists(
+        st.sampled_from([name for name in NAMES if name not in "fg"]), unique=True, min_size=1, max_size=2
+    ),
+)
+@some
+def test_join(left: pa.Table, right: pa.Table, kind: str, keys: list[str]) -> None:
+    ds = dataset(left).join(dataset(right), kind, 1, on=tuple(keys), left_suffix="_l", right_suffix="_r")
+    assert is_staged(ds)
+    check(ds, ordered=False)
+
+
+@given(tables(), conditions())
+@some
+def test_several_steps(tmp_path: Path, table: pa.Table, condition: Any) -> None:
+    ds = dataset(table, tmp_path).filter(expr=condition).with_column("twice", col("f") + col("f"))
+    small = dataset(table).groupby("i").aggregate(Count(), Max("s"))
+    joined = (
+        ds.join(small, "left_outer", 1, on=("i",))
+        .groupby("s")
+        .aggregate(Count(), Sum("twice"), Min("max(s)"))
+    )
+    check(joined.sort("count()", descending=True), exact=False)
+    check(dataset(table).limit(4).groupby("k").aggregate(Count(), Std("f")), exact=False)
