@@ -71,6 +71,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "/api/skate/tasks": ("/api/skate/tasks", READ),
     "/api/skate/task/{task_id}": (f"/api/skate/task/{'0' * 48}", READ),
     "/api/skate/task/{task_id}/lines": (f"/api/skate/task/{'0' * 48}/lines", READ),
+    "/api/skate/task/{task_id}/arguments": (f"/api/skate/task/{'0' * 48}/arguments", READ),
     "/api/skate/rows/{kind}": ("/api/skate/rows/nodes", READ),
     "/api/skate/rows/{kind}/{row_id}": ("/api/skate/rows/nodes/NODE", READ),
     "/api/skate/memory": ("/api/skate/memory", READ),

@@ -163,6 +163,13 @@ def test_a_failure_and_a_wait_are_told_with_their_causes(opened: webdriver.Chrom
     show(opened, f"work/task/{session.waiting}", "Why it waits")
     chain = [each.text for each in opened.find_elements(By.CSS_SELECTOR, "ol.chain li")]
     assert len(chain) >= 2 and chain[0].startswith("follows") and chain[1].startswith("holds"), chain
+    until(lambda: "What it needs, and who needs it" in body(opened))
+    assert violations(opened) == []
+    boxes = opened.find_elements(By.CSS_SELECTOR, ".graph li")
+    said = [each.get_attribute("textContent") for each in boxes]
+    assert "follows" in said[0] and "needs holds" in said[0] and "needed by follows" in said[1], said
+    opened.find_element(By.CSS_SELECTOR, ".graph").send_keys(Keys.TAB)  # the next is the link of the only other box
+    assert opened.switch_to.active_element.text == "holds"
     opened.find_element(By.CSS_SELECTOR, "ol.chain a").click()
     until(lambda: heading(opened) == "holds")
 

@@ -29,6 +29,7 @@ READS: dict[str, Endpoint] = {
     "/api/skate/tasks": rows.tasks,
     "/api/skate/task/{task_id}": rows.task,
     "/api/skate/task/{task_id}/lines": rows.task_lines,
+    "/api/skate/task/{task_id}/arguments": rows.task_arguments,
     "/api/skate/rows/{kind}": rows.rows,
     "/api/skate/rows/{kind}/{row_id}": rows.row,
     "/api/skate/memory": memory.look,
