@@ -1,7 +1,7 @@
 """An open page: what a tab of the dashboard costs a program that runs short tasks, and what the profiler's sampler takes.
 
-A process asks what the page asks, at the page's intervals, over one connection. It stands for the server's half of a tab: a browser's
-own drawing takes CPU time elsewhere. The same run has short windows in turn, so that the machine's noise is the same for all:
+A process asks what the page asks, at the page's intervals, over one connection. It stands for the server's half of a tab: what a
+browser draws takes CPU time elsewhere. The same run has short windows in turn, so that the machine's noise is the same for all:
 without a viewer (it is stopped), with the tab closed, with it on Now, and with it on Work.
 """
 

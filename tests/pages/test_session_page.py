@@ -167,8 +167,10 @@ def test_a_failure_and_a_wait_are_told_with_their_causes(opened: webdriver.Chrom
     assert violations(opened) == []
     boxes = opened.find_elements(By.CSS_SELECTOR, ".graph li")
     said = [each.get_attribute("textContent") for each in boxes]
-    assert "follows" in said[0] and "needs holds" in said[0] and "needed by follows" in said[1], said
-    opened.find_element(By.CSS_SELECTOR, ".graph").send_keys(Keys.TAB)  # the next is the link of the only other box
+    assert "holds" in said[0] and "needed by follows" in said[0] and "needs holds" in said[1], said
+    opened.find_element(By.CSS_SELECTOR, ".graph").send_keys(
+        Keys.TAB
+    )  # the next is the link of the only other box
     assert opened.switch_to.active_element.text == "holds"
     opened.find_element(By.CSS_SELECTOR, "ol.chain a").click()
     until(lambda: heading(opened) == "holds")

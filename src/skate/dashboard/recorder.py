@@ -82,6 +82,7 @@ LIBRARIES: dict[str, Callable[[object], Iterator[Params]]] = {
     "/api/skate/train": _keys("runs"),
     "/api/skate/tune": _keys("searches"),
     "/api/skate/llm": _keys("models"),
+    "/api/skate/programs": _keys("programs"),
     "/api/skate/serve": _deployments,
 }
 

@@ -102,8 +102,8 @@ def chain(task_id: str, timeout: float) -> list[dict[str, Any]]:
 def arguments(task_id: str, timeout: float) -> dict[str, list[dict[str, Any]]]:
     """Return the graph around a task in progress: what its arguments wait for, and who waits for its values.
 
-    `entries` are tasks, values and processes with their distance from the task, negative for what it needs; `more` counts what has
-    been left out beside each. `edges` lead from who waits to what it waits for. Both are empty for a task that has ended.
+    `entries` are tasks, values and processes with their distance from the task, negative for what it needs; `more` counts what
+    has been left out beside each. `edges` lead from who waits to what it waits for. Both are empty for a task that has ended.
 
     Raises:
         ValueError: The id is not hexadecimal.

@@ -26,7 +26,14 @@ ENTRIES_MAX, EACH_MAX, LOOKED_AT = 80, 12, 2_000
 TASK, VALUE, PROCESS = "task", "value", "process"
 #: How an edge holds: as an argument of a task, or in a `get` or `wait` of a running one.
 ARGUMENT, GET = "argument", "get"
-PLACES = {PENDING: "pending", INLINE: "inline", ARENA: "memory", SPILLED: "disk", REMOTE: "elsewhere", ERROR: "error"}
+PLACES = {
+    PENDING: "pending",
+    INLINE: "inline",
+    ARENA: "memory",
+    SPILLED: "disk",
+    REMOTE: "elsewhere",
+    ERROR: "error",
+}
 #: An edge: the kind and id of who waits, those of what it waits for, how, and if that is there already.
 _Edge = tuple[str, bytes, str, bytes, str, bool]
 
@@ -70,13 +77,30 @@ class ArgumentGraph:
                         ahead.append((next_one, depth + direction))
         yield from entries.values()
         for kind, one, other_kind, other, how, is_there in edges:
-            yield {"from": one, "from_kind": kind, "to": other, "to_kind": other_kind, "how": how, "there": is_there}
+            yield {
+                "from": one,
+                "from_kind": kind,
+                "to": other,
+                "to_kind": other_kind,
+                "how": how,
+                "there": is_there,
+            }
 
-    def _add(self, entries: dict[tuple[str, bytes], dict[str, Any]], kind: str, id: bytes, depth: int) -> None:
+    def _add(
+        self, entries: dict[tuple[str, bytes], dict[str, Any]], kind: str, id: bytes, depth: int
+    ) -> None:
         """Add an entry, if it is new."""
         if (kind, id) in entries:
             return
-        row: dict[str, Any] = {"id": id, "kind": kind, "depth": depth, "more": 0, "name": "", "state": "", "why": ""}
+        row: dict[str, Any] = {
+            "id": id,
+            "kind": kind,
+            "depth": depth,
+            "more": 0,
+            "name": "",
+            "state": "",
+            "why": "",
+        }
         if kind == TASK:
             task = self._tables.tasks[id]
             row["name"] = names_of(task.kind, task.template)[0]
@@ -125,7 +149,11 @@ class ArgumentGraph:
         records = self._tables.objects.records
         for oid in return_ids(task.task_id, min(task.template.returns, EACH_MAX)):
             record = records.get(oid)
-            users = () if record is None else dict.fromkeys(each.task_id for each in islice(record.waiters, LOOKED_AT))
+            users = (
+                ()
+                if record is None
+                else dict.fromkeys(each.task_id for each in islice(record.waiters, LOOKED_AT))
+            )
             for user in users:
                 if user in self._tables.tasks:
                     yield (TASK, user, TASK, task.task_id, ARGUMENT, False)

@@ -46,6 +46,7 @@ SAME_EVERYWHERE = frozenset(
         "at",
         "turn",
         "library",
+        "without",
         "cursor",
     }
     | OF_PROFILES

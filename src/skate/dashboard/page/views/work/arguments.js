@@ -45,7 +45,8 @@ function relations(box, lines) {
   const names = (found) => found.map(nameOf).join(", ");
   const needs = lines.filter((each) => each.from === box.id).map((each) => each.maker);
   const users = lines.filter((each) => each.to === box.id).map((each) => each.user);
-  return [needs.length ? `needs ${names(needs)}` : "", users.length ? `needed by ${names(users)}` : ""].filter(Boolean).join("; ");
+  const texts = [needs.length ? `needs ${names(needs)}` : "", users.length ? `needed by ${names(users)}` : ""];
+  return texts.filter(Boolean).join("; ");
 }
 
 function Box({ box, lines }) {
