@@ -176,6 +176,21 @@ def test_a_failure_and_a_wait_are_told_with_their_causes(opened: webdriver.Chrom
     until(lambda: heading(opened) == "holds")
 
 
+def test_a_moment_before_is_shown_again(opened: webdriver.Chrome) -> None:
+    show(opened, "now", "running")
+    until(lambda: opened.find_elements(By.CSS_SELECTOR, ".moment input"), what="some seconds to look back at")
+    field = opened.find_element(By.CSS_SELECTOR, ".moment input")
+    field.send_keys(Keys.HOME)
+    until(lambda: heading(opened).startswith("Now, at "))
+    assert "2 running" in body(opened) and field.get_attribute("aria-valuetext") in heading(opened)
+    before = field.get_attribute("value")
+    field.send_keys(Keys.ARROW_RIGHT)
+    until(lambda: int(field.get_attribute("value") or 0) == int(before or 0) + 1)
+    assert violations(opened) == []
+    opened.find_element(By.CSS_SELECTOR, ".moment button").click()
+    until(lambda: heading(opened) == "Now")
+
+
 def test_keys_move_through_the_page(opened: webdriver.Chrome) -> None:
     show(opened, "work/tasks", "Keeper.keep")
     keys = lambda text: webdriver.ActionChains(opened).send_keys(text).perform()  # noqa: E731

@@ -68,8 +68,8 @@ rows = ray.data.range(20_000, override_num_blocks=2000).map_batches(slow, batch_
 threading.Thread(target=rows.materialize, daemon=True).start()
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
-TorchTrainer(lambda config: ray.train.report({"loss": 1.0}), train_loop_config={"lr": 0.1}, scaling_config=ScalingConfig(num_workers=1),
-    run_config=RunConfig(name="trained", storage_path=sys.argv[1])).fit()
+TorchTrainer(lambda config: ray.train.report({"loss": 1.0}), train_loop_config={"lr": 0.1},
+    scaling_config=ScalingConfig(num_workers=1), run_config=RunConfig(name="trained", storage_path=sys.argv[1])).fit()
 print("ready", flush=True)
 threading.Event().wait()
 """

@@ -1,4 +1,4 @@
-"""Routes of Ray's own page beside the REST of its clients: machines, lineage, datasets, training, and what is beside the session."""
+"""Routes of Ray's own page beside the REST of its clients: machines, lineage, datasets, training, and what runs beside it."""
 
 from __future__ import annotations
 
