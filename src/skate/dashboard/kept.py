@@ -15,7 +15,7 @@ from skate.dashboard.front import file, front
 from skate.dashboard.guard import Guard
 from skate.dashboard.own_api.readings.plain import number, rows
 from skate.dashboard.own_api.rows import CONDITIONS
-from skate.dashboard.recorder import LINES, NOW, key_of
+from skate.dashboard.recorder import LINES, NOW, key_of, stream_of
 from skate.dashboard.session_file import SessionFile
 
 PREFIX = "/api/skate/"
@@ -119,7 +119,9 @@ class KeptSession:
         left = LINES_MAX
         for at in range(len(self._session.places.get(LINES, ()))):
             for row in rows(self._read(LINES, at).get("rows")):
-                name, lines = f"{row.get('pid')}.{row.get('stream')}", row.get("lines")
+                name, lines = stream_of(row), row.get("lines")
+                if name not in wanted:
+                    name = name.rpartition(":")[2]
                 size = len(lines) if isinstance(lines, list) else 0
                 if name in wanted and (number(row.get("start")) or 0) + size > wanted[name]:
                     yield row
