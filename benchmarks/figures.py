@@ -171,6 +171,7 @@ def _growth(scenario: str, title: str, unit: str, sizes: tuple[int, ...]) -> lis
 
 
 SCRAPE, WATCHED = ("watched", "scrape"), ("watched", "tasks")
+TAB, ANSWER = ("tabs", "tab"), ("tabs", "answer")
 FIGURES += [
     Figure("scrape_wall", "scrape beside 100,000 queued tasks", "s", SCRAPE, at_most=0.02),
     Figure("scrape_cpu", "the node's CPU time for it", "s", SCRAPE, at_most=0.005),
@@ -179,6 +180,37 @@ FIGURES += [
     Figure("list_cpu", "the node's CPU time for it", "s", SCRAPE),
     Figure("watched_rate", "tasks/s without a viewer over tasks/s with it", "", WATCHED, at_most=1 / 0.98),
     Figure("watched_cpu", "CPU time of a task with a viewer over that without it", "", WATCHED),
+    Figure(
+        "tab_closed_rate",
+        "tasks/s without a viewer over those with one whose page is closed",
+        "",
+        TAB,
+        at_most=1.01,
+    ),
+    Figure("tab_now_rate", "the same with a tab on Now", "", TAB, at_most=1 / 0.98),
+    Figure("tab_work_rate", "the same with a tab on Work", "", TAB, at_most=1 / 0.98),
+    Figure("tab_closed_cpu", "CPU time of a task with the page closed over that without a viewer", "", TAB),
+    Figure("tab_now_cpu", "the same with a tab on Now", "", TAB, at_most=1.02),
+    Figure("tab_work_cpu", "the same with a tab on Work", "", TAB, at_most=1.02),
+    Figure(
+        "tab_closed_viewer",
+        "share of a core that the viewer uses with the page closed",
+        "",
+        TAB,
+        at_most=0.001,
+    ),
+    Figure("tab_now_viewer", "the same with a tab on Now", "", TAB),
+    Figure("tab_work_viewer", "the same with a tab on Work", "", TAB),
+    Figure("answer_node", "an answer to Now, once a second: the node's CPU time", "s", ANSWER, at_most=0.01),
+    Figure("answer_viewer", "the viewer's CPU time for it", "s", ANSWER),
+    Figure("answer_size", "its size", "kB", ANSWER),
+    Figure(
+        "sampler_share",
+        "share of a core that the profiler's sampler uses",
+        "",
+        ("tabs", "sampler"),
+        at_most=0.01,
+    ),
     *_growth("queued_tasks", "queued tasks", "µs", (10_000, 100_000, 1_000_000)),
     *_growth("get_many", "refs in one get", "µs", (1_000, 10_000)),
     *_growth("wait_many", "ready refs in one wait", "µs", (1_000, 10_000, 100_000)),

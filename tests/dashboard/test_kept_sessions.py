@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import struct
@@ -211,3 +212,26 @@ def test_a_file_never_becomes_larger_than_its_room(tmp_path: Path) -> None:
     assert True in answers and not answers[-1] and path.stat().st_size <= 2000
     with pytest.raises(FileExistsError, match="kept in a new file"):
         SessionWriter(str(path), 2000)
+
+
+def test_any_moment_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "moments.skate"
+    writer = SessionWriter(str(path), 1 << 20)
+    for second in range(5):
+        answer = {"now": 100.0 + second, "ended": [[f"task {second}"]], "failed": [], "nodes": [second]}
+        writer.add("/api/skate/now", 100.0 + second, json.dumps(answer).encode())
+    writer.close()
+    file, app = opened(path)
+
+    def at(moment: str) -> tuple[list[int], int]:
+        found = get(app, f"/api/skate/now?at={moment}").json
+        return found["nodes"], len(found["ended"])
+
+    assert at("") == ([4], 5)
+    assert at("102.5") == ([2], 3), "the last overview before it, with what had ended until then"
+    assert at("102") == ([2], 3)
+    assert at("0") == ([0], 1), "before the first one"
+    assert at("1e9") == ([4], 5)
+    assert at("nan") == at("x") == ([4], 5)
+    assert get(app, "/api/skate/now?at=102&cursor=end").json["ended"] == []
+    file.close()

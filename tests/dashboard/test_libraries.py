@@ -13,10 +13,12 @@ import pytest
 
 import skate
 from skate import serve, train, tune
+from skate.client.session import keyvalue
 from skate.dashboard.app import guarded
 from skate.dashboard.guard import Guard
 from skate.train.trainer import DataParallelTrainer
 from skate.tune.schedulers import AsyncHyperBandScheduler
+from skate.util import announcements
 from skate.util.announcements import announce
 from tests.conformance.waiting import wait_for
 from tests.dashboard.asking import access, ask, bearer
@@ -89,6 +91,24 @@ def test_a_dataset_that_fails_says_why(app: Guard) -> None:
     assert "ZeroDivisionError" in first()["error"]
 
 
+def in_ray_shape(app: Guard, status: str, attempts: list[str]) -> None:
+    """Check what Ray's route says about the run "seen"."""
+    (run,) = (each for each in get(app, "/api/train/v2/runs/v1")["train_runs"] if each["name"] == "seen")
+    assert (run["status"], [each["status"] for each in run["attempts"]]) == (status, attempts)
+    assert run["job_id"] and run["job_details"]["job_id"] == run["job_id"]
+    assert run["start_time_ns"] > 1e18 and (run["end_time_ns"] is None) == (status == "RUNNING")
+    first, last = run["attempts"]
+    assert "no column 'label'" in first["status_detail"] and last["status_detail"] is None
+    assert [each["world_rank"] for each in last["workers"]] == [0, 1] and last["workers"][1][
+        "local_rank"
+    ] == 1
+    assert {each["status"] for each in last["workers"]} == {"ALIVE" if status == "RUNNING" else "DEAD"}
+    settings = run["run_settings"]
+    assert settings["scaling_config"]["num_workers"] == 2 and settings["backend_config"]["framework"] is None
+    assert settings["run_config"]["failure_config"]["max_failures"] == 1
+    assert settings["train_loop_config"]["failed"].endswith("failed")
+
+
 def test_a_run_with_a_failure_a_late_rank_and_its_journal(app: Guard, tmp_path: Path) -> None:
     def function(config: dict[str, Any]) -> None:
         rank = train.get_context().get_world_rank()
@@ -124,15 +144,20 @@ def test_a_run_with_a_failure_a_late_rank_and_its_journal(app: Guard, tmp_path: 
     def found() -> dict[str, Any]:
         return next((each for each in get(app, "/api/skate/train")["runs"] if each["name"] == "seen"), {})
 
-    wait_for(lambda: found().get("late") == [1] and found().get("reports") == 5)
-    seen = found()
-    assert seen["state"] == "RUNNING" and seen["failures_count"] == 1
+    def is_late() -> dict[str, Any] | None:
+        one = found()  # what is announced may be half a second older than the journal
+        return one if (one.get("late"), one.get("reports"), one.get("state")) == ([1], 5, "RUNNING") else None
+
+    seen = wait_for(is_late)
+    assert seen is not None and seen["failures_count"] == 1
     run = get(app, f"/api/skate/train?key={seen['key']}")["runs"][0]
     assert [rank["waits_for_others"] for rank in run["ranks"]] == [True, False]
     assert run["ranks"][1]["pid"] > 0 and run["ranks"][1]["lag_s"] >= 0
+    in_ray_shape(app, "RUNNING", ["ERRORED", "RUNNING"])
     Path(config["open"]).touch()
     thread.join()
     wait_for(lambda: found()["state"] == "FINISHED")
+    in_ray_shape(app, "FINISHED", ["ERRORED", "FINISHED"])
     run = get(app, f"/api/skate/train?key={seen['key']}")["runs"][0]
     journal = [json.loads(line) for line in (tmp_path / "seen" / "journal.jsonl").read_text().splitlines()]
     reports = [entry for entry in journal if entry["event"] == "report"]
@@ -347,3 +372,50 @@ def test_announcements_that_fail_or_hang_do_not_harm_the_others(app: Guard) -> N
     broken.end()
     stuck.end()
     wait_for(lambda: found("stuck").get("ended", 0) > 0)
+
+
+def test_what_a_program_of_the_user_announces(app: Guard) -> None:
+    figures = {"rows": 3, "state": "loading", "tables": {"a": 1.5, "password": "hidden"}, "done": False}
+    said = announce("imports/daily", "orders", {"source": "orders.csv", "api_key": "hidden"}, lambda: figures)
+    hidden = announce("data", "not shown here", {}, None)
+    try:
+        row = next(each for each in get(app, "/api/skate/programs")["programs"] if each["name"] == "orders")
+        assert (row["kind"], row["state"]) == ("imports/daily", "running")
+        assert row["facts"] == {"source": "orders.csv", "api_key": "***"}
+        assert row["values"] == {
+            "rows": 3,
+            "state": "loading",
+            "tables.a": 1.5,
+            "tables.password": "***",
+            "done": False,
+        }
+        assert "not shown here" not in str(get(app, "/api/skate/programs"))
+        figures["rows"] = 4
+
+        def readings() -> Any:
+            return get(app, f"/api/skate/programs?key={row['key']}")["programs"][0]["readings"]
+
+        wait_for(lambda: readings()["rows"][-1] == 4, what="the number is read again")
+        assert readings()["rows"][0] == 3 and set(readings()) == {"at", "rows", "tables.a"}
+    finally:
+        said.end(outcome="stored")
+        hidden.end()
+    wait_for(
+        lambda: get(app, f"/api/skate/programs?key={row['key']}")["programs"][0]["state"] == "ended",
+        what="the end is seen",
+    )
+    after = get(app, f"/api/skate/programs?key={row['key']}")["programs"][0]
+    assert after["facts"]["outcome"] == "stored" and after["values"]["rows"] == 4
+
+
+def test_remembered_announcements_of_any_kind(app: Guard) -> None:
+    remembered = announce("a/kind", "name/with/slashes", {"fact": 1}, remember=True)
+    keys = keyvalue.keys("a/kind/", announcements.NAMESPACE)
+    assert len(keys) == 1
+    remembered.end()
+    rows = announcements.collect("", without=["data"])
+    assert [(each.library, each.id) for each in rows if each.library == "a/kind"] == [
+        ("a/kind", "name/with/slashes")
+    ]
+    assert announcements.collect("a") == [], "another library, whose name is the beginning"
+    keyvalue.delete(keys[0], namespace=announcements.NAMESPACE)

@@ -163,8 +163,32 @@ def test_a_failure_and_a_wait_are_told_with_their_causes(opened: webdriver.Chrom
     show(opened, f"work/task/{session.waiting}", "Why it waits")
     chain = [each.text for each in opened.find_elements(By.CSS_SELECTOR, "ol.chain li")]
     assert len(chain) >= 2 and chain[0].startswith("follows") and chain[1].startswith("holds"), chain
+    until(lambda: "What it needs, and who needs it" in body(opened))
+    assert violations(opened) == []
+    boxes = opened.find_elements(By.CSS_SELECTOR, ".graph li")
+    said = [each.get_attribute("textContent") for each in boxes]
+    assert "holds" in said[0] and "needed by follows" in said[0] and "needs holds" in said[1], said
+    opened.find_element(By.CSS_SELECTOR, ".graph").send_keys(
+        Keys.TAB
+    )  # the next is the link of the only other box
+    assert opened.switch_to.active_element.text == "holds"
     opened.find_element(By.CSS_SELECTOR, "ol.chain a").click()
     until(lambda: heading(opened) == "holds")
+
+
+def test_a_moment_before_is_shown_again(opened: webdriver.Chrome) -> None:
+    show(opened, "now", "running")
+    until(lambda: opened.find_elements(By.CSS_SELECTOR, ".moment input"), what="some seconds to look back at")
+    field = opened.find_element(By.CSS_SELECTOR, ".moment input")
+    field.send_keys(Keys.HOME)
+    until(lambda: heading(opened).startswith("Now, at "))
+    assert "2 running" in body(opened) and field.get_attribute("aria-valuetext") in heading(opened)
+    before = field.get_attribute("value")
+    field.send_keys(Keys.ARROW_RIGHT)
+    until(lambda: int(field.get_attribute("value") or 0) == int(before or 0) + 1)
+    assert violations(opened) == []
+    opened.find_element(By.CSS_SELECTOR, ".moment button").click()
+    until(lambda: heading(opened) == "Now")
 
 
 def test_keys_move_through_the_page(opened: webdriver.Chrome) -> None:

@@ -156,6 +156,36 @@ def test_status_shows_the_nodes_with_their_addresses(kept_pair: Pair) -> None:
         assert f"  {HEAD_IP}  alive" in output and f"  {MEMBER_IP}  alive" in output
 
 
+def test_output_is_read_of_all_nodes_by_a_cursor(kept_pair: Pair, program: Callable[..., Program]) -> None:
+    """A number belongs to a process of a node: another node may have one with the same pid."""
+    text = (
+        PROGRAM
+        + """
+    from skate.util.state import get_log, overview
+
+    assert [ray.get(look.options(resources=on(ip)).remote(f"at {ip}"))[1] for ip in IPS] == IPS
+    find = lambda: [row for row in overview.kept(10) if row["stream"] == "out" and row["end"] and row["node_ip"] in IPS]
+    streams = wait_for(lambda: found if len(found := find()) >= 2 else None, 20, "the output of both nodes")
+    of_node = {row["node_ip"]: row for row in streams}
+    name = lambda row, node: f"{row['node_id'][:16]}:{row['pid']}.out" if node else f"{row['pid']}.out"
+
+    def said(cursor):
+        return sorted((row["node_ip"], *row["lines"]) for row in overview.lines_after(cursor, 10))
+
+    both = [(ip, f"said at {ip}") for ip in IPS]
+    assert said(",".join(f"{name(of_node[ip], True)}=0" for ip in IPS)) == both
+    assert said(",".join(f"{name(of_node[ip], False)}=0" for ip in IPS)) == both
+    assert said(f"{name(of_node[IPS[1]], True)}=0") == both[1:]
+    assert said(f"{name(of_node[IPS[1]], True)}=1") == []
+    wrong = f"{of_node[IPS[0]]['node_id'][:16]}:{of_node[IPS[1]]['pid']}.out=0"
+    assert said(wrong) == [], "that pid is of a process of the other node"
+    assert "".join(get_log(pid=of_node[IPS[1]]["pid"])) == f"said at {IPS[1]}\\n"
+    """.replace("IPS", repr([HEAD_IP, MEMBER_IP]))
+    )
+    driver = program(text, COLOUR="red", **kept_pair.head.environment)
+    assert driver.end() == 0, driver.story()
+
+
 LOOKER = """
     import os, time
     ray.init(address=os.environ.get("WHERE"))

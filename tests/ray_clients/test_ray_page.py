@@ -15,12 +15,12 @@ from tests.conformance.waiting import wait_for
 from tests.pages import browser
 from tests.ray_clients.conftest import TOKEN
 from tests.ray_clients.page_proxy import Server, served
-from tests.ray_clients.ray_programs import WITHOUT
+from tests.ray_clients.ray_programs import WITHOUT, python
 
 pytestmark = [WITHOUT, pytest.mark.ray_clients, pytest.mark.timeout(600)]
 SECONDS = 60
 PROGRAM = """
-import threading, time
+import sys, threading, time
 import ray
 from ray import serve
 
@@ -66,6 +66,10 @@ serve.run(Greeter.bind(), name="greeter")
 ray.data.DataContext.get_current().enable_progress_bars = False
 rows = ray.data.range(20_000, override_num_blocks=2000).map_batches(slow, batch_size=10)
 threading.Thread(target=rows.materialize, daemon=True).start()
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+TorchTrainer(lambda config: ray.train.report({"loss": 1.0}), train_loop_config={"lr": 0.1},
+    scaling_config=ScalingConfig(num_workers=1), run_config=RunConfig(name="trained", storage_path=sys.argv[1])).fit()
 print("ready", flush=True)
 threading.Event().wait()
 """
@@ -109,7 +113,9 @@ def session(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """Run the program as a job; return the address of the dashboard."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "program.py").write_text(PROGRAM)
-    body = json.dumps({"entrypoint": f"python {folder}/program.py", "submission_id": "busy"}).encode()
+    body = json.dumps(
+        {"entrypoint": f"python {folder}/program.py {folder}", "submission_id": "busy"}
+    ).encode()
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(f"{url}/api/jobs/", body, headers)):
         pass
@@ -193,6 +199,23 @@ def test_the_datasets_of_a_job_have_their_operators(session: str) -> None:
     assert operators[-1]["ray_data_output_rows"]["max"] == found["ray_data_output_rows"]["max"] > 0
     assert operators[-1]["total"] >= operators[-1]["progress"] > 0 <= operators[-1]["queued_blocks"]
     assert get(session, "/api/data/datasets/99999999") == {"datasets": []}
+
+
+#: Reads the answer about training runs with Ray's own schema.
+SCHEMA = """
+import json, sys
+from ray.train.v2._internal.state.schema import TrainRunsResponse
+runs = TrainRunsResponse.model_validate(json.loads(sys.argv[1])).train_runs
+print(json.dumps([[run.name, run.status.value, run.job_id, len(run.attempts[0].workers)] for run in runs]))
+"""
+
+
+def test_training_runs_have_the_shape_of_ray(session: str, tmp_path: Path) -> None:
+    """Ray's page has no view for them; its REST has."""
+    answer = get(session, "/api/train/v2/runs/v1")
+    (job,) = (row for row in get(session, "/api/jobs/") if row["submission_id"] == "busy")
+    done = python(SCHEMA, json.dumps(answer), folder=tmp_path, variables={})
+    assert json.loads(done.stdout) == [["trained", "FINISHED", job["job_id"], 1]]
 
 
 def test_tasks_are_summed_up_below_those_that_submitted_them(session: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 
 from starlette.applications import Starlette
@@ -14,7 +15,7 @@ from skate.dashboard.front import file, front
 from skate.dashboard.guard import Guard
 from skate.dashboard.own_api.readings.plain import number, rows
 from skate.dashboard.own_api.rows import CONDITIONS
-from skate.dashboard.recorder import LINES, NOW, key_of
+from skate.dashboard.recorder import LINES, NOW, key_of, stream_of
 from skate.dashboard.session_file import SessionFile
 
 PREFIX = "/api/skate/"
@@ -65,7 +66,7 @@ class KeptSession:
     def answer(self, path: str, params: Params) -> dict[str, object] | None:
         """Return the answer to a question of the page, or None if it was not kept."""
         if path == NOW:
-            return self._now(params.get("cursor", ""))
+            return self._now(params.get("cursor", ""), number_of(params.get("at", "")))
         if path == LINES:
             return {"rows": list(self._lines(params.get("cursor", "")))}
         named = {NAME: params[NAME]} if params.get(NAME) else {}
@@ -95,13 +96,17 @@ class KeptSession:
                 return {"row": row}
         return None
 
-    def _now(self, cursor: str) -> dict[str, object] | None:
-        """Return the last overview with the ended tasks of those before, and then without new ones."""
+    def _now(self, cursor: str, moment: float | None) -> dict[str, object] | None:
+        """Return the last overview of a moment with the ended tasks of those before, and then without new ones.
+
+        Without a moment, it is the end of the session. A moment before the first overview is that of the first one.
+        """
         places = self._session.places.get(NOW)
         if not places:
             return None
-        found = self._read(NOW, -1)
-        pieces = [self._read(NOW, at) for at in range(max(-TOGETHER, -len(places)), 0)]
+        end = len(places) if moment is None else max(1, bisect_right([each.at for each in places], moment))
+        found = self._read(NOW, end - 1)
+        pieces = [] if cursor == SEEN else [self._read(NOW, at) for at in range(max(0, end - TOGETHER), end)]
         for name in ("ended", "failed"):
             if isinstance(found.get(name), list):
                 listed = [each[name] for each in pieces if isinstance(each.get(name), list)]
@@ -114,13 +119,23 @@ class KeptSession:
         left = LINES_MAX
         for at in range(len(self._session.places.get(LINES, ()))):
             for row in rows(self._read(LINES, at).get("rows")):
-                name, lines = f"{row.get('pid')}.{row.get('stream')}", row.get("lines")
+                name, lines = stream_of(row), row.get("lines")
+                if name not in wanted:
+                    name = name.rpartition(":")[2]
                 size = len(lines) if isinstance(lines, list) else 0
                 if name in wanted and (number(row.get("start")) or 0) + size > wanted[name]:
                     yield row
                     left -= size
                     if left <= 0:
                         return
+
+
+def number_of(text: str) -> float | None:
+    """Return a finite number of seconds; None if the text is none."""
+    try:
+        return number(float(text))
+    except ValueError:
+        return None
 
 
 def _listed(value: object) -> list[object]:

@@ -14,11 +14,25 @@ from skate.dashboard.guard import GRANTED
 HIDDEN = "***"
 #: The columns with a runtime environment, as an object or as a text in JSON; and those with texts that users have named.
 COLUMNS = frozenset(
-    {"runtime_env", "serialized_runtime_env", "runtime_env_info", "metadata", "user_config", "args"}
+    {
+        "runtime_env",
+        "serialized_runtime_env",
+        "runtime_env_info",
+        "metadata",
+        "user_config",
+        "args",
+        "worker_runtime_env",
+        "train_loop_config",
+    }
 )
 ENV_VARS = "env_vars"
 _SECRET = re.compile(r"secret|passw|credential|(?:api|access|private)_?key|(?:^|_)token$", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s\"]+(?=@)")
+
+
+def is_secret(name: str) -> bool:
+    """Return True if something is named like a secret."""
+    return _SECRET.search(name) is not None
 
 
 def sees_everything(request: Request) -> bool:

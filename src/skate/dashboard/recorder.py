@@ -41,6 +41,8 @@ TASK, TASK_LINES = "/api/skate/task/{task_id}", "/api/skate/task/{task_id}/lines
 NOW, STREAMS, LINES = "/api/skate/now", "/api/skate/logs/streams", "/api/skate/logs/lines"
 #: The most streams of one question, and the most questions of a round, for lines of output.
 STREAMS_MAX, LINES_ROUNDS = 400, 20
+#: How much of a node's id names it in a cursor of output.
+NODE_DIGITS = 16
 
 Params = Mapping[str, str]
 Endpoint = Callable[[Request], Response | Awaitable[Response]]
@@ -58,6 +60,11 @@ class Sink(Protocol):
 def key_of(path: str, params: Params) -> str:
     """Return the key of a question: its path, and its query in order."""
     return f"{path}?{urlencode(sorted(params.items()))}" if params else path
+
+
+def stream_of(row: Mapping[str, object]) -> str:
+    """Return the name of a stream of output in a cursor: its node, pid, and "out" or "err"."""
+    return f"{str(row.get('node_id', ''))[:NODE_DIGITS]}:{row.get('pid')}.{row.get('stream')}"
 
 
 def _keys(kind: str) -> Callable[[object], Iterator[Params]]:
@@ -82,6 +89,7 @@ LIBRARIES: dict[str, Callable[[object], Iterator[Params]]] = {
     "/api/skate/train": _keys("runs"),
     "/api/skate/tune": _keys("searches"),
     "/api/skate/llm": _keys("models"),
+    "/api/skate/programs": _keys("programs"),
     "/api/skate/serve": _deployments,
 }
 
@@ -99,7 +107,7 @@ class Recorder:
         self._routes = routes
         self._digests: dict[str, bytes] = {}
         self._cursor = ""
-        #: The number of the next line of each stream of output, by pid and "out" or "err".
+        #: The number of the next line of each stream of output.
         self._lines: dict[str, int] = {}
         self._failed: set[str] = set()
         self._complained: set[str] = set()
@@ -132,7 +140,7 @@ class Recorder:
     def _ask_lines(self) -> None:
         """Keep the lines of output that are new."""
         streams = {
-            f"{row.get('pid')}.{row.get('stream')}": int(number(row.get("end")) or 0)
+            stream_of(row): int(number(row.get("end")) or 0)
             for row in rows(_part(self._ask(STREAMS), "streams"))
         }
         for _ in range(LINES_ROUNDS):
@@ -144,9 +152,7 @@ class Recorder:
             for row in found:
                 lines = row.get("lines")
                 size = len(lines) if isinstance(lines, list) else 0
-                self._lines[f"{row.get('pid')}.{row.get('stream')}"] = (
-                    int(number(row.get("start")) or 0) + size
-                )
+                self._lines[stream_of(row)] = int(number(row.get("start")) or 0) + size
             if not found:
                 self._lines.update({name: streams[name] for name in behind})
 

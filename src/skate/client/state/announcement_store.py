@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from skate.protocol.fields import Where
 from skate.wire.limits import LimitReached, start_thread
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Announcement:
         import json  # few processes are asked
 
         shown: dict[str, object] = {
+            "library": self.library,
             "id": self.id,
             "began": self.began,
             "ended": self.ended,
@@ -104,10 +106,18 @@ class AnnouncementStore:
                 running.remove(ended)
                 self._ended.setdefault(ended.library, deque(maxlen=ENDED_MAX)).append(ended)
 
-    def of(self, library: str, session: bytes) -> list[Announcement]:
-        """Return the announcements of a library in a session, the latest first. One from before any session is in all."""
+    def of(self, library: str, session: bytes, without: Collection[str] = ()) -> list[Announcement]:
+        """Return the announcements of a library in a session, the latest first. One from before any session is in all.
+
+        An empty text stands for all libraries but those of `without`.
+        """
         with self._lock:
-            found = [*self._ended.get(library, ()), *self._running.get(library, ())]
+            if library:
+                found = [*self._ended.get(library, ()), *self._running.get(library, ())]
+            else:
+                kept = (each for all_of in (self._ended, self._running) for each in all_of.items())
+                found = [each for name, announced in kept if name not in without for each in announced]
+                found.sort(key=lambda each: each.began)
         return [each for each in reversed(found) if each.session in (session, b"")]
 
 
@@ -121,12 +131,13 @@ def add(new: Announcement) -> None:
     _store.add(new)
 
 
-def answer(process: Process, library: str, done: Callable[[tuple[str, ...]], None]) -> None:
-    """Call `done` with the announcements of a library as JSON; from a thread if there are any.
+def answer(process: Process, where: Where, done: Callable[[tuple[str, ...]], None]) -> None:
+    """Call `done` with the announcements that are asked for as JSON; from a thread if there are any.
 
     The functions are those of libraries and of users, so the thread that serves the session does not call them.
     """
-    found = _store.of(library, process.node_id)
+    library, without = (str(where.get(name, "")) for name in ("library", "without"))
+    found = _store.of(library, process.node_id, without.split(","))
     if not found:
         done(())
         return

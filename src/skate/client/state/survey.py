@@ -82,7 +82,7 @@ def answer(process: Process, message: m.Survey) -> None:
         if store is not None:
             store.answer(
                 process,
-                where.get("library"),
+                where,
                 lambda texts: _later(process, key, part | {"announcements": texts}),
             )
             return

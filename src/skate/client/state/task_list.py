@@ -99,6 +99,40 @@ def chain(task_id: str, timeout: float) -> list[dict[str, Any]]:
     ]
 
 
+def arguments(task_id: str, timeout: float) -> dict[str, list[dict[str, Any]]]:
+    """Return the graph around a task in progress: what its arguments wait for, and who waits for its values.
+
+    `entries` are tasks, values and processes with their distance from the task, negative for what it needs; `more` counts what
+    has been left out beside each. `edges` lead from who waits to what it waits for. Both are empty for a task that has ended.
+
+    Raises:
+        ValueError: The id is not hexadecimal.
+        RuntimeError: No session is running.
+    """
+    process = session.current_or_none()
+    if process is None:
+        raise RuntimeError("no session is running, so nothing waits; call init() first")
+    wanted = bytes.fromhex(task_id).removeprefix(inventory.CREATION_PREFIX)
+    parts, _ = survey.ask(process, ("arguments",), timeout, {"task": wanted}, 0, False)
+    entries: dict[str, dict[str, Any]] = {}
+    edges: dict[tuple[str, str], dict[str, Any]] = {}
+    for part in parts:
+        for row in part.get("arguments", ()):
+            if "id" in row:
+                key = _entry_key(row["kind"], row["id"])
+                # The node that has the task knows more than the one that it was submitted to.
+                if key not in entries or entries[key]["kind"] != "task" or row["state"] == "RUNNING":
+                    entries[key] = {**row, "id": key}
+            else:
+                pair = _entry_key(row["from_kind"], row["from"]), _entry_key(row["to_kind"], row["to"])
+                edges[pair] = {"from": pair[0], "to": pair[1], "how": row["how"], "there": row["there"]}
+    return {"entries": list(entries.values()), "edges": list(edges.values())}
+
+
+def _entry_key(kind: str, id: bytes) -> str:
+    return task_hex(id) if kind == "task" else id.hex()
+
+
 def submitted_at(task_id: str, timeout: float) -> str:
     """Return the file and line of the call of a task; empty if no process holds a reference to its value.
 

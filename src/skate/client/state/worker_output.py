@@ -38,7 +38,8 @@ def lines_after(cursor: str, timeout: float) -> list[Row]:
     """Return the next lines of several streams, each with the attempt of the task that has printed it, if one has.
 
     Args:
-        cursor: The number of the next line of each stream: "PID.out=12,PID.err=7".
+        cursor: The number of the next line of each stream: "NODE:PID.out=12,NODE:PID.err=7", with the beginning of the node's
+            id. Without a node, it is the stream of each node that has such a process.
         timeout: How long to wait for the nodes, in seconds.
     """
     return _ask({"cursor": cursor}, timeout)

@@ -46,7 +46,9 @@ SAME_EVERYWHERE = frozenset(
         "at",
         "turn",
         "library",
+        "without",
         "cursor",
+        "unread",
     }
     | OF_PROFILES
 )
@@ -191,7 +193,7 @@ class Surveys:
         self._add_rows(survey, key)
         if OUTPUT in kinds:
             survey.waiting.add((self._node_id, OF_SHELL))
-            self._shell(ReadOutput(key, where))
+            self._shell(ReadOutput(key, self._of_this_node(where)))
         if OF_PROCESSES.isdisjoint(kinds):
             return survey
         for process in list(self._clients):
@@ -200,6 +202,15 @@ class Surveys:
                 survey.waiting.add((self._node_id, process))
                 self._emit(process, message)
         return survey
+
+    def _of_this_node(self, where: Where) -> Where:
+        """Return the conditions with the streams of this node only: processes of two nodes may have the same pid."""
+        cursor = where.get("cursor")
+        if not isinstance(cursor, str) or ":" not in cursor:
+            return where
+        parts = [part.rpartition(":") for part in cursor.split(",")]
+        here = self._node_id.hex()
+        return {**where, "cursor": ",".join(stream for node, _, stream in parts if here.startswith(node))}
 
     def _rows(
         self, kinds: tuple[str, ...], where: Where, limit: int, detail: bool

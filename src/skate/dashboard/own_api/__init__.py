@@ -6,6 +6,7 @@ memory.py   objects by the line that made them
 logs.py     the output of workers
 stacks.py   stacks and profiles
 data.py, train.py, tune.py, serve.py, llm.py   the libraries of a program, as they announce themselves
+programs.py what programs of users announce
 session.py  all of it as a file
 frames.py   tracebacks as lines of the program
 
@@ -20,7 +21,20 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from skate.dashboard.own_api import data, llm, logs, memory, now, rows, serve, session, stacks, train, tune
+from skate.dashboard.own_api import (
+    data,
+    llm,
+    logs,
+    memory,
+    now,
+    programs,
+    rows,
+    serve,
+    session,
+    stacks,
+    train,
+    tune,
+)
 
 Endpoint = Callable[[Request], Response | Awaitable[Response]]
 
@@ -29,6 +43,7 @@ READS: dict[str, Endpoint] = {
     "/api/skate/tasks": rows.tasks,
     "/api/skate/task/{task_id}": rows.task,
     "/api/skate/task/{task_id}/lines": rows.task_lines,
+    "/api/skate/task/{task_id}/arguments": rows.task_arguments,
     "/api/skate/rows/{kind}": rows.rows,
     "/api/skate/rows/{kind}/{row_id}": rows.row,
     "/api/skate/memory": memory.look,
@@ -40,6 +55,7 @@ READS: dict[str, Endpoint] = {
     "/api/skate/tune": tune.searches,
     "/api/skate/serve": serve.applications,
     "/api/skate/llm": llm.models,
+    "/api/skate/programs": programs.programs,
     "/api/skate/session": session.save,
 }
 CONTROLS: dict[str, Endpoint] = {

@@ -11,7 +11,7 @@ from skate.util import state
 from skate.util.state import overview
 
 ANSWER_SECONDS = 5.0
-_CURSOR = re.compile(r"(?:\d{1,10}\.(?:out|err)=\d{1,18},?){0,512}")
+_CURSOR = re.compile(r"(?:(?:[0-9a-f]{2,64}:)?\d{1,10}\.(?:out|err)=\d{1,18},?){0,512}")
 
 
 def streams(request: Request) -> Response:
@@ -29,7 +29,10 @@ def files(request: Request) -> Response:
 
 
 def lines(request: Request) -> Response:
-    """Return lines after a cursor: "PID.out=12,PID.err=7" has the number of the next line of each stream."""
+    """Return lines after a cursor: "NODE:PID.out=12,NODE:PID.err=7" has the number of the next line of each stream.
+
+    NODE is the beginning of the node's id. It may be left out.
+    """
     cursor = request.query_params.get("cursor", "")
     if not _CURSOR.fullmatch(cursor):
         return PlainTextResponse("the cursor is not a list like 4711.out=0,4711.err=12", 400)

@@ -89,6 +89,14 @@ def task(request: Request) -> Response:
     )
 
 
+def task_arguments(request: Request) -> Response:
+    """Return the graph around a task in progress: what its arguments wait for, and who waits for its values."""
+    task_id = request.path_params["task_id"]
+    if not _TASK_ID.fullmatch(task_id):
+        return PlainTextResponse(f"{task_id!r} is no id of a task", 400)
+    return JSONResponse(overview.arguments(task_id, ANSWER_SECONDS))
+
+
 def _death_of(attempt: dict[str, Any]) -> str:
     """Return the error that has ended the actor of a failed attempt, for attempts that have no message of their own."""
     if attempt["error_type"] is None or attempt["actor_id"] is None:

@@ -140,10 +140,20 @@ class Journals:
 _journals = Journals()
 
 
+def announced() -> list[Announced]:
+    """Return the latest runs, the last one first."""
+    return _announced.rows()[:LISTED_MAX]
+
+
+def journal_of(each: Announced) -> RunJournal | None:
+    """Return the journal of a run as of now; None if it is not on this machine's disks."""
+    return _journals.of(each)
+
+
 def runs(request: Request) -> Response:
     """Return the runs, the latest first; with `key`, one of them with curves, ranks, checkpoints and failures."""
     key = request.query_params.get("key", "")
-    found = [_run(each, bool(key)) for each in _announced.rows()[:LISTED_MAX] if key in ("", each.key)]
+    found = [_run(each, bool(key)) for each in announced() if key in ("", each.key)]
     return JSONResponse(plain({"at": time.time(), "runs": found}))
 
 
@@ -152,7 +162,7 @@ def _run(each: Announced, in_full: bool) -> dict[str, object]:
     ranks = rows(each.figures.get("ranks"))
     found: dict[str, object] = {
         **about(each),
-        "state": _state(each, journal),
+        "state": state_of(each, journal),
         "path": each.facts.get("path"),
         "workers": each.facts.get("workers"),
         "max_failures": each.facts.get("max_failures"),
@@ -178,7 +188,7 @@ def _run(each: Announced, in_full: bool) -> dict[str, object]:
     return {**found, "ranks": ranks} if in_full else found
 
 
-def _state(each: Announced, journal: RunJournal | None) -> str:
+def state_of(each: Announced, journal: RunJournal | None) -> str:
     """Return the state that the controller says, or that the journal says, or that its process has ended before."""
     said = str(each.figures.get("state", ""))
     if said and (each.is_reachable or each.ended):

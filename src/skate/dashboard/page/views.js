@@ -11,6 +11,7 @@ export const VIEWS = [
   { name: "serve", title: "Serve", load: () => import("./views/serve.js") },
   { name: "llm", title: "LLM", load: () => import("./views/llm.js") },
   { name: "stacks", title: "Stacks", load: () => import("./views/stacks.js") },
+  { name: "programs", title: "Programs", load: () => import("./views/programs.js") },
 ];
 
 export const viewOf = (name) => VIEWS.find((view) => view.name === name);

@@ -105,8 +105,12 @@ class RunFigures:
         ranks = {name: dict(values) for name, values in list(self._ranks.items())}
         return {"controller_state": states, **seconds, **ranks}
 
+    def actor_of(self, rank: int) -> str:
+        """Return the id of the actor of a rank; empty if it is not known."""
+        return self._actors[rank] if rank < len(self._actors) else ""
+
     def _labels_of(self, rank: int) -> Labels:
-        actor = self._actors[rank] if rank < len(self._actors) else ""
+        actor = self.actor_of(rank)
         return (
             *self._labels, ("ray_train_worker_world_rank", str(rank)), ("ray_train_worker_actor_id", actor),
         )  # fmt: skip

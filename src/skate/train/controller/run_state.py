@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skate.train.controller.run_figures import STATES, RunFigures
+from skate.train.controller.run_settings import settings_of
 from skate.train.controller.timeline_spans import Spans
 from skate.train.storage.journal import NAME
 from skate.util.announcements import Announcement, announce
@@ -38,6 +39,7 @@ class RunState:
             "workers": run.scaling.num_workers,
             "max_failures": run.run_config.failure_config.max_failures,
             "datasets": sorted(map(str, run.datasets)),
+            "settings": settings_of(run),
         }
         self._announcement = announce(LIBRARY, run.name, facts, self.figures, remember=True)
 
@@ -64,6 +66,8 @@ class RunState:
                     "pid": place.get("pid"),
                     "node_id": place.get("node"),
                     "ip": place.get("ip"),
+                    "gpu_ids": place.get("gpus"),
+                    "actor_id": self._figures.actor_of(rank),
                     "last_at": at,
                     "last_kind": kind,
                     "last_number": number,

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from skate.client.session import keyvalue, session
@@ -25,6 +26,7 @@ __all__ = ["Announced", "Announcement", "announce", "collect"]
 NAMESPACE = "skate_announcements"
 #: How many the session remembers of each library.
 REMEMBERED_MAX = 200
+_KEY = re.compile(r"(?P<library>.+?)/(?P<began>\d{13}\.\d{6})/(?P<pid>\d+)/(?P<id>.*)", re.DOTALL)
 _values: dict[bytes, bytes] = {}
 #: How long a run that is only remembered may take to be found, in seconds.
 ANSWER_SECONDS = 1.0
@@ -97,12 +99,13 @@ def _remember(made: Announcement) -> None:
     keyvalue.put(f"{made.library}/{made.began:020.6f}/{pid}/{made.id}", value, namespace=NAMESPACE)
 
 
-def collect(library: str, timeout: float = ANSWER_SECONDS) -> list[Announced]:
+def collect(library: str, timeout: float = ANSWER_SECONDS, without: Collection[str] = ()) -> list[Announced]:
     """Return the announcements of a library in all processes of the session, the latest first.
 
     Args:
-        library: who announced them.
+        library: who announced them; an empty text for all.
         timeout: how many seconds to wait for processes that do not answer.
+        without: with an empty `library`, those to leave out.
 
     Raises:
         RuntimeError: no session is running.
@@ -110,19 +113,22 @@ def collect(library: str, timeout: float = ANSWER_SECONDS) -> list[Announced]:
     process = session.current_or_none()
     if process is None:
         raise RuntimeError("no session is running, so nothing is announced; call init() first")
-    where: dict[str, bytes | str] = {"library": library}
+    where: dict[str, bytes | str] = {"library": library, "without": ",".join(without)}
     parts, _ = survey.ask(process, (announcement_store.ANNOUNCEMENTS,), timeout, where, 0, False)
     found = {}
     for part in parts:
         for text in part.get(announcement_store.ANNOUNCEMENTS, ()):
-            each = _announced(library, json.loads(text), part["pid"], part["node"].hex(), part["ip"], True)
+            each = _announced(json.loads(text), part["pid"], part["node"].hex(), part["ip"], True)
             found[each.key] = each
-    for key in keyvalue.keys(f"{library}/", NAMESPACE):
-        _, began, pid, id = key.decode().split("/", 3)
-        if f"{id}@{float(began):.6f}@{pid}" not in found:
+    for key in keyvalue.keys(f"{library}/" if library else "", NAMESPACE):
+        match = _KEY.fullmatch(key.decode())
+        if match is None or match["library"] in without or (library and match["library"] != library):
+            continue
+        if f"{match['id']}@{float(match['began']):.6f}@{match['pid']}" not in found:
             value = _remembered(key)
             if value:
-                each = _announced(library, json.loads(value), int(pid), "", "", False)
+                row = {**json.loads(value), "library": match["library"]}
+                each = _announced(row, int(match["pid"]), "", "", False)
                 found[each.key] = each
     return sorted(found.values(), key=lambda each: each.began, reverse=True)
 
@@ -136,12 +142,10 @@ def _remembered(key: bytes) -> bytes:
     return _values[key]
 
 
-def _announced(
-    library: str, row: dict[str, object], pid: int, node_id: str, ip: str, is_reachable: bool
-) -> Announced:
+def _announced(row: dict[str, object], pid: int, node_id: str, ip: str, is_reachable: bool) -> Announced:
     facts, figures = row.get("facts"), row.get("figures")
     return Announced(
-        library,
+        str(row.get("library", "")),
         str(row.get("id", "")),
         facts if isinstance(facts, dict) else {},
         _number(row.get("began")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 
 from skate.util.announcements import Announced, collect
 
@@ -16,11 +17,14 @@ PAST_MAX = 100
 class Announcements:
     """The announcements of one library, also of processes that have ended since they were seen.
 
-    Args: library: whose.
+    Args:
+        library: whose; an empty text for all.
+        without: with an empty `library`, those to leave out.
     """
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, without: Collection[str] = ()) -> None:
         self._library = library
+        self._without = without
         self._lock = threading.Lock()
         self._asked = 0.0
         self._known: dict[str, Announced] = {}
@@ -33,7 +37,7 @@ class Announcements:
         """
         with self._lock:
             if time.monotonic() - self._asked >= FRESH_SECONDS:
-                found = {each.key: each for each in collect(self._library)}
+                found = {each.key: each for each in collect(self._library, without=self._without)}
                 for key, each in self._known.items():
                     if key not in found or (each.figures and not found[key].is_reachable):
                         found[key] = each._replace(is_reachable=False)

@@ -6,8 +6,9 @@ import { Stream } from "../parts/stream.js";
 import { Table } from "../parts/table.js";
 import { usePoll } from "../poll.js";
 import { link } from "../router.js";
-import { scope } from "../session.js";
-import { failureGroups, model, running, series, take } from "./now/model.js";
+import { kept, scope } from "../session.js";
+import { answerAt, failureGroups, model, moment, running, series, take } from "./now/model.js";
+import { Moment } from "./now/moment.js";
 import { causeOf, sentence } from "./now/sentence.js";
 
 //: The seconds that the charts show.
@@ -111,10 +112,11 @@ function StreamTable() {
       />`;
 }
 
-function Live() {
+function Live({ at, last }) {
   const [length, setLength] = useState(30);
   const [asTable, setAsTable] = useState(false);
-  const live = () => ({ running: running(), now: Date.now() / 1000 + model.offset - 0.2 });
+  const live = () => (at === null ? { running: running(), now: Date.now() / 1000 + model.offset - 0.2 }
+    : { running: running(last), now: at });
   return html`<section class="card wide" aria-labelledby="stream">
     <header><h2 id="stream">Tasks by worker</h2><span class="tools">
       ${WINDOWS.map((each) => html`<button key=${each} aria-pressed=${length === each}
@@ -126,8 +128,8 @@ function Live() {
   </section>`;
 }
 
-function Charts({ turn }) {
-  const found = useMemo(() => series(SHOWN), [turn]);
+function Charts({ turn, at }) {
+  const found = useMemo(() => series(SHOWN, at), [at === null ? turn : at]);
   const charts = [
     ["Tasks per second", [{ label: "ended", values: found.ended }, { label: "failed", values: found.failed }]],
     ["Queue time", [{ label: "half within", values: found.half, format: seconds }, { label: "95 % within", values: found.most,
@@ -141,20 +143,25 @@ function Charts({ turn }) {
 
 export function View() {
   const turn = model.turn.value;
+  // A live session is looked back at in what the page has seen; of a kept one the server knows every moment.
+  const asked = kept.value ? moment.value : null;
+  const at = kept.value ? null : moment.value;
   usePoll("api/skate/now", {
-    params: () => ({ cursor: model.cursor }),
+    key: `now ${asked}`,
+    params: () => ({ cursor: model.cursor, at: asked }),
     take: (answer) => { scope.value = answer.scope; take(answer); },
     problem: () => { model.cursor = ""; },
   });
-  const last = model.last;
-  return html`<h1>Now</h1>
+  const last = answerAt(at);
+  return html`<h1>${moment.value === null ? "Now" : `Now, at ${clock(moment.value * 1000)}`}</h1>
+    <${Moment} turn=${turn} />
     <${Sentence} last=${last} />
     ${last && html`<div class="cards">
       <${Waits} waits=${last.waits} />
-      <${Live} />
+      <${Live} at=${at} last=${last} />
       <${Resources} last=${last} />
-      <${Charts} turn=${turn} />
-      <${Failures} groups=${failureGroups()} />
+      <${Charts} turn=${turn} at=${at} />
+      <${Failures} groups=${failureGroups(at)} />
     </div>
     <p class="quiet small">${amount(last.nodes.reduce((sum, node) => sum + node.objects, 0))} objects known to the nodes,
       ${" "}${number(last.counts.finished)} tasks finished and ${number(last.counts.failed)} failed since the start.</p>`}`;

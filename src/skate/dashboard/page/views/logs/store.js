@@ -52,7 +52,8 @@ export async function update({ streams }, stop) {
   for (let round = 0; round < 100; round += 1) {
     const behind = [...store.streams.values()].filter((stream) => stream.next < stream.end).slice(0, ASKED_MAX);
     if (!behind.length || stop.aborted) return;
-    const cursor = behind.map((stream) => `${stream.pid}.${stream.suffix}=${stream.next}`).join(",");
+    const cursor = behind.map((stream) => `${stream.node.slice(0,
+      16)}:${stream.pid}.${stream.suffix}=${stream.next}`).join(",");
     const { rows } = await ask("api/skate/logs/lines", { cursor }, { signal: stop });
     takeLines(rows);
     if (!rows.length) {

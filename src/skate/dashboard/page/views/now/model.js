@@ -7,6 +7,8 @@ const KEPT = 900;
 //: The least seconds that a chart shows.
 const SHORTEST = 30;
 const FAILURES_MAX = 2000;
+//: The answers that are kept, to look back: so many, at least so many seconds apart.
+const [PAST_MAX, PAST_SECONDS] = [450, 2];
 
 export const model = {
   cursor: "",
@@ -15,6 +17,8 @@ export const model = {
   //: By second since 1970: {ended, failed, waits, runs, arena, spilled, running, waiting}.
   seconds: new Map(),
   failures: [],
+  //: Earlier answers without the ended tasks, the oldest first.
+  past: [],
   //: The last answer, and a number that grows with each.
   last: null,
   offset: 0,
@@ -23,6 +27,22 @@ export const model = {
 
 const RUNNING = ["RUNNING", "RUNNING_IN_RAY_GET"];
 const ENDED = ["FINISHED", "FAILED"];
+
+//: The moment that is looked at, in seconds since 1970; null for the present, or the end of a kept session.
+export const moment = signal(null);
+
+// Forgets what earlier answers said: for another moment of a kept session.
+export function forget() {
+  model.spans = new Spans();
+  model.seconds.clear();
+  Object.assign(model, { cursor: "", failures: [], past: [], last: null });
+}
+
+// Returns the answer of a moment: the latest one before it, or the first one.
+export function answerAt(at) {
+  if (at === null) return model.last;
+  return model.past.findLast((each) => each.now <= at) || model.past[0] || model.last;
+}
 
 export function secondOf(time) {
   const key = Math.floor(time);
@@ -76,12 +96,16 @@ export function take(answer) {
   second.waiting = counts.waiting;
   for (const key of model.seconds.keys()) if (key < answer.now - KEPT) model.seconds.delete(key);
   model.last = { ...answer, counts, first };
+  const { length } = model.past;
+  if (!length || answer.now - model.past[length - 1].now >= PAST_SECONDS) {
+    model.past.push({ ...model.last, ended: [], failed: [] });
+    if (length >= PAST_MAX) model.past.shift();
+  }
   model.turn.value += 1;
 }
 
 // Returns what runs now, for the stream: [{name, row, begin}].
-export function running() {
-  const last = model.last;
+export function running(last = model.last) {
   if (!last) return [];
   return last.nodes.flatMap((node) => node.workers).filter((each) => each.task).map((each) => ({
     name: each.task, row: model.spans.rowOf(`pid ${each.pid}`), begin: last.now - each.seconds,
@@ -95,8 +119,8 @@ export function quantile(values, share) {
 }
 
 // Returns the series of the charts, second by second up to the last whole one.
-export function series(length) {
-  const to = Math.floor((model.last?.now || 0) - 1);
+export function series(length, until = null) {
+  const to = Math.floor((until ?? model.last?.now ?? 0) - 1);
   const known = Math.min(...model.seconds.keys());
   const first = Math.max(to - length + 1, Math.min(known, to - SHORTEST));
   const keys = Array.from({ length: to - first + 1 }, (_, at) => first + at);
@@ -113,9 +137,10 @@ export function series(length) {
 }
 
 // Returns failures by kind and line of the program, the latest group first.
-export function failureGroups() {
+export function failureGroups(until = null) {
   const groups = new Map();
   for (const each of model.failures) {
+    if (until !== null && each.at > until) continue;
     const key = `${each.kind}\n${each.file}:${each.line}\n${each.name}`;
     const group = groups.get(key) || { id: key, ...each, number: 0, first: each.at };
     groups.set(key, { ...group, ...each, id: key, number: group.number + 1, first: group.first });

@@ -3,9 +3,9 @@ import { html } from "../../dom.js";
 import { number, seconds } from "../../format.js";
 import { usePoll } from "../../poll.js";
 import { link, setQuery } from "../../router.js";
-import { scope } from "../../session.js";
+import { kept, scope } from "../../session.js";
 import { Table } from "../../parts/table.js";
-import { model, quantile, take } from "../now/model.js";
+import { model, moment, quantile, take } from "../now/model.js";
 
 const RUNNING = ["RUNNING", "RUNNING_IN_RAY_GET"];
 //: The bounds of the bars of a histogram, in seconds.
@@ -75,7 +75,8 @@ const COLUMNS = [
 
 export function useNow() {
   usePoll("api/skate/now", {
-    params: () => ({ cursor: model.cursor }),
+    key: `now ${kept.value ? moment.value : null}`,
+    params: () => ({ cursor: model.cursor, at: kept.value ? moment.value : null }),
     take: (answer) => { scope.value = answer.scope; take(answer); },
     problem: () => { model.cursor = ""; },
   });

@@ -5,6 +5,7 @@ import { useAsked } from "../../parts/asked.js";
 import { Copies } from "../../parts/copies.js";
 import { Entity, groupOf, State } from "../../parts/states.js";
 import { link } from "../../router.js";
+import { Arguments } from "./arguments.js";
 import { amounts } from "./rows.js";
 
 //: How often an unfinished task is asked for again, in milliseconds.
@@ -118,6 +119,7 @@ export function Task({ id }) {
     ${last && html`<div class="cards">
       <${Failure} attempt=${last} />
       <${Chain} chain=${answer.chain} />
+      ${open && html`<${Arguments} id=${id} open=${open} />`}
       <${Facts} attempt=${last} site=${answer.site} count=${attempts.length} />
       <${Attempts} attempts=${attempts} />
       <${Lines} id=${id} attempt=${last} />
