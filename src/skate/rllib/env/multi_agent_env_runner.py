@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import torch
+
 from skate.rllib.callbacks.make import EPISODE_MOMENTS
 from skate.rllib.core import COMPONENT_RL_MODULE
 from skate.rllib.env.env_context import EnvContext
@@ -61,6 +63,9 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             self.module = None
             return
         self.module = spec.build()
+        for module in self.module.values():
+            if isinstance(module, torch.nn.Module):
+                module.eval()
 
     def get_spaces(self) -> dict[str, Any]:
         """Return pairs of observation and action space: of all agents, and of each module."""

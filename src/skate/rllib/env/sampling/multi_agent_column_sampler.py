@@ -180,14 +180,18 @@ class MultiAgentColumnSampler:
 
     def _draw(self, module_id: str, out: dict[str, Any], explore: bool) -> np.ndarray:
         """Return the actions that the outputs of a module stand for, and keep both."""
-        log, source = self.logs[module_id], self._source(module_id)
-        drawn = as_column(source.actions(out, explore))
+        log = self.logs[module_id]
+        if Columns.ACTIONS in out:
+            drawn = as_column(out[Columns.ACTIONS])
+        else:
+            source = self._source(module_id)
+            drawn = as_column(source.actions(out, explore))
+            if explore and Columns.ACTION_LOGP not in out:
+                self._waiting[module_id] = source
         log.add_outputs(Columns.ACTIONS, drawn)
         for name, values in out.items():
             if name != Columns.ACTIONS and name not in _STATES:
                 log.add_outputs(name, as_column(values))
-        if explore and Columns.ACTIONS not in out and Columns.ACTION_LOGP not in out:
-            self._waiting[module_id] = source
         return drawn
 
     def _source(self, module_id: str) -> ActionSource:
