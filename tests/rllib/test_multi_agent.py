@@ -125,9 +125,8 @@ def test_every_reward_is_in_exactly_one_batch(seed: int) -> None:
                 # Each step begins with the observation that the one before ended with.
                 np.testing.assert_array_equal(rollout.next_obs[:-1], rollout.columns["obs"][1:])
                 assert {"action_logp", "action_dist_inputs"} <= rollout.columns.keys()
-    pending = sum(
-        each["reward"] for episode in runner._sampler.episodes for each in episode._pending.values()
-    )
+    assert runner.samples_columns and runner._agents is not None
+    pending = sum(track.pending for lane in runner._agents.lanes for track in lane.live.values())
     # Rewards before an agent's first observation, and after its last action, belong to no action of its.
     assert sum(map(sum, found.values())) + pending == pytest.approx(
         sum(reward for _, reward in Schedule.ledger)

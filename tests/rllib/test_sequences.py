@@ -14,6 +14,7 @@ from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import Default
 from skate.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.learner.sequences import fresh_starts, pieces_of
+from skate.rllib.core.models.configs import MLPEncoderConfig, RecurrentEncoderConfig
 from skate.rllib.core.rl_module import RLModuleSpec
 from skate.rllib.env.rollout import Rollout
 from tests.rllib.learner_settings import Config
@@ -152,7 +153,42 @@ def test_ppo_samples_and_learns_with_an_lstm(shared: bool) -> None:
     algorithm = config.build_algo()
     try:
         results = algorithm.train()
+        learnt = algorithm.learner_group.get_state()["learner"]["rl_module"]["default_policy"]
+        acting = algorithm.get_module().get_state()
+        assert sorted(learnt.keys() - acting.keys()) == []
+        # Runners carry the memory of both encoders, so they have the newest weights of both.
+        stale = {name for name in acting if not np.array_equal(acting[name], learnt[name])}
+        assert {name.split(".")[0] for name in stale} <= {"vf"}
     finally:
         algorithm.stop()
     assert np.isfinite(results["learners"]["default_policy"]["total_loss"])
     assert results["learners"]["default_policy"]["num_module_steps_trained"] >= 60
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_one_step_of_a_cell_is_the_step_of_its_layer(kind: str) -> None:
+    tokenizer = MLPEncoderConfig(input_dims=[4], hidden_layer_dims=[6])
+    config = RecurrentEncoderConfig(
+        recurrent_layer_type=kind,
+        input_dims=[4],
+        hidden_dim=5,
+        num_layers=1,
+        batch_major=True,
+        tokenizer_config=tokenizer,
+    )
+    encoder = config.build(framework="torch")
+    batch = {"obs": torch.randn(3, 1, 4), "state_in": {name: torch.randn(3, 1, 5) for name in ("h", "c")}}
+    with torch.no_grad():
+        by_cell = encoder(batch)
+    by_layer = encoder(batch)  # with gradients the layer itself is called
+    torch.testing.assert_close(by_cell["encoder_out"], by_layer["encoder_out"].detach())
+    assert by_cell["state_out"].keys() == by_layer["state_out"].keys()
+    for name, value in by_cell["state_out"].items():
+        torch.testing.assert_close(value, by_layer["state_out"][name].detach())
+        assert not torch.equal(value, batch["state_in"][name])
+    # A hook on the layer sees every step.
+    seen = []
+    getattr(encoder, kind).register_forward_hook(lambda *arguments: seen.append(1))
+    with torch.no_grad():
+        encoder(batch)
+    assert seen == [1]

@@ -51,6 +51,9 @@ MODULE_TO_ENV: tuple[type[ConnectorV2], ...] = (
     ListifyDataForVectorEnv,
 )
 DEFAULTS = (*ENV_TO_MODULE, *MODULE_TO_ENV)
+#: Those of several agents.
+MULTI_ENV_TO_MODULE = (*ENV_TO_MODULE[:4], AgentToModuleMapping, *ENV_TO_MODULE[4:])
+MULTI_MODULE_TO_ENV = (*MODULE_TO_ENV[:3], ModuleToAgentUnmapping, *MODULE_TO_ENV[3:])
 
 
 def build_env_to_module(

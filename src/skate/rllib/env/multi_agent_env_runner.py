@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import torch
+
+from skate.rllib.callbacks.make import EPISODE_MOMENTS
 from skate.rllib.core import COMPONENT_RL_MODULE
 from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
 from skate.rllib.env.multi_agent_vector import MultiAgentVector
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sampling.agent_columns import AgentLane
+from skate.rllib.env.sampling.multi_agent_column_sampler import MultiAgentColumnSampler
+from skate.rllib.env.sampling.multi_agent_fusion import can_fuse
 from skate.rllib.env.sampling.multi_agent_sampler import MultiAgentSampler
 from skate.rllib.env.single_agent_env_runner import (
     INPUT_ENV_SINGLE_SPACES,
@@ -38,6 +45,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         self.num_envs = self.env.num_envs
         self._needs_initial_reset = True
         self._sampler = MultiAgentSampler(self)
+        self._agents: MultiAgentColumnSampler | None = None
         self._num_episodes = 0
         self._callbacks.run(
             "on_environment_created",
@@ -55,6 +63,9 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             self.module = None
             return
         self.module = spec.build()
+        for module in self.module.values():
+            if isinstance(module, torch.nn.Module):
+                module.eval()
 
     def get_spaces(self) -> dict[str, Any]:
         """Return pairs of observation and action space: of all agents, and of each module."""
@@ -71,8 +82,10 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
 
     @property
     def samples_columns(self) -> bool:
-        """False: episodes of several agents are always kept."""
-        return False
+        """True if nothing asks for episode objects, so that steps go straight into columns."""
+        if self.module is None or any(self._callbacks.has(moment) for moment in EPISODE_MOMENTS):
+            return False
+        return can_fuse(self)
 
     def sample_rollout(  # type: ignore[override]
         self, num_steps: int, explore: bool | None = None, random_actions: bool = False
@@ -89,8 +102,22 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             Fragments by module id, one lane for each agent's chunk; those of equal length stand side by side.
         """
         whole = getattr(self.config, "batch_mode", "truncate_episodes") == "complete_episodes"
+        if self.samples_columns and not whole:
+            return self._sample_columns(num_steps, explore, random_actions)
         chunks, _ = self._run(num_steps, None, explore, random_actions, False, whole)
         return self._sampler.columns(chunks)
+
+    def _sample_columns(
+        self, num_steps: int, explore: bool | None, random_actions: bool
+    ) -> dict[str, list[Rollout]]:
+        self._log_start()
+        if self._agents is None:
+            self._agents = MultiAgentColumnSampler(self)
+        # The environments move on without the episodes, which begin anew if they are used again.
+        self._sampler.episodes = []
+        explore = getattr(self.config, "explore", True) if explore is None else explore
+        with self.metrics.log_time(names.SAMPLE_TIMER):
+            return self._agents.sample(num_steps, explore, random_actions)
 
     def sample(  # type: ignore[override]
         self,
@@ -138,6 +165,8 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         """
         self._log_start()
         sampler = self._sampler
+        if self._agents is not None:
+            self._agents.forget()
         explore = getattr(self.config, "explore", True) if explore is None else explore
         before = self._num_episodes
         done: list[MultiAgentEpisode] = []
@@ -173,21 +202,34 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         Args:
             chunks: All of its chunks, in order.
         """
+        total, length = sum(chunk.get_return() for chunk in chunks), sum(len(chunk) for chunk in chunks)
+        earned = [
+            (agent_id, chunk.module_for(agent_id), float(episode.get_return()) if len(episode) else 0.0)
+            for chunk in chunks
+            for agent_id, episode in chunk.agent_episodes.items()
+        ]
+        self._log_ended(total, length, sum(chunk.get_duration_s() for chunk in chunks), earned)
+
+    def log_episode_of_columns(self, lane: AgentLane) -> None:
+        """Log an ended episode that was sampled into columns."""
+        total = sum(sum(reward for track, reward in part) for part in lane.earned)
+        earned = [(track.agent_id, track.module_id, reward) for part in lane.earned for track, reward in part]
+        self._log_ended(total, lane.env_t, time.perf_counter() - lane.begin, earned)
+
+    def _log_ended(
+        self, total: float, length: int, seconds: float, earned: list[tuple[Any, str, float]]
+    ) -> None:
         self._num_episodes += 1
         window = max(1, int(getattr(self.config, "metrics_num_episodes_for_smoothing", 100)))
-        total, length = sum(chunk.get_return() for chunk in chunks), sum(len(chunk) for chunk in chunks)
         agents: dict[Any, float] = {}
         modules: dict[str, float] = {}
-        for chunk in chunks:
-            for agent_id, episode in chunk.agent_episodes.items():
-                reward = float(episode.get_return()) if len(episode) else 0.0
-                agents[agent_id] = agents.get(agent_id, 0.0) + reward
-                module_id = chunk.module_for(agent_id)
-                modules[module_id] = modules.get(module_id, 0.0) + reward
+        for agent_id, module_id, reward in earned:
+            agents[agent_id] = agents.get(agent_id, 0.0) + reward
+            modules[module_id] = modules.get(module_id, 0.0) + reward
         log = self.metrics.log_value
         log(names.EPISODE_RETURN_MEAN, total, window=window)
         log(names.EPISODE_LEN_MEAN, length, window=window)
-        log(names.EPISODE_DURATION_SEC_MEAN, sum(chunk.get_duration_s() for chunk in chunks), window=window)
+        log(names.EPISODE_DURATION_SEC_MEAN, seconds, window=window)
         for low, high, value in (
             (names.EPISODE_RETURN_MIN, names.EPISODE_RETURN_MAX, total),
             (names.EPISODE_LEN_MIN, names.EPISODE_LEN_MAX, length),
@@ -200,24 +242,39 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             log((names.EPISODE_MODULE_RETURN_MEAN, module_id), reward, window=window)
 
     def _log_sampled(self, chunks: list[MultiAgentEpisode], steps: int, episodes: int) -> None:
+        parts = [
+            (agent_id, chunk.module_for(agent_id), len(episode))
+            for chunk in chunks
+            for agent_id, episode in chunk.agent_episodes.items()
+        ]
+        self.log_agents(steps, parts, episodes)
+
+    def log_agents(self, steps: int, parts: list[tuple[Any, str, int]], episodes: int) -> None:
+        """Log a fragment.
+
+        Args:
+            steps: Steps of the environments.
+            parts: Ids of an agent and of its module, and the number of the agent's steps.
+            episodes: Episodes that ended.
+        """
         self.num_env_steps_sampled_lifetime += steps
         log = self.metrics.log_value
         log(names.NUM_ENV_STEPS_SAMPLED, steps, reduce="sum")
         log(names.NUM_ENV_STEPS_SAMPLED_LIFETIME, steps, reduce="lifetime_sum", with_throughput=True)
         log(names.NUM_EPISODES, episodes, reduce="sum")
         log(names.NUM_EPISODES_LIFETIME, episodes, reduce="lifetime_sum")
-        for chunk in chunks:
-            for agent_id, episode in chunk.agent_episodes.items():
-                for once, ever, key in (
-                    (names.NUM_AGENT_STEPS_SAMPLED, names.NUM_AGENT_STEPS_SAMPLED_LIFETIME, str(agent_id)),
-                    (
-                        names.NUM_MODULE_STEPS_SAMPLED,
-                        names.NUM_MODULE_STEPS_SAMPLED_LIFETIME,
-                        chunk.module_for(agent_id),
-                    ),
-                ):
-                    log((once, key), len(episode), reduce="sum")
-                    log((ever, key), len(episode), reduce="lifetime_sum")
+        agents: dict[str, int] = {}
+        modules: dict[str, int] = {}
+        for agent_id, module_id, count in parts:
+            agents[str(agent_id)] = agents.get(str(agent_id), 0) + count
+            modules[module_id] = modules.get(module_id, 0) + count
+        for once, ever, counts in (
+            (names.NUM_AGENT_STEPS_SAMPLED, names.NUM_AGENT_STEPS_SAMPLED_LIFETIME, agents),
+            (names.NUM_MODULE_STEPS_SAMPLED, names.NUM_MODULE_STEPS_SAMPLED_LIFETIME, modules),
+        ):
+            for key, count in counts.items():
+                log((once, key), count, reduce="sum")
+                log((ever, key), count, reduce="lifetime_sum")
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take weights, connectors' states and counters; see `SingleAgentEnvRunner.set_state`."""
@@ -243,6 +300,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             "steps": self.num_env_steps_sampled_lifetime,
             "order": self._sampler.shared.get("memorized_map_structure", {}),
             "sampler": {name: getattr(self._sampler, name) for name in kept},
+            "columns": None if self._agents is None else self._agents.get_state(),
         }
 
     def set_lane_state(self, state: dict[str, Any]) -> None:
@@ -257,3 +315,6 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             setattr(self._sampler, name, value)
         for episode in self._sampler.episodes:
             episode.agent_to_module_mapping_fn = self.config.policy_mapping_fn
+        if state.get("columns") is not None:
+            self._agents = MultiAgentColumnSampler(self)
+            self._agents.set_state(state["columns"])

@@ -182,12 +182,13 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
     def _check_step(self, observations: Mapping[Any, Any], actions: Mapping[Any, Any]) -> None:
         if self.is_done:
             raise MultiAgentEnvError("this episode has ended; no step can be added to it")
-        for agent_id, one in self.agent_episodes.items():
-            if one.is_done and (agent_id in observations or agent_id in actions):
-                raise MultiAgentEnvError(
-                    f"agent {agent_id!r} ended at step {self._times[agent_id][-1]} of the environment, and has an "
-                    f"observation or action at step {self.env_t + 1}; an agent that ended takes part no more"
-                )
+        ended = {
+            agent_id: self._times[agent_id][-1]
+            for agent_id, one in self.agent_episodes.items()
+            if one.is_done
+        }
+        if ended:
+            check_still_takes_part(ended, {**observations, **actions}, self.env_t + 1)
 
     def _step_agent(
         self,
@@ -314,3 +315,19 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
             f"MAEps(len={len(self)} done={self.is_done} "
             f"Rs={ ({agent_id: one.get_return() for agent_id, one in self.agent_episodes.items()}) } id_={self.id_})"
         )
+
+
+def check_still_takes_part(ended: Mapping[Any, int], taking_part: Mapping[Any, Any], now: int) -> None:
+    """Raise MultiAgentEnvError if an agent that ended has an observation or an action.
+
+    Args:
+        ended: The steps at which agents ended, by agent.
+        taking_part: By agent.
+        now: The present step.
+    """
+    for agent_id, step in ended.items():
+        if agent_id in taking_part:
+            raise MultiAgentEnvError(
+                f"agent {agent_id!r} ended at step {step} of the environment, and has an observation or action at step "
+                f"{now}; an agent that ended takes part no more"
+            )

@@ -124,6 +124,8 @@ class SingleAgentEnvRunner(EnvRunner):
         self.module = spec.build()
         if hasattr(self.module, "to"):
             self.module.to(self._device)
+        if isinstance(self.module, torch.nn.Module):
+            self.module.eval()
         self._columns = self._episodes = None
 
     def get_spaces(self) -> dict[str, Any]:

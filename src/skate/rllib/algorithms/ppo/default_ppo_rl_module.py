@@ -26,5 +26,6 @@ class DefaultPPORLModule(RLModule, InferenceOnlyAPI, ValueFunctionAPI):
         return self.encoder.get_initial_state() if hasattr(self.encoder, "get_initial_state") else {}
 
     def get_non_inference_attributes(self) -> list[str]:
-        shared = self.catalog._model_config_dict["vf_share_layers"]
-        return ["vf"] if shared else ["vf", "encoder.critic_encoder"]
+        # Runners carry the memory of the critic's encoder, so they need its weights as well.
+        is_needed = self.catalog._model_config_dict["vf_share_layers"] or self.is_stateful()
+        return ["vf"] if is_needed else ["vf", "encoder.critic_encoder"]

@@ -102,6 +102,11 @@ class FlattenForModule(ConnectorV2):
         """How observations of a single agent become vectors; None if there are several agents, or no vectors."""
         return self._plans.get(None)
 
+    @property
+    def plans(self) -> dict[Any, SpacePlan]:
+        """How observations of each agent become vectors; empty if they do not."""
+        return self._plans
+
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], episodes: list[Any], **kwargs: Any) -> Any:
         if Columns.OBS not in batch or all(plan.keeps for plan in self._plans.values()):
             return batch

@@ -17,6 +17,7 @@ from skate.rllib.utils import metrics as names
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, Any]
+_STATES = (Columns.STATE_OUT, Columns.STATE_IN)
 
 
 class MultiAgentSampler:
@@ -35,6 +36,8 @@ class MultiAgentSampler:
         #: The rows that the modules saw, by episode and agent; the first belongs to the first step of the chunk.
         self.seen: dict[Key, list[np.ndarray]] = {}
         self.states: dict[Key, dict[str, np.ndarray]] = {}
+        #: By module, an example of each output of this fragment.
+        self.outputs: dict[str, dict[str, Any]] = {}
         #: The environments that are stepped; the others wait for these to end their episodes.
         self.lanes = list(range(runner.num_envs))
 
@@ -177,6 +180,9 @@ class MultiAgentSampler:
             acting = episode.get_agents_to_act()
             taken = {agent: action for agent, action in actions[place].items() if agent in acting}
             sent = {agent: action for agent, action in for_env[place].items() if agent in acting}
+            for agent in taken:
+                named = self.outputs.setdefault(episode.module_for(agent), {})
+                named.update(extra[place].get(agent, {}))
             with runner.metrics.log_time(names.ENV_STEP_TIMER):
                 observations, rewards, terminateds, truncateds, infos = runner.env.envs[lane].step(sent)
             episode.add_env_step(
@@ -242,10 +248,16 @@ class MultiAgentSampler:
             for agent_id, episode in chunk.agent_episodes.items():
                 rows = self.seen.get((chunk.id_, agent_id), [])
                 if len(episode):
+                    outputs = outputs_of(episode, self.outputs.get(chunk.module_for(agent_id)))
                     made = rollout_of(
-                        episode, rows, self.states.get((chunk.id_, agent_id)), self.runner._weights_seq_no
+                        episode,
+                        rows,
+                        outputs,
+                        self.states.get((chunk.id_, agent_id)),
+                        self.runner._weights_seq_no,
                     )
                     found.setdefault(chunk.module_for(agent_id), {}).setdefault(len(episode), []).append(made)
+        self.outputs = {}
         running = {episode.id_: episode for episode in self.episodes}
         # An agent's newest row is the first of its next step; ended agents have no next step.
         self.seen = {
@@ -270,14 +282,36 @@ def newest_state(episode: SingleAgentEpisode) -> dict[str, np.ndarray]:
     return state
 
 
+def outputs_of(episode: SingleAgentEpisode, named: dict[str, Any] | None) -> dict[str, list[Any]]:
+    """Return the outputs of a module for the steps of an agent.
+
+    Args:
+        episode: The chunk.
+        named: An example of each output of this fragment; None if the module was not run. An action from the fragment
+            before may have been taken in another way, such as at random: what it lacks is zero.
+    """
+    held = {name: list(values.get()) for name, values in episode.extra_model_outputs.items()}
+    if named is not None:
+        held = {name: held.get(name, []) for name in named if name not in _STATES}
+        for name, values in held.items():
+            if len(values) < len(episode):
+                values.insert(0, np.zeros_like(np.asarray(named[name])))
+    return {name: values for name, values in held.items() if name not in _STATES}
+
+
 def rollout_of(
-    episode: SingleAgentEpisode, rows: list[np.ndarray], state: dict[str, np.ndarray] | None, version: int
+    episode: SingleAgentEpisode,
+    rows: list[np.ndarray],
+    outputs: dict[str, list[Any]],
+    state: dict[str, np.ndarray] | None,
+    version: int,
 ) -> Rollout:
     """Return the steps of one agent as a fragment with one lane.
 
     Args:
         episode: The chunk, with at least one step.
         rows: The observations that the module saw: one for each step, and the newest one.
+        outputs: What the module returned beside actions, by name.
         state: The module's memory before the first step; None if it has none.
         version: The version of the weights.
     """
@@ -294,8 +328,7 @@ def rollout_of(
         Columns.TERMINATEDS: ends[0],
         Columns.TRUNCATEDS: ends[1],
     }
-    for key, values in episode.extra_model_outputs.items():
-        if key not in (Columns.STATE_OUT, Columns.STATE_IN):
-            columns[key] = np.stack([np.asarray(each) for each in values.get()])[:, None]
+    for key, values in outputs.items():
+        columns[key] = np.stack([np.asarray(each) for each in values])[:, None]
     state_in = None if state is None else {name: value[None] for name, value in state.items()}
     return Rollout(columns, np.ones((size, 1), bool), np.stack(rows[1:])[:, None], state_in, version)
