@@ -1,16 +1,22 @@
-"""Several nodes on one machine, for experiments and tests of a cluster."""
+"""Several nodes on one machine, for experiments and tests of a cluster.
+
+Nodes talk over Unix sockets, through the head. With SKATE_CLUSTER_FABRIC=dask in the environment they talk as nodes on several
+machines do: registered and connected by Dask.distributed, on loopback and without encryption.
+"""
 
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
@@ -21,6 +27,10 @@ from skate.node.host import NodeHost
 from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
 from skate.node.worker import zygote_spawn
+from skate.protocol.values import LOOPBACK
+
+if TYPE_CHECKING:
+    from skate.fabric.mesh_head import MeshHead
 
 #: The default resources of a node.
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
@@ -56,6 +66,8 @@ WITHOUT_EFFECT = frozenset(
     }
 )
 END_SECONDS = 5.0
+#: The variable that chooses how nodes talk.
+FABRIC = "SKATE_CLUSTER_FABRIC"
 
 
 class ClusterNode:
@@ -123,7 +135,7 @@ class Cluster:
         self.address = ""
         self.connected = False
         self._host: NodeHost | None = None
-        self._fabric: HeadFabric | None = None
+        self._fabric: HeadFabric | MeshHead | None = None
         self._at_exit = shutdown_at_exit
         if not initialize_head and connect:
             raise RuntimeError("connect=True requires a head; pass initialize_head=True as well")
@@ -158,16 +170,19 @@ class Cluster:
         assert self._host is not None and self._fabric is not None
         source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         code = f"import sys; sys.path.insert(0, {source!r}); from skate.node.member import main; main()"
-        with self._host.lock:
-            known = set(self._fabric.ids)
-            theirs = self._fabric.invite()
-        with theirs:
-            given = {"settings": asdict(settings), "socket": theirs.fileno()}
+        given: dict[str, Any] = {"settings": asdict(settings)}
+        with ExitStack() as stack:
+            with self._host.lock:
+                known = set(self._fabric.ids)
+                if isinstance(self._fabric, HeadFabric):
+                    given["socket"] = stack.enter_context(self._fabric.invite()).fileno()
+                else:
+                    given["head"] = self._fabric.address
             process = subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[given["socket"]] if "socket" in given else [],
             )
         assert process.stdin is not None
         with process.stdin as pipe:
@@ -197,14 +212,20 @@ class Cluster:
         return False
 
     def _start_head(self, settings: Settings) -> ClusterNode:
+        on_dask = _is_on_dask()
         try:
-            host = self._host = NodeHost.start(settings)
+            host = NodeHost.start(settings)
         finally:
             zygote_spawn.discard()
-        with host.lock:
-            fabric = self._fabric = HeadFabric(host.pump, host.info(), host.config)
-            host.neighbours = PeerLinks(host, fabric)
-            host.pump.wake_background()
+        try:
+            with host.lock:
+                fabric = _fabric_of(host, on_dask)
+                host.neighbours = PeerLinks(host, fabric)
+                host.pump.wake_background()
+        except BaseException:  # also Ctrl-C: its processes run by now
+            host.shutdown()
+            raise
+        self._host, self._fabric = host, fabric
         self.address = host.address
         session.clusters[self.address] = self
         if self._at_exit:
@@ -328,6 +349,27 @@ class Driver:
     def shutdown(self) -> None:
         """End the session; the cluster continues to run."""
         self.node.detach_driver()
+
+
+def _is_on_dask() -> bool:
+    """Return the choice of the environment. Raises ValueError for one that there is not, or that cannot work here."""
+    kind = os.environ.get(FABRIC, "")
+    if kind not in ("", "dask"):
+        raise ValueError(f"{FABRIC} may be 'dask', or absent for Unix sockets, got {kind!r}")
+    if kind and importlib.util.find_spec("distributed") is None:
+        raise ValueError(f"{FABRIC}=dask needs Dask.distributed: pip install 'skate[cluster]'")
+    return bool(kind)
+
+
+def _fabric_of(host: NodeHost, on_dask: bool) -> HeadFabric | MeshHead:
+    if not on_dask:
+        return HeadFabric(host.pump, host.info(), host.config)
+    from skate.fabric.dask.carrier import HeadCarrier  # with Dask.distributed, which takes half a second
+    from skate.fabric.mesh_head import MeshHead
+
+    carrier = HeadCarrier(host.pump, LOOPBACK, 0)
+    carrier.start()
+    return MeshHead(host.pump, host.info(), host.config, carrier)
 
 
 def _settings(given: dict[str, Any]) -> Settings:

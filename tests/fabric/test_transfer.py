@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,6 +70,26 @@ def test_a_value_goes_into_memory_over_its_own_connection(mesh: MeshCluster) -> 
     assert fetched.done == [True] and bytes(fetched.memory) == value(1)
     assert not fetched.pieces
     assert [purpose for _, purpose, *_ in mesh.engine.pairs].count("bulk") == 1
+
+
+def test_a_transfer_that_has_ended_lets_go_of_the_memory(mesh: MeshCluster) -> None:
+    _, one, other = mesh.nodes
+    one.handler.values[b"key"] = value(5)
+
+    def is_free() -> bool:
+        try:
+            fetched.memory.clear()
+        except BufferError:
+            return False
+        return True
+
+    gc.disable()  # an arena that is closed now must not wait for the next collection
+    try:
+        fetched = Fetched(other, one, b"key", SIZE)
+        mesh.until(lambda: bool(fetched.done))
+        mesh.until(is_free)
+    finally:
+        gc.enable()
 
 
 def test_a_transfer_continues_at_its_offset_after_a_break(mesh: MeshCluster) -> None:

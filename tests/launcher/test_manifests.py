@@ -98,10 +98,10 @@ def test_the_manifests_fit_together(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert main(["manifest", "kubernetes", *words, "--namespace=ml", "--with-secret"]) == 0
     found = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert [each["kind"] for each in found] == ["Secret", "Service", "Deployment", "Deployment"]
+    assert [each["kind"] for each in found] == ["Secret", "Service", "StatefulSet", "Deployment"]
     assert {each["metadata"]["namespace"] for each in found} == {"ml"}
     secret, service = of_kind(found, "Secret", "token"), of_kind(found, "Service", "head")
-    head, workers = of_kind(found, "Deployment", "head"), of_kind(found, "Deployment", "worker")
+    head, workers = of_kind(found, "StatefulSet", "head"), of_kind(found, "Deployment", "worker")
     assert re.fullmatch("[0-9a-f]{64}", secret["stringData"]["token"])
     assert (head["spec"]["replicas"], workers["spec"]["replicas"]) == (1, 3)
     for each in (head, workers):
@@ -131,9 +131,34 @@ def test_the_manifests_fit_together(capsys: pytest.CaptureFixture[str]) -> None:
     assert grace > int(worker["lifecycle"]["preStop"]["exec"]["command"][-1].partition("=")[2])
 
 
+def test_the_head_keeps_its_state_on_a_volume() -> None:
+    cluster = kubernetes.Cluster("lab", "image", head_storage="2Gi", storage_class="fast-ssd")
+    head = of_kind(kubernetes.manifests(cluster), "StatefulSet", "head")["spec"]
+    assert head["replicas"] == 1
+    (claim,) = head["volumeClaimTemplates"]
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}, "storageClassName": "fast-ssd",
+    }  # fmt: skip
+    (container,) = head["template"]["spec"]["containers"]
+    (place,) = [
+        each["mountPath"]
+        for each in container["volumeMounts"]
+        if each["name"] == claim["metadata"]["name"] and not each.get("readOnly")
+    ]
+    given = start_parser().parse_args(container["args"][2:])
+    # A folder of its own: the root of a volume may have others, such as lost+found.
+    assert Path(given.state_dir).parent == Path(place)
+    # Workers wait for a pod that starts on another machine; they find it by the name of the service.
+    assert given.state_grace > 60
+    names = [each["metadata"]["name"] for each in kubernetes.manifests(cluster) if each["kind"] == "Service"]
+    assert head["serviceName"] in names
+    default = of_kind(kubernetes.manifests(kubernetes.Cluster("lab", "image")), "StatefulSet", "head")
+    assert "storageClassName" not in default["spec"]["volumeClaimTemplates"][0]["spec"]
+
+
 def test_without_a_request_no_secret_is_printed() -> None:
     kinds = [each["kind"] for each in kubernetes.manifests(kubernetes.Cluster("lab", "image"))]
-    assert kinds == ["Service", "Deployment", "Deployment"]
+    assert kinds == ["Service", "StatefulSet", "Deployment"]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +168,8 @@ def test_without_a_request_no_secret_is_printed() -> None:
         ({"image": ""}, "not the name of an image"),
         ({"cpus": 0}, "cpus=0: at least 1"),
         ({"memory": "lots"}, "write it as 16Gi"),
+        ({"head_storage": "much"}, "write it as 16Gi"),
+        ({"storage_class": "Fast SSD"}, "not the name of a StorageClass"),
     ],
 )
 def test_wrong_clusters_are_refused(options: dict[str, Any], message: str) -> None:

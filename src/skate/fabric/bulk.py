@@ -63,13 +63,16 @@ def chunk_bytes(size: int) -> int:
 
 
 class BulkThread:
-    """One end of a transfer."""
+    """One end of a transfer.
+
+    `ended` is called with this object and must not hold it: in a cycle, its memory would keep an arena open that has ended.
+    """
 
     def __init__(
         self,
         sock: socket.socket,
         mailbox: Mailbox,
-        ended: Callable[[], None],
+        ended: Callable[[Any], None],
         seconds: float = SILENCE_SECONDS,
     ) -> None:
         sock.settimeout(seconds)
@@ -96,7 +99,7 @@ class BulkThread:
             pass
         finally:
             self._sock.close()
-            self._mailbox.post(self._ended)
+            self._mailbox.post(partial(self._ended, self))
 
     def run(self) -> None:
         """Transfer; may raise OSError."""
@@ -136,7 +139,7 @@ class BulkReader(BulkThread):
         self,
         sock: socket.socket,
         mailbox: Mailbox,
-        ended: Callable[[], None],
+        ended: Callable[[BulkReader], None],
         key: bytes,
         space: memoryview,
         got: int,
@@ -176,7 +179,9 @@ class BulkReader(BulkThread):
 class BulkSender(BulkThread):
     """The end that has the value."""
 
-    def __init__(self, sock: socket.socket, mailbox: Mailbox, ended: Callable[[], None], read: Read) -> None:
+    def __init__(
+        self, sock: socket.socket, mailbox: Mailbox, ended: Callable[[BulkSender], None], read: Read
+    ) -> None:
         super().__init__(sock, mailbox, ended)
         self._read = read
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+State = Literal["joining", "alive", "suspect", "draining", "dead"]
+JOINING: Final = "joining"
+ALIVE: Final = "alive"
+SUSPECT: Final = "suspect"
+DRAINING: Final = "draining"
+DEAD: Final = "dead"
 
 
 @dataclass(frozen=True)
@@ -81,3 +89,25 @@ class Contact:
     def _arrived(self, when: float | None) -> None:
         if when is not None and when > self.confirmed:
             self.confirmed = when
+
+
+@dataclass(slots=True)
+class Member:
+    """The head's entry of one member."""
+
+    number: int
+    state: State
+    contact: Contact
+    connected: bool = True
+    registered: bool = True
+    deadline: float | None = None  # of a drain
+    reason: str = ""
+    patience: float = 0.0  # seconds for which it may be silent beyond the usual
+    asked_at: float | None = None
+    asked: tuple[int, ...] = ()
+    answers: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def is_living(self) -> bool:
+        """True if it counts as a member."""
+        return self.state in (ALIVE, SUSPECT, DRAINING)

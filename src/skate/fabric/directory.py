@@ -31,20 +31,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from skate.fabric.contact import Contact
+from skate.fabric.contact import ALIVE, DEAD, DRAINING, JOINING, SUSPECT, Contact, Member
 from skate.fabric.contact import Timing as Timing
 
 HEAD: Final = 0
 
-State = Literal["joining", "alive", "suspect", "draining", "dead"]
-JOINING: Final = "joining"
-ALIVE: Final = "alive"
-SUSPECT: Final = "suspect"
-DRAINING: Final = "draining"
-DEAD: Final = "dead"
 #: The last dead members that are remembered.
 DEAD_MAX: Final = 1000
 PROBES: Final = 3
@@ -111,28 +104,6 @@ class Leave(NamedTuple):
 
 HeadAction = Beat | Ask | Relay | Admit | Bury | Refuse
 MemberAction = Pulse | Ask | Relay | Leave
-
-
-@dataclass(slots=True)
-class Member:
-    """The head's entry of one member."""
-
-    number: int
-    state: State
-    contact: Contact
-    connected: bool = True
-    registered: bool = True
-    deadline: float | None = None  # of a drain
-    reason: str = ""
-    patience: float = 0.0  # seconds for which it may be silent beyond the usual
-    asked_at: float | None = None
-    asked: tuple[int, ...] = ()
-    answers: dict[int, bool] = field(default_factory=dict)
-
-    @property
-    def is_living(self) -> bool:
-        """True if it counts as a member."""
-        return self.state in (ALIVE, SUSPECT, DRAINING)
 
 
 class HeadDirectory:
@@ -260,11 +231,12 @@ class HeadDirectory:
         self._turns.append(now)
         while self._turns[0] < now - timing.silence:
             self._turns.popleft()
-        if self.is_in_doubt(now):
+        due, in_doubt = self._look(now)
+        if in_doubt:
             self.doubted = now
         was_stopped = self._was_stopped(now)
         actions: list[HeadAction] = []
-        for member in list(self.members.values()):
+        for member in due:
             if not member.is_living:
                 if member.state == JOINING and now - member.contact.heard >= timing.silence:
                     del self.members[member.number]
@@ -284,17 +256,39 @@ class HeadDirectory:
                 actions += self._suspect(member, now)
         return actions
 
+    def is_in_doubt(self, now: float) -> bool:
+        """Return True if less than half of the members, the head counted, are in contact; programs behind it do not count."""
+        return self._look(now)[1]
+
+    def _look(self, now: float) -> tuple[list[Member], bool]:
+        """Return the members for which something may be due, and the doubt: one pass, for the sake of many members."""
+        timing = self.timing
+        written, heard = now - ANSWER_BEATS * timing.beat, now - timing.silence
+        confirmed = now - timing.reach - timing.beat  # receipts come with the next beat
+        due: list[Member] = []
+        living = near = 0
+        for member in self.members.values():
+            contact = member.contact
+            if member.state == ALIVE and not member.patience:
+                living += 1
+                if contact.confirmed >= confirmed:
+                    near += 1
+                if (
+                    contact.wrote > written
+                    and contact.heard > heard
+                    and (member.connected or member.registered)
+                ):
+                    continue
+            elif member.is_living and not member.patience:
+                living += 1
+                near += contact.confirmed >= confirmed
+            due.append(member)
+        return due, 2 * (1 + near) < 1 + living
+
     def _is_silent(self, member: Member, now: float) -> bool:
         """Return True if a member was silent for too long, by a clock that can be trusted."""
         patience = self.timing.silence + member.patience
         return now - member.contact.heard >= patience and len(self._turns) >= self.timing.turns
-
-    def is_in_doubt(self, now: float) -> bool:
-        """Return True if less than half of the members, the head counted, are in contact; programs behind it do not count."""
-        living = [member for member in self.members.values() if member.is_living and not member.patience]
-        oldest = now - self.timing.reach - self.timing.beat  # receipts come with the next beat
-        near = sum(member.contact.confirmed >= oldest for member in living)
-        return 2 * (1 + near) < 1 + len(living)
 
     def _suspect(self, member: Member, now: float) -> list[HeadAction]:
         """Ask others about a silent member, or come to the verdict."""

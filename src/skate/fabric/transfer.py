@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skate.fabric.bulk import BulkReader, BulkSender, BulkThread, Read
@@ -130,7 +131,7 @@ class Transfers:
             reader = transfer.reader = BulkReader(
                 sock,
                 self._mailbox,
-                lambda: self._ended(transfer, reader),
+                partial(self._ended, transfer),
                 transfer.key,
                 space,
                 transfer.got,
@@ -225,7 +226,7 @@ class Transfers:
     def _serve_some(self) -> None:
         while self._callers and len(self._senders) < SENDERS_MAX:
             sock = self._callers.pop(0)
-            sender = BulkSender(sock, self._mailbox, lambda: self._served(sender), self._read)  # noqa: B023
+            sender = BulkSender(sock, self._mailbox, self._served, self._read)
             try:
                 sender.start()
             except OSError:  # no more threads: the other side uses the lane

@@ -10,10 +10,13 @@ from typing import Any
 
 TOKEN_FOLDER = "/var/run/secrets/skate"
 TOKEN_BITS = 256
+STATE_FOLDER = "/var/lib/skate"
 PORT = 6379
 #: How long a member is drained before its pod ends; a little longer until Kubernetes kills it.
 DRAIN_S = 25
 GRACE_S = 35
+#: How long workers continue without the head: a volume may have to be attached to another machine first.
+STATE_GRACE_S = 300
 
 Manifest = dict[str, Any]
 
@@ -30,6 +33,8 @@ class Cluster:
         memory: memory of a worker, in Kubernetes' form, such as "16Gi".
         gpus: GPUs of a worker (`nvidia.com/gpu`).
         head_cpus, head_memory: those of the head.
+        head_storage: the size of the volume for the state of the head.
+        storage_class: the class of that volume; by default that of the cluster.
         namespace: by default that of kubectl.
     """
 
@@ -41,6 +46,8 @@ class Cluster:
     gpus: int = 0
     head_cpus: int = 2
     head_memory: str = "8Gi"
+    head_storage: str = "1Gi"
+    storage_class: str | None = None
     namespace: str | None = None
 
 
@@ -78,7 +85,9 @@ def _check(cluster: Cluster) -> None:
     for name, least in (("workers", 0), ("cpus", 1), ("gpus", 0), ("head_cpus", 0)):
         if getattr(cluster, name) < least:
             raise ValueError(f"{name}={getattr(cluster, name)}: at least {least} is needed")
-    for name in ("memory", "head_memory"):
+    if cluster.storage_class is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", cluster.storage_class):
+        raise ValueError(f"storage_class={cluster.storage_class!r} is not the name of a StorageClass")
+    for name in ("memory", "head_memory", "head_storage"):
         if not re.fullmatch(r"\d+(\.\d+)?(Ki|Mi|Gi|Ti|k|M|G|T)?", getattr(cluster, name)):
             raise ValueError(f"{name}={getattr(cluster, name)!r}: write it as 16Gi")
 
@@ -115,17 +124,26 @@ def _service(cluster: Cluster) -> Manifest:
 
 def _head(cluster: Cluster) -> Manifest:
     words = [
-        "skate",
-        "start",
-        "--head",
-        f"--port={PORT}",
-        f"--num-cpus={cluster.head_cpus}",
-        "--num-gpus=0",
-        "--block",
-    ]
+        "skate", "start", "--head", f"--port={PORT}", f"--num-cpus={cluster.head_cpus}", "--num-gpus=0",
+        f"--state-dir={STATE_FOLDER}/state", f"--state-grace={STATE_GRACE_S}", "--block",
+    ]  # fmt: skip
     pod = _pod(cluster, "head", words, {"cpu": str(max(cluster.head_cpus, 1)), "memory": cluster.head_memory})
-    # Two heads at a time would be two clusters.
-    return _deployment(cluster, "head", 1, pod, {"type": "Recreate"})
+    pod["containers"][0]["volumeMounts"].append({"name": "state", "mountPath": STATE_FOLDER})
+    claim: Manifest = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": cluster.head_storage}},
+    }
+    if cluster.storage_class is not None:
+        claim["storageClassName"] = cluster.storage_class
+    # Of a StatefulSet there is never a second pod beside the first: two heads would be two clusters.
+    found = _workload(cluster, "StatefulSet", "head", 1, pod)
+    found["spec"] |= {
+        "serviceName": f"{cluster.name}-head",
+        # The state ends with the cluster, not with a pod.
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+        "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
+    }
+    return found
 
 
 def _workers(cluster: Cluster) -> Manifest:
@@ -137,7 +155,7 @@ def _workers(cluster: Cluster) -> Manifest:
     if cluster.gpus:
         limits["nvidia.com/gpu"] = str(cluster.gpus)
     pod = _pod(cluster, "worker", words, limits)
-    return _deployment(cluster, "worker", cluster.workers, pod, {"type": "RollingUpdate"})
+    return _workload(cluster, "Deployment", "worker", cluster.workers, pod)
 
 
 def _pod(cluster: Cluster, role: str, words: list[str], limits: dict[str, str]) -> Manifest:
@@ -173,15 +191,14 @@ def _volumes(cluster: Cluster) -> Iterator[Manifest]:
     yield {"name": "token", "secret": {"secretName": f"{cluster.name}-token"}}
 
 
-def _deployment(cluster: Cluster, role: str, replicas: int, pod: Manifest, strategy: Manifest) -> Manifest:
+def _workload(cluster: Cluster, kind: str, role: str, replicas: int, pod: Manifest) -> Manifest:
     labels = {"skate": cluster.name, "skate-role": role}
     return {
         "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "kind": kind,
         "metadata": _metadata(cluster, role),
         "spec": {
             "replicas": replicas,
-            "strategy": strategy,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": {**labels, "app.kubernetes.io/name": "skate"}}, "spec": pod},
         },

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
@@ -18,7 +18,11 @@ from skate.node.peer_links import PeerLinks
 from skate.node.settings import Settings
 from skate.node.sigint import SigintHandler
 from skate.node.worker.launcher import PYTHON
+from skate.protocol.values import LOOPBACK
 from skate.wire.pump import Pump
+
+if TYPE_CHECKING:
+    from skate.fabric.mesh_member import MeshMember
 
 STDIN = 0
 
@@ -26,7 +30,7 @@ STDIN = 0
 class RelayedOutput(JobOutput):
     """Prints the output of workers on the head, or sends it to the driver of their job."""
 
-    def __init__(self, host: NodeHost, fabric: MemberFabric) -> None:
+    def __init__(self, host: NodeHost, fabric: MemberFabric | MeshMember) -> None:
         super().__init__(host, Relayed(fabric))
         self._fabric = fabric
 
@@ -42,7 +46,7 @@ class RelayedOutput(JobOutput):
 class Relayed:
     """Stands in for the log file of a node: prints on the head."""
 
-    def __init__(self, fabric: MemberFabric) -> None:
+    def __init__(self, fabric: MemberFabric | MeshMember) -> None:
         self._fabric = fabric
 
     def write(self, text: str) -> int:
@@ -52,13 +56,13 @@ class Relayed:
         return len(text)
 
 
-def run(settings: Settings, sock: socket.socket) -> None:
-    """Run a node of the cluster at the other end of `sock`, until the head ends or dismisses it."""
+def run(settings: Settings, head: socket.socket | str) -> None:
+    """Run a node of the cluster at the other end of a socket or at an address, until the head ends or dismisses it."""
     pump = Pump(threading.RLock(), "loop")
     with pump.lock:
         host = NodeHost(settings, pump, SigintHandler(pump), head=False)
         try:
-            fabric = MemberFabric(pump, host.info(), sock)
+            fabric = _fabric_of(host, head)
             config = fabric.greet()
             host.take_over(config)
             host.output = RelayedOutput(host, fabric)
@@ -72,6 +76,18 @@ def run(settings: Settings, sock: socket.socket) -> None:
     host.shutdown()
 
 
+def _fabric_of(host: NodeHost, head: socket.socket | str) -> MemberFabric | MeshMember:
+    if isinstance(head, socket.socket):
+        return MemberFabric(host.pump, host.info(), head)
+    from skate.fabric.dask.carrier import MemberCarrier  # with Dask.distributed, which takes half a second
+    from skate.fabric.mesh_member import MeshMember
+
+    info = host.info()
+    carrier = MemberCarrier(host.pump, info["node_id"].hex(), head, LOOPBACK)
+    carrier.start()
+    return MeshMember(host.pump, info, carrier)
+
+
 def main() -> None:
     """Run the process, with settings from standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
@@ -82,14 +98,17 @@ def main() -> None:
     os.dup2(null, STDIN)
     os.close(null)
     settings = Settings.unpacked(given["settings"])
-    sock = socket.socket(fileno=given["socket"])
-    sock.set_inheritable(
-        False
-    )  # a worker that had it too would hide from the head that this process has died
     try:
-        run(settings, sock)
+        run(settings, given["head"] if "head" in given else _inherited(given["socket"]))
     except RefusedError as error:
         sys.exit(f"this node cannot join: {error}")
     except ConnectionError:
         # The head ended while this node was starting.
         return
+
+
+def _inherited(fd: int) -> socket.socket:
+    sock = socket.socket(fileno=fd)
+    # A worker that had it too would hide from the head that this process has died.
+    sock.set_inheritable(False)
+    return sock

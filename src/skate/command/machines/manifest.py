@@ -80,12 +80,16 @@ def _add_kubernetes(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"{what}; default: %(default)s",
         )
-    for name, what in (("memory", "memory of a worker"), ("head-memory", "memory of the head")):
+    for name, what in (("memory", "memory of a worker"), ("head-memory", "memory of the head"),
+                       ("head-storage", "the volume for the state of the head")):  # fmt: skip
         parser.add_argument(
             f"--{name}",
             default=defaults[name.replace("-", "_")],
             metavar="SIZE",
             help=f"{what}; default: %(default)s",
         )
+    parser.add_argument(
+        "--storage-class", metavar="NAME", help="the class of that volume; default: that of the cluster"
+    )
     parser.add_argument("--namespace", help="default: that of kubectl")
     parser.add_argument("--with-secret", action="store_true", help="print a new token as well")

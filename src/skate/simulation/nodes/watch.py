@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from skate.fabric.contact import ALIVE, DEAD
 from skate.fabric.directory import (
-    ALIVE,
-    DEAD,
     HEAD,
     Admit,
     Ask,
