@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm docs site clean vendor-check
+.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm bench-vllm docs site clean vendor-check
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -204,6 +204,19 @@ conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 test-vllm: .venv-vllm/.made  ## the tests with vLLM itself, on CPUs: about ten minutes and 4 GB of packages
 	@VLLM_CPU_KVCACHE_SPACE=1 .venv-vllm/bin/python -m pytest -m vllm tests/vllm $(ARGS)
 
+# Ray's Serve LLM on the same vLLM. Ray's extra `llm` pins another release of vLLM, so its packages are named here; those of vLLM come from the other environment.
+.venv-vllm-ray/.made: .venv-vllm/.made
+	@echo "setting up .venv-vllm-ray with Ray beside vLLM"
+	@$(PYTHON) -m venv .venv-vllm-ray
+	@site='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+		.venv-vllm/bin/python -c "$$site" > "$$(.venv-vllm-ray/bin/python -c "$$site")/vllm.pth"
+	@.venv-vllm-ray/bin/python $(PIP) 'ray[serve]==2.60.0' hf_transfer jsonref meson mmh3 ninja pybind11 typer
+	@touch $@
+
+bench-vllm: .venv-vllm-ray/.made  ## Serve LLM beside bare vLLM and Ray's, in turn, on CPUs: about ten minutes on a quiet machine
+	@.venv-vllm/bin/python -m benchmarks.llm.beside_vllm --peers vllm skate ray \
+		--ray $(abspath .venv-vllm-ray)/bin/python $(ARGS)
+
 # Packages that submit jobs with code of their own, on a Ray that is Skate.
 .venv-jobs/.made: pyproject.toml
 	@echo "setting up .venv-jobs with torchx and dagster-ray"
@@ -230,5 +243,5 @@ site: $(VENV)/.site  ## build the documentation with search and reference into s
 	@SKATE_SITE=$(abspath site) $(BIN)/python -m pytest --quiet tests/docs/test_site.py
 
 clean:  ## remove the environments and all files that tools left
-	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-vllm .venv-3.* .venv-ray-examples .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
+	@rm -rf $(VENV) $(RAY_VENV) $(SB3_VENV) .venv-jobs .venv-vllm .venv-vllm-ray .venv-3.* .venv-ray-examples .torch_extensions .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import processors
 from transformers import AutoModelForCausalLM, BertConfig, BertForSequenceClassification
+from transformers.cache_utils import DynamicCache
 
 from tests.llm import tiny
 
@@ -89,6 +91,23 @@ def answer(model: Path, prompt: str, tokens: int, adapter: Path | None = None) -
         given, attention_mask=torch.ones_like(given), max_new_tokens=tokens, do_sample=False
     )
     return [int(each) for each in made[0, given.shape[1] :] if each != tiny.END]
+
+
+def answer_after(prefill: Path, decode: Path, prompt: str, tokens: int) -> list[int]:
+    """The greedy answer of one model with the keys and values of another for all of the prompt but its last token."""
+    one, other = (AutoModelForCausalLM.from_pretrained(each).eval() for each in (prefill, decode))
+    given = torch.tensor([tiny.tokenizer().encode(prompt)])
+    kept = DynamicCache(config=one.config)
+    # Renamed in transformers 5.24.
+    name = "cache" if "cache" in inspect.signature(one.forward).parameters else "past_key_values"
+    found: list[int] = []
+    with torch.inference_mode():
+        one(given[:, :-1], **{name: kept})
+        last = given[:, -1:]
+        while len(found) < tokens:
+            last = other(last, **{name: kept}).logits[:, -1:].argmax(-1)
+            found.append(int(last))
+    return found
 
 
 def cross_encoder(folder: Path) -> Path:

@@ -19,7 +19,7 @@ def test_reasoning_is_apart_from_the_content(tmp_path: Path) -> None:
         models.reasoning_model(tmp_path / "model"),
         engine_kwargs={
             "reasoning_parser": "qwen3",
-            "structured_outputs_config": {"enable_in_reasoning": True, "backend": "guidance"},
+            "structured_outputs_config": {"enable_in_reasoning": True},
         },
     )
     form = {"structured_outputs": {"regex": "<think>[a-c]{5}</think>[x-z]{4}"}}

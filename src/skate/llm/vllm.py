@@ -22,6 +22,7 @@ from skate.llm.tokenizer import TransformersText
 from skate.llm.tool_calls.options import ToolOptions
 from skate.llm.vllm_answers import VllmAnswers
 from skate.llm.vllm_build import vllm_build
+from skate.llm.vllm_stage import PipelineStage
 
 #: vLLM's arguments for each task.
 RUNNERS = {
@@ -35,6 +36,7 @@ POOLING_TASKS = {"embed": "embed", "classify": "classify", "score": "classify"}
 _WHAT = "the engine vLLM"
 #: vLLM's environment variable for the cores of each worker.
 _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
+_STAGE = f"{PipelineStage.__module__}.{PipelineStage.__qualname__}"
 
 
 def check() -> None:
@@ -76,11 +78,13 @@ class VllmEngine:
             given["structured_outputs_config"] = require(
                 "vllm.config", _WHAT, "vllm"
             ).StructuredOutputsConfig(**forms)
+        stages, extended = int(given.get("pipeline_parallel_size", 1)), False
         if vllm_build() == "cpu":
-            bind_workers(
-                int(given.get("tensor_parallel_size", 1)) * int(given.get("pipeline_parallel_size", 1))
-            )
+            bind_workers(int(given.get("tensor_parallel_size", 1)) * stages)
+            extended = stages > 1 and given.setdefault("worker_extension_cls", _STAGE) == _STAGE
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
+        if extended:
+            await self.engine.collective_rpc(PipelineStage.create_stage_input.__name__)
 
     def outputs(
         self,

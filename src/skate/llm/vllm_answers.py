@@ -63,6 +63,8 @@ class VllmAnswers:
         """Return the changes of the engine's params, and a function that returns the reader of an answer."""
         protocol = require("vllm.entrypoints.openai.chat_completion.protocol", _WHAT, "vllm")
         given = request.model_dump(exclude_none=True, include=_READ)
+        if choice.forced:
+            given["tools"] = [_held(each) for each in given["tools"]]
         asked = protocol.ChatCompletionRequest.model_validate({**given, "model": request.model})
         asked = self._parser(asked).adjust_request(asked)
         changes: dict[str, Any] = {"skip_special_tokens": asked.skip_special_tokens}
@@ -83,6 +85,14 @@ class VllmAnswers:
 
     def _reader(self, asked: Any, choice: ToolChoice, prompt: Sequence[int]) -> VllmReader:
         return VllmReader(self._parser(asked), asked, choice, list(prompt))
+
+
+def _held(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool whose calls vLLM holds to its schema, unless the client says otherwise.
+
+    Since 0.32, a forced call in a format that vLLM knows (hermes is one) has free arguments without `strict`.
+    """
+    return {**tool, "function": {"strict": True, **tool["function"]}}
 
 
 class VllmReader:
