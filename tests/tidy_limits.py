@@ -21,7 +21,7 @@ OVER_THE_ARROW: dict[str, set[str]] = {
     # The zygote is what becomes a worker.
     "src/skate/node/worker/zygote.py": {"worker"},
     # A cluster of nodes for tests is put together from the engine's own parts.
-    "src/skate/cluster_utils.py": {"fabric", "node"},
+    "src/skate/cluster_utils.py": {"fabric", "node", "protocol"},
 }
 
 MANY_PARAMETERS: dict[str, int] = {
