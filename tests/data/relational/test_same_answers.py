@@ -156,6 +156,35 @@ def test_common_filters_are_staged(tmp_path: Path, condition: Any) -> None:
     assert is_staged(dataset(table, tmp_path).filter(expr=condition))
 
 
+def every() -> pa.Table:
+    """A table with every value of each column, and nulls, beside various values of the others."""
+    columns = {}
+    for step, (name, values) in enumerate(VALUES.items(), 2):
+        given = [*getattr(values, "elements", (False, True)), None]
+        columns[name] = [given[(row * step + row // 5) % len(given)] for row in range(40)]
+    return pa.table(columns, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("op", ["__gt__", "__ge__", "__lt__", "__le__", "__eq__", "__ne__"])
+def test_every_comparison(op: str) -> None:
+    ds = dataset(every())
+    for name, literals in COMPARED.items():
+        for literal in literals:
+            check(ds.filter(expr=getattr(col(name), op)(literal)))
+            check(ds.filter(expr=~getattr(col(name), op)(literal)))
+    for left, right in ("ff", "fg", "gf", "gg"):
+        check(ds.filter(expr=getattr(col(left), op)(col(right))))
+    check(ds.filter(expr=getattr(col("f"), op)(col("f") * 2)))
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_sort_by_every_column(down: bool) -> None:
+    ds = dataset(every())
+    for name in NAMES:
+        check(ds.sort(name, descending=down))
+        check(ds.sort([name, "k" if name == "b" else "b"], descending=[down, not down]))
+
+
 @given(tables(), computations(), st.sampled_from(NAMES))
 @some
 def test_columns(table: pa.Table, computation: Any, name: str) -> None:

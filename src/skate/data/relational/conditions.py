@@ -96,8 +96,11 @@ class Translator:
             for side, kind, child in zip((left, right), kinds, expr.children, strict=True)
             if pa.types.is_floating(kind) and not _is_number(child)
         ]
-        for side in floats:  # null stays null: both conditions are null then
+        for side in floats:
             found = found | side.is_nan() if expr.op is Operation.NE else found & ~side.is_nan()
+        if floats and not any(map(_is_number, expr.children)):
+            # NaN beside null would decide what is unknown.
+            found = self.polars.when(left.is_not_null() & right.is_not_null()).then(found)
         return found
 
     def _common(self, expr: BinaryExpr) -> Any:
