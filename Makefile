@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm bench-vllm docs site clean vendor-check
+.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-interpreters test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm bench-vllm docs site clean vendor-check
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,12 @@ $(VENV)/.made:
 $(VENV)/.core: $(VENV)/.made pyproject.toml
 	@echo "setting up $(VENV) with what is required"
 	@$(BIN)/python $(PIP) --editable . 'rich>=13'
+	@touch $@
+
+# What the small suite of other interpreters imports besides.
+$(VENV)/.small: $(VENV)/.core pyproject.toml
+	@echo "setting up $(VENV) for the small suite"
+	@$(BIN)/python $(PIP) 'hypothesis>=6.100' 'numpy>=1.26' 'pytest>=8.2' 'pytest-timeout>=2.3'
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
@@ -126,6 +132,9 @@ test-deepspeed: $(VENV)/.deepspeed  ## the tests that train with DeepSpeed, on C
 
 test-cluster: $(VENV)/.dev  ## the scenes of a cluster in network namespaces: cables are cut, machines stopped and killed (as root)
 	@$(BIN)/python -m pytest -m cluster_scene tests/cluster $(ARGS)
+
+test-interpreters: $(VENV)/.dev  ## the examples and a small suite on CPython 3.10 to 3.14 and 3.14t, as far as this machine has them
+	@$(BIN)/python -m pytest -m "interpreters or not interpreters" tests/test_interpreters.py $(ARGS)
 
 test-long: $(VENV)/.dev  ## tests that take minutes, such as the examples of RLlib
 	@$(BIN)/python -m pytest -m long $(ARGS)

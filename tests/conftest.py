@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("quick")
         if item.path.parent.name == "vllm":
             item.add_marker("vllm")
-    for mark in ("deepspeed", "attack", "cluster_scene", "long", "ray_clients", "vllm"):
+    for mark in ("deepspeed", "attack", "cluster_scene", "interpreters", "long", "ray_clients", "vllm"):
         if mark not in (config.option.markexpr or ""):
             left = [item for item in items if item.get_closest_marker(mark)]
             if left:

@@ -179,11 +179,8 @@ class Machine:
         saved = result.pop("__saved__", None)
         over = result.pop("__over__", False)
         if result.pop("__duplicate__", False):
-            self._complete(
-                trial,
-                {**trial.last_result, **result} if not trial.results else trial.last_result,
-                unwind=False,
-            )
+            last = trial.last_result if trial.results else {**trial.last_result, **result}
+            self._complete(trial, last, unwind=False)
             return self._taken()
         result["config"] = trial.config
         flat_result = flat(result)
