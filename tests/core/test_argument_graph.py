@@ -36,6 +36,7 @@ def test_a_chain_is_followed_in_both_directions() -> None:
         "value": -1,
         "after": 1,
     }
+    assert entries["value"]["kind"] == "value", "nobody has made it"
     assert entries["source"]["state"] == "RUNNING" and "still computed" in entries["middle"]["why"]
     assert entries["value"]["state"] == "inline"
     assert edges == {
@@ -43,6 +44,18 @@ def test_a_chain_is_followed_in_both_directions() -> None:
         ("middle", "value", "argument", True),
         ("after", "middle", "argument", False),
     }
+
+
+def test_a_value_has_the_name_of_its_task() -> None:
+    rig = Rig(cpus=1)
+    source = rig.submit(name="source")
+    rig.send(1, m.ESCAPE, first(source))
+    rig.done(rig.worker_of(source), source)
+    blocked = rig.submit(name="blocked")
+    rig.submit(first(source), first(blocked), name="user")
+    last = next(iter(reversed(rig.core.tables.tasks)))
+    entries, edges = around(rig, last)
+    assert entries["source"]["kind"] == "value" and ("user", "source", "argument", True) in edges
 
 
 def test_a_get_is_an_edge() -> None:

@@ -58,7 +58,6 @@ from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_history import WorkerHistory
 from skate.core.schedule.worker_record import Worker
 from skate.core.shell_handlers import Handler, ShellHandlers, of_the_shell
-from skate.core.state.argument_graph import ArgumentGraph
 from skate.core.state.inventory import Inventory
 from skate.core.state.metric_table import MetricTable
 from skate.core.state.node_metrics import NodeMetrics
@@ -246,7 +245,6 @@ class NodeCore:
         self.inventory.add("metrics", made.scan)
         self.inventory.add("attempts", made.attempts.scan)
         Overview(tables, self.wait_explainer).join(self.inventory)
-        ArgumentGraph(tables, self.wait_explainer).join(self.inventory)
         self.surveys = Surveys(tables, self.inventory, self.later)
         self.queries = Queries(
             tables, self.wait_explainer, self.inventory, self.surveys, self.head_groups, self.metrics

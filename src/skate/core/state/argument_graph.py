@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from skate.core.state.inventory import Inventory, Rows, names_of, task_state
+from skate.core.state.inventory import Rows, names_of, task_state
 from skate.core.task.task import Task, return_ids
 from skate.protocol.fields import Where
 from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, SPILLED
@@ -45,10 +45,6 @@ class ArgumentGraph:
         self._tables = tables
         self._explainer = explainer
 
-    def join(self, inventory: Inventory) -> None:
-        """Add the rows to those that an inventory makes."""
-        inventory.add("arguments", self.scan)
-
     def scan(self, where: Where, detail: bool) -> Rows:
         """Yield one row for each entry of the graph around the task of the condition "task", and one for each edge."""
         wanted = where.get("task")
@@ -75,6 +71,7 @@ class ArgumentGraph:
                     if next_one is not None and far[1] not in seen:
                         seen.add(far[1])
                         ahead.append((next_one, depth + direction))
+        self._name_values(entries)
         yield from entries.values()
         for kind, one, other_kind, other, how, is_there in edges:
             yield {
@@ -111,9 +108,17 @@ class ArgumentGraph:
             row["state"] = "pending" if record is None else PLACES.get(record.kind, "")
             row["size"] = 0 if record is None else record.size
             row["why"] = self._explainer.of_object(id, 0)
-            made_by = record.producer if record is not None else None
-            row["name"] = made_by.template.name if isinstance(made_by, Task) else ""
         entries[kind, id] = row
+
+    def _name_values(self, entries: dict[tuple[str, bytes], dict[str, Any]]) -> None:
+        """Name values by the tasks that have made them, as far as the node remembers these."""
+        unnamed = {id[:24]: row for (kind, id), row in entries.items() if kind == VALUE}
+        if not unnamed:
+            return
+        for name, task_id, *_ in self._tables.history.finished:
+            row = unnamed.get(task_id)
+            if row is not None:
+                row["name"] = name
 
     # -- in the direction of what a task needs
 

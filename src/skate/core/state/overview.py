@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.core.diagnosis.deadlock import held_units
 from skate.core.state import task_counts
+from skate.core.state.argument_graph import ArgumentGraph
 from skate.core.state.inventory import Inventory, Rows, names_of, task_state
 from skate.core.task.task import Task, Template
 from skate.protocol.fields import Where
@@ -49,6 +50,7 @@ class Overview:
         inventory.add("ended", self.ended)
         inventory.add("failed", self.failed)
         inventory.add("chain", self.chain)
+        inventory.add("arguments", ArgumentGraph(self._tables, self._explainer).scan)
 
     def scan(self, where: Where, detail: bool) -> Rows:
         """Yield one row: waits, workers, holders of resources, memory, and the number of objects."""

@@ -8,6 +8,7 @@ import { link } from "../../router.js";
 //: The size of a box and of the gaps between boxes, in pixels.
 const [WIDTH, HEIGHT, ACROSS, DOWN] = [190, 62, 56, 12];
 const AGAIN_MS = 2000;
+const TASK_DIGITS = 48;
 const PLACES = { inline: "here", memory: "in memory", disk: "spilled to disk", elsewhere: "on another node", error: "an error",
   pending: "not here yet" };
 
@@ -55,7 +56,9 @@ function Box({ box, lines }) {
   const state = box.kind === "task" ? html`<${State} state=${box.state} />`
     : html`<span class="quiet small">${box.kind === "process" ? "waits in get" : `${PLACES[box.state] || box.state}${box.size
       ? `, ${bytes(box.size)}` : ""}`}</span>`;
-  const title = box.kind === "task" && box.depth !== 0 ? html`<a href=${link("work", ["task", box.id])}>${name}</a>`
+  // A value is that of the task whose id it begins with.
+  const has = box.depth !== 0 && (box.kind === "task" || (box.kind === "value" && box.name));
+  const title = has ? html`<a href=${link("work", ["task", box.id.slice(0, TASK_DIGITS)])}>${name}</a>`
     : html`<strong>${name}</strong>`;
   return html`<li class=${`box ${box.kind} ${box.depth === 0 ? "centre" : ""}`} style=${style} title=${box.why}>
     <div class="name">${title}</div><div>${state}${box.more ? html` <span class="quiet small">+${number(box.more)} more</span>`
