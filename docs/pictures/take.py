@@ -87,10 +87,10 @@ def take(driver: webdriver.Chrome, name: str, more: list[str]) -> None:
 def take_session(driver: webdriver.Chrome) -> None:
     """Run a program, and keep what the page of its session shows after half a minute."""
     os.environ.update(SKATE_RECORD_REF_CREATION_SITES="1", RAY_IGNORE_UNHANDLED_ERRORS="1")
-    ray.init(num_cpus=4, object_store_memory=10**8, log_to_driver=False)
     folder = tempfile.TemporaryDirectory()
     shutil.copy(HERE / "pipeline.py", Path(folder.name) / "training.py")  # pages show the paths of programs
     sys.path.insert(0, folder.name)
+    ray.init(num_cpus=4, object_store_memory=10**8, log_to_driver=False)
     running = importlib.import_module("training").Pipeline()
 
     def show(name: str, place: str, text: str, height: int, seconds: float = 0.0) -> None:

@@ -17,13 +17,15 @@ def settings_of(run: Any) -> dict[str, object]:
     """Return the settings of a run."""
     run_config, scaling, backend = run.run_config, run.scaling, run.backend
     failures, checkpoints = run_config.failure_config, run_config.checkpoint_config
+    environment = run_config.worker_runtime_env
     framework = next((word for word in type(backend).__module__.split(".") if word in FRAMEWORKS), None)
-    splits = run.data_config._datasets_to_split
+    # A user's own subclass of DataConfig need not have what the class keeps.
+    splits = getattr(run.data_config, "_datasets_to_split", "all")
     return {
         "train_loop_config": _short(run.config) if isinstance(run.config, Mapping) else None,
         "backend_config": {
             "framework": framework,
-            "config": _short(vars(backend)),
+            "config": _short(getattr(backend, "__dict__", {})),
         },
         "scaling_config": {
             "num_workers": scaling.num_workers,
@@ -40,10 +42,10 @@ def settings_of(run: Any) -> dict[str, object]:
             "datasets_to_split": splits if splits == "all" else list(splits),
             "execution_options": None,
             "data_execution_options": {
-                "default": _execution(run.data_config._execution_options),
+                "default": _execution(getattr(run.data_config, "_execution_options", None)),
                 "per_dataset_execution_options": {},
             },
-            "enable_shard_locality": bool(run.data_config._enable_shard_locality),
+            "enable_shard_locality": bool(getattr(run.data_config, "_enable_shard_locality", True)),
         },
         "run_config": {
             "name": run.name,
@@ -51,7 +53,7 @@ def settings_of(run: Any) -> dict[str, object]:
                 "max_failures": failures.max_failures,
                 "controller_failure_limit": failures.controller_failure_limit,
             },
-            "worker_runtime_env": _short(dict(run_config.worker_runtime_env or {})),
+            "worker_runtime_env": _short(environment if isinstance(environment, Mapping) else {}),
             "checkpoint_config": {
                 "num_to_keep": checkpoints.num_to_keep,
                 "checkpoint_score_attribute": checkpoints.checkpoint_score_attribute,
