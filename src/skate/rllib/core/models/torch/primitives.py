@@ -106,8 +106,8 @@ class Stack(nn.Sequential):
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if _has_any_global_hook():
-            out: Tensor = super().forward(inputs)
+        if _has_any_global_hook():  # type: ignore[no-untyped-call]
+            out: Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
             return out
         for layer in self._modules.values():
             assert layer is not None
